@@ -117,7 +117,8 @@ def ablate(arguments: Sequence[str]) -> int:
     parser.add_argument("--config-dir", "-cd", help="folder of further options, as it was given for RUN")
     add_path(parser)
     options, terminal = parser.parse_intermixed_args(list(arguments)), Terminal.current()
-    run, result = find_run(options.path, options.run)
+    found = find_run(options.path, options.run)
+    run, result = found.run or found.typed.replace("#", "-"), found.result
     if options.path != ".ragsweep":  # results belong to the store of the run
         result = replace(result, overrides=with_value(result.overrides, f"store.path={options.path}"))
     ablation = prepare(result, options.overrides, options.factor, options.config_dir)

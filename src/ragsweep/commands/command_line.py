@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import HumanLabel, Result, objectives
-from ragsweep.records.ledger import Ledger
+from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import headline
 
-RUN = "MLflow run id of an evaluated config, or its beginning"
+RUN = "an evaluated config: SWEEP#NUMBER, or its MLflow run id, or the beginning of that"
 METRIC = "only this metric; may be given several times (the objective, and those that tables show)"
 
 LABELS = """people's labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer): they
@@ -23,14 +26,15 @@ correct the difference of a judged metric, and the corrected one decides"""
 
 
 class RecordedRun(NamedTuple):
-    """A result, and the id of the MLflow run that shows it."""
+    """A result, and the id of the MLflow run that shows it; ``typed``: its sweep and number, where it was given so."""
 
     run: str
     result: Result
+    typed: str = ""
 
     def __str__(self) -> str:
-        """Return the config's name and the beginning of the id."""
-        return f"{self.result.name} ({self.run[:8]})"
+        """Return the config's name, and its sweep and number, or the beginning of the run's id."""
+        return f"{self.result.name} ({self.typed or self.run[:8]})"
 
     @property
     def facts(self) -> dict[str, str]:
@@ -70,38 +74,61 @@ def open_ledger(path: str) -> Ledger:
 
 
 def find_run(path: str, run: str) -> RecordedRun:
-    """Read a result by its MLflow run, or the beginning of the id; raises InputError where not just one matches."""
+    """Read a result by ``SWEEP#NUMBER``, or by its MLflow run, or the beginning of the id.
+
+    Raises InputError where not just one matches.
+    """
     ledger = open_ledger(path)
+    if of_sweep := re.fullmatch(r"(.+)#(\d+)", run):
+        return _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]))
     records = ledger.of_run(run) if run else []
     runs = [RecordedRun(record.run or "", record.outcome) for record in records if isinstance(record.outcome, Result)]
     if len(runs) == 1:
         return runs[0]
     if runs:
         raise InputError(f'{len(runs)} runs begin with "{run}"; give more of the id')
-    if _sweep_ids(ledger, run):
-        raise InputError(f'"{run}" is a sweep; name one of its configs, a child of it in MLflow')
+    if _matching_sweeps(ledger, run):
+        raise InputError(f'"{run}" is a sweep; name one of its configs, "{run}#1" for the first')
     why = "that config failed" if records else "run ids are shown in MLflow, and --path says which ledger is read"
     raise InputError(f'{path}: no result of a run "{run}"; {why}')
 
 
+def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> RecordedRun:
+    """Read a config of a sweep by its number, counted from 1."""
+    records = {record.job + 1: record for record in ledger.records(_one_sweep(ledger, path, name).id)}
+    names = number_configs({record.job: record.outcome.name for record in records.values()})
+    if number not in records:
+        numbers = f"#1 to #{max(records)}" if records else "none that ended"
+        raise InputError(f'"{name}#{number}": no such config in that sweep; it has {numbers}')
+    record = records[number]
+    if not isinstance(record.outcome, Result):
+        raise InputError(f'"{name}#{number}": that config failed: {record.outcome.error}')
+    return RecordedRun(record.run or "", replace(record.outcome, name=names[record.job]), f"{name}#{number}")
+
+
 def find_sweep(path: str, run: str) -> list[Result]:
-    """Read the results of a sweep by its parent run, in the order of its configs, without failed ones.
+    """Read the results of a sweep, named as `_one_sweep` says, in the order of its configs, without failed ones.
 
     Raises InputError where there is not just one such sweep, or nothing of it was measured.
     """
     ledger = open_ledger(path)
-    sweeps = _sweep_ids(ledger, run)
-    if len(sweeps) > 1:
-        raise InputError(f'{len(sweeps)} sweeps begin with "{run}"; give more of the id')
-    if not sweeps:
-        why = "it is the run of one config; a sweep is its parent" if run and ledger.of_run(run) else (
-            "its id is that of the parent run in MLflow, and --path says which ledger is read"
-        )  # fmt: skip
-        raise InputError(f'{path}: no sweep "{run}"; {why}')
-    results = sweep_results(ledger, sweeps[0])
+    results = sweep_results(ledger, _one_sweep(ledger, path, run).id)
     if not results:
         raise InputError(f'no config of the sweep "{run}" was measured')
     return results
+
+
+def _one_sweep(ledger: Ledger, path: str, name: str) -> Sweep:
+    """Find a sweep by the id of its parent run in MLflow or its own id, or the beginning of one."""
+    sweeps = _matching_sweeps(ledger, name)
+    if len({sweep.key for sweep in sweeps}) > 1:
+        raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; give more of the id')
+    if not sweeps:
+        why = "it is the run of one config; a sweep is its parent" if name and ledger.of_run(name) else (
+            "its id is printed when it ends, and --path says which ledger is read"
+        )  # fmt: skip
+        raise InputError(f'{path}: no sweep "{name}"; {why}')
+    return sweeps[-1]  # the latest round
 
 
 def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:
@@ -124,5 +151,5 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
         )
 
 
-def _sweep_ids(ledger: Ledger, run: str) -> list[str]:
-    return [sweep.id for sweep in ledger.sweeps() if run and sweep.parent.startswith(run)]
+def _matching_sweeps(ledger: Ledger, name: str) -> list[Sweep]:
+    return [sweep for sweep in ledger.sweeps() if name and (sweep.parent.startswith(name) or sweep.id.startswith(name))]

@@ -1,22 +1,98 @@
-"""Name many configs in few words: neighbouring values of one parameter as a range."""
+"""Name configs in few words: by what varies among them; neighbouring values of one parameter as a range."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 
-_LONG_NUMBER = re.compile(r"\d\.\d{12,}")
+_LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])")
+_NUMBER_SIGN = re.compile(r"^#\d+ ")
 
 LONGEST = 60
 """Characters of a config's name within a sentence."""
 FEWEST = 3
 """Neighbours from which on a range is shorter than their names."""
+BARE = ("none", "null", "default", "")
+"""Options that mean nothing without the name of their group."""
 
 
-def rounded(name: str) -> str:
-    """Write 0.30000000000000004 as 0.3: six digits of a number that a search or arithmetic has made."""
-    return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):g}", name)
+def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str]) -> list[str]:
+    """Name each config by the settings that differ among all: ``hybrid_rrf k=50 k1=1.98 +late``; "" where none do.
+
+    Args:
+        configs: Key -> value, as text, of what was set in each.
+        groups: The keys whose value is the option of a config group, which is written without its key.
+    """
+    varying = varying_keys(configs)
+    paths = {key: _last_parts({config[key] for config in configs if key in config}) for key in varying}
+    shown = [{key: paths[key].get(config[key], config[key]) for key in config if key in paths} for config in configs]
+    return [label(settings, groups, varying) for settings in shown]
+
+
+def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
+    """List the keys whose values differ among configs, in the order in which they are set."""
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return [key for key in keys if len({config.get(key) for config in configs}) > 1]
+
+
+def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:
+    """Write settings in few words; ``keys``: all from which their short keys must differ."""
+    names = short_keys([*dict.fromkeys([*keys, *settings])])
+    options = Counter(value for key, value in settings.items() if key in groups)
+    words = []
+    for key, value in settings.items():
+        if value in ("true", "false"):
+            words.append(f"{'+' if value == 'true' else '-'}{names[key]}")
+        elif key in groups and options[value] == 1 and value not in BARE:
+            words.append(value)
+        else:
+            words.append(f"{names[key]}={'_'.join(value.split())}")
+    return " ".join(words)
+
+
+def short_keys(keys: Sequence[str]) -> dict[str, str]:
+    """Shorten dotted keys to as many of their last parts as tell them from each other."""
+    parts = {key: re.split(r"[./@]", key.lstrip("+~")) for key in keys}
+    names, most = {}, max(map(len, parts.values()), default=1)
+    for key in keys:
+        ends = ((".".join(parts[key][-n:]), n) for n in range(1, most + 1))
+        unique = (end for end, n in ends if sum(".".join(parts[one][-n:]) == end for one in keys) == 1)
+        names[key] = next(unique, key)
+    return names
+
+
+def _last_parts(values: Collection[str]) -> dict[str, str]:
+    """Map each path of a file or folder to its last part, if these differ."""
+    last = {
+        value: value.rstrip("/").rpartition("/")[2] for value in values if value.startswith(("/", "./", "../", "~/"))
+    }
+    return last if len(set(last.values())) == len(last) else {}
+
+
+def rounded(name: str, digits: int = 3) -> str:
+    """Write 0.30000000000000004 as 0.3: three digits of the fractions in a name."""
+    return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.{max(digits, _whole_digits(number[0]))}g}", name)
+
+
+def _whole_digits(number: str) -> int:
+    return len(str(int(abs(float(number))))) if abs(float(number)) < 1e6 else 0
+
+
+def number_configs(names: Mapping[int, str]) -> dict[int, str]:
+    """Name the jobs of a sweep by number, counted from 1, and label: ``#3 top_k=10``.
+
+    Fractions have three digits, or as many as tell the configs apart.
+    """
+    digits = 3
+    while digits < 17 and len({rounded(name, digits) for name in names.values()}) < len(set(names.values())):
+        digits += 1
+    return {job: f"#{job + 1} {rounded(name, digits)}" for job, name in names.items()}
+
+
+def without_number(name: str) -> str:
+    """Return the label of a numbered config."""
+    return _NUMBER_SIGN.sub("", name)
 
 
 def short(name: str) -> str:
@@ -50,7 +126,7 @@ def _runs(names: Sequence[str], chosen: Collection[int]) -> list[tuple[str, list
     """List the ranges of neighbours that are all chosen: their text, and their configs."""
     families: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
     for row, name in enumerate(names):
-        for place, override in enumerate(words := name.split(" ")):
+        for place, override in enumerate(words := without_number(name).split(" ")):
             key, _, value = override.partition("=")
             if (number := _number(value)) is not None:
                 families[(*words[:place], f"{key}=", *words[place + 1 :], str(place))].append((number, row))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.report.numbers import change_with_interval, number
-from ragsweep.report.verdict import against_baseline, between, change, name, score, size
+from ragsweep.report.verdict import against_baseline, best, between, change, name, score, size
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import UNSEEN
 from ragsweep.stats.inference.power import questions_needed
@@ -45,10 +45,19 @@ class Decision(NamedTuple):
             return None
         return self.verdict.matrix.configs[self.verdict.recommendation.config]
 
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the recommendation: one line, or none where the verdict has given the reason."""
-        if self.where or isinstance(self.verdict, SweepComparison):
-            yield "result", self.sentence
+    def sentences(self) -> Iterator[str]:
+        """Yield the recommendation and the best configs as sentences for people."""
+        if isinstance(self.verdict, NoComparison):
+            yield f"{self.verdict.why}{f', {self.where}' if self.where else ''}."
+            return
+        _, _, text = result(self.verdict).partition(": ")
+        kind = {BETTER: "", AS_GOOD: "As good and cheaper: ", NONE: ""}[self.verdict.recommendation.kind]
+        text = f"{kind}{text}" if kind else text
+        yield f"{text[0].upper() + text[1:] if text.startswith(('keep', 'no ')) else text}."
+        if self.where:
+            yield f"Decided {self.where}."
+        if not self.verdict.recommendation.decide_by:
+            yield from best(self.verdict)
 
     def summary(self, verdict: SweepComparison | NoComparison) -> str:
         """Return verdict and decision in one text."""

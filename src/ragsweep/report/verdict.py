@@ -25,33 +25,32 @@ SHORT_LIST = 10
 Lines = Iterator[tuple[str, str]]
 
 
-def verdict_lines(verdict: SweepComparison | NoComparison) -> Lines:
-    """Yield the verdict as labels and texts: at most eight lines, to which the result is added."""
+def verdict_lines(verdict: SweepComparison | NoComparison) -> Iterator[str]:
+    """Yield the comparison with the baseline and what limits it, as sentences."""
     if isinstance(verdict, NoComparison):
-        yield "verdict", verdict.why
+        yield f"{verdict.why}."
         return
-    yield "verdict", against_baseline(verdict)
-    sentences = (
-        *labelled(verdict),
-        *best(verdict),
-        *luck(verdict),
-        *detectable(verdict),
-        *variance(verdict),
-        *slices(verdict),
-        *rest(verdict),
-    )
-    yield from (("", sentence) for sentence in sentences)
+    yield f"{against_baseline(verdict)}."
+    yield from best(verdict)
+    yield from limits(verdict)
 
 
-def looks_line(looks: int, configs: int = 1) -> Lines:
+def limits(verdict: SweepComparison) -> Iterator[str]:
+    """Yield what people's labels corrected, and what the comparison cannot show, as sentences."""
+    yield from labelled(verdict)
+    yield from detectable(verdict)
+    yield from luck(verdict)
+    yield from variance(verdict)
+    yield from slices(verdict)
+    yield from rest(verdict)
+
+
+def holdout_use(views: int, configs: int = 1) -> Iterator[str]:
     """Describe how often the holdout was used; nothing where it was not."""
-    if looks:
-        times = {1: "once", 2: "twice"}.get(looks, f"{looks} times")
-        many = f"; {configs:,} configs are no short list, choose among them on tune" if configs > SHORT_LIST else ""
-        yield (
-            "holdout",
-            f"has been looked at {times}: each look that leads to a choice makes the next one worth less{many}",
-        )
+    if views:
+        times = {1: "once", 2: "twice"}.get(views, f"{views} times")
+        many = f" {configs:,} configs are no short list: choose among them on tune." if configs > SHORT_LIST else ""
+        yield f"The holdout was used {times}; each use that leads to a choice makes the next one worth less.{many}"
 
 
 def gap_line(gap: Gap | None) -> Lines:
@@ -120,11 +119,11 @@ def best(verdict: SweepComparison) -> Iterator[str]:
     members = [row for row in _ordered(verdict, verdict.may_be_best) if row != top]
     fewer = "; rare losses may be unseen: those left out may be as good" if verdict.differences.exposed.any() else ""
     if not members:
-        yield f"best: {value}; every other config is worse, beyond chance{fewer}"
+        yield f"The best is {value}: every other config is worse, beyond chance{fewer}."
     elif len(members) == configs - 1 and configs > 2:
-        yield f"best: any of the {configs} configs may be it; the highest is {value}"
+        yield f"Any of the {configs} configs may be the best; the highest is {value}."
     else:
-        yield f"best: {value} cannot be told from {_others(verdict, members, top)}{fewer}"
+        yield f"The highest is {value}; it cannot be told from {_others(verdict, members, top)}{fewer}."
 
 
 def luck(verdict: SweepComparison) -> Iterator[str]:
@@ -132,11 +131,11 @@ def luck(verdict: SweepComparison) -> Iterator[str]:
     bias = verdict.selection_bias
     if bias.optimism > ROUNDING:  # which NaN is not
         lucky, value = score(verdict, bias.optimism, fine=True), score(verdict, bias.crossfitted, fine=True)
-        text = f"luck: as the best of {len(verdict.matrix.configs)} it looks"
+        text = f"As the best of {len(verdict.matrix.configs)} the highest looks"
         if verdict.adaptive:
-            yield f"{text} at least {lucky} better than it is: the same questions chose which settings were tried"
+            yield f"{text} at least {lucky} better than it is: the same questions chose which settings were tried."
         else:
-            yield f"{text} {lucky} better than it is; expect {value}"
+            yield f"{text} {lucky} better than it is; expect {value}."
 
 
 def detectable(verdict: SweepComparison) -> Iterator[str]:
@@ -148,16 +147,16 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
         return
     least, alone = (size(verdict, value) for value in (power.typical, power.alone))
     clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""
-    among = f" among these {configs:,} configs; between two alone, of {alone}" if configs > 2 else ""
+    among = f" among {configs:,} configs ({alone} between two)" if configs > 2 else ""
     questions = f"{power.questions:,} questions{clusters}"
-    yield f"power: in 4 of 5 cases these {questions} would show a true difference of {least} or more{among}"
+    yield f"Differences below {least} are often missed: {questions} show that much in 4 of 5 cases{among}."
 
 
 def variance(verdict: SweepComparison) -> Iterator[str]:
     """Describe where the variance of the best other config's difference comes from, if answers are repeated."""
     rows = [row for row in _ordered(verdict, np.ones(len(verdict.matrix.configs), dtype=bool)) if row]
     if found := next((row for row in rows if row in verdict.variance), None):
-        yield f"variance: {name(verdict, found)} against {name(verdict, 0)}: {verdict.variance[found]}"
+        yield f"{name(verdict, found)} against {name(verdict, 0)}: {verdict.variance[found]}."
 
 
 def slices(verdict: SweepComparison) -> Iterator[str]:
@@ -172,9 +171,10 @@ def slices(verdict: SweepComparison) -> Iterator[str]:
         what = one.value if one.label == "category" else f"{one.label}={one.value}"
         few = ", a small slice" if one.small else ""
         yield (
-            f"slice: {name(verdict, one.config)} is better on average, worse on {what}: {by}"
+            f"{name(verdict, one.config)} is better on average, worse on {what}: {by}"
             f" ({part.questions} questions{few})"
             + (f"; {len(found) - n - 1} more in verdict/slices.csv" if n == MOST_SLICES - 1 < len(found) - 1 else "")
+            + "."
         )
 
 
@@ -191,7 +191,7 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
     if verdict.objective in verdict.skipped:
         parts.append(f"not by {verdict.objective}: {verdict.skipped[verdict.objective]}")
     if parts:
-        yield f"compared: {'; '.join(parts)}"
+        yield f"Compared: {'; '.join(parts)}."
 
 
 # --- words and numbers -------------------------------------------------------------------------------------------

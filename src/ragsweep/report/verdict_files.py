@@ -49,7 +49,7 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
 
 def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[str, Any]:
     """Return the verdict in JSON types, without the numbers of single configs."""
-    lines = [text for _, text in (*verdict_lines(verdict), *decision.lines())]
+    lines = list(dict.fromkeys([*decision.sentences(), *verdict_lines(verdict)]))
     texts: dict[str, Any] = {"sentence": decision.summary(verdict), "lines": lines}
     if isinstance(verdict, NoComparison):
         return texts | {"metric": None}
@@ -174,7 +174,7 @@ def page(verdict: SweepComparison, decision: Decision) -> str:
         }
         for row in order
     ]
-    sentences = "".join(f"- {text}\n" for _, text in (*verdict_lines(verdict), *decision.lines()))
+    sentences = "".join(f"- {text}\n" for text in dict.fromkeys([*decision.sentences(), *verdict_lines(verdict)]))
     return (
         f"# Verdict on {verdict.metric}\n\n{sentences}\n"
         f"{'Ratios' if verdict.differences.ratios else 'Differences'} to `{verdict.matrix.configs[0]}`,"

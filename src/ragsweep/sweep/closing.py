@@ -12,6 +12,7 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
 from ragsweep.report.front import front_csv, front_lines
+from ragsweep.report.naming import number_configs
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.tables import headline
@@ -142,6 +143,9 @@ def summarise_sweep(
     ``labels`` are people's, given with the command: they correct judged scores, and are no part of a record.
     """
     sweep = records[0].sweep if records else None
+    stored = {record.job: record.outcome.name for record in records}
+    names = number_configs(stored)
+    records = [_renamed(record, names[record.job]) for record in records]
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
     study = read_summary(study_folder(ledger.path, sweep)) if sweep else None
@@ -153,7 +157,7 @@ def summarise_sweep(
     verdict = _compare(allowed, failures, excluded, people, adaptive) if weighed and results else None
     evaluated = ledger.finalists(sweep) if sweep else []
     finalists = collect_finalists(
-        [record.outcome for record in evaluated],
+        _numbered_finalists(evaluated, {stored[job]: names[job] for job in stored}),
         choose(allowed, verdict),
         verdict.metric if isinstance(verdict, SweepComparison) else "",
     )
@@ -171,6 +175,18 @@ def summarise_sweep(
         finalists,
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
     )
+
+
+def _renamed(record: Record, name: str) -> Record:
+    return replace(record, outcome=replace(record.outcome, name=name))
+
+
+def _numbered_finalists(records: Sequence[Record], names: Mapping[str, str]) -> list[Result | Failure]:
+    """Return outcomes on the holdout under the names of their trials."""
+    plain = [record.outcome.name.removesuffix(SUFFIX) for record in records]
+    return [
+        _renamed(record, names.get(name, name) + SUFFIX).outcome for record, name in zip(records, plain, strict=True)
+    ]
 
 
 def _without_excluded(results: Sequence[Result], excluded: Sequence[ExcludedConfig]) -> list[Result]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +17,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.secrets import Secrets
+from ragsweep.records.ledger import Sweep
+from ragsweep.report.naming import label, label_configs, rounded, short_keys, varying_keys
 from ragsweep.sweep.compose import Composer, JobConfig, config_folder, parse
 from ragsweep.sweep.config_files import is_deep
 from ragsweep.sweep.config_policy import ConfigPolicy
@@ -31,8 +33,9 @@ OPERATIONAL = (
 )
 """Keys that say how, where and at what price a config is run and shown, and not what it is."""
 
-_LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{13,}(?![\w.])")
-"""A number that only arithmetic writes: 0.1 + 0.2 is 0.30000000000000004."""
+
+MOST_KEYS = 4
+"""Swept parameters that the name of a sweep lists."""
 
 
 @dataclass(frozen=True)
@@ -78,24 +81,43 @@ class Command:
     def names(self) -> list[str]:
         """Name each job by what differs from its siblings; where nothing does, by all overrides that define it.
 
-        Secrets are masked; jobs that differ in nothing else are numbered.
+        Secrets are masked.
         """
-        jobs = [[_LONG_NUMBER.sub(lambda n: f"{float(n[0]):.12g}", line) for line in job] for job in self.jobs]
-        counts = Counter(override for job in jobs for override in set(job))
-        names = []
-        for job in jobs:
-            own = " ".join(line for line in job if counts[line] < len(jobs))
-            names.append(own or " ".join(o for o in defining(job) if not o.startswith("sweeps=")) or "defaults")
-        if not self.secrets.has_secret("\n".join(names)):
-            return names
-        masked, alike = [self.secrets.mask_text(name) for name in names], dict[str, dict[str, int]]()
-        for name, shown in zip(names, masked, strict=True):
-            same = alike.setdefault(shown, {})
-            same.setdefault(name, len(same) + 1)
-        return [
-            f"{shown} ({alike[shown][name]})" if len(alike[shown]) > 1 else shown
-            for name, shown in zip(names, masked, strict=True)
-        ]
+        jobs = [read_settings(job) for job in self.jobs]  # none are known yet of a search
+        groups = [key for key in {key for job in jobs for key in job} if self.composer.is_group(key, self.overrides)]
+        alone = [label(read_settings(_own(job)), groups) or "defaults" for job in self.jobs]
+        names = [rounded(name) or other for name, other in zip(label_configs(jobs, groups), alone, strict=True)]
+        return [self.secrets.mask_text(name) for name in names]
+
+
+def read_settings(overrides: Sequence[str]) -> dict[str, str]:
+    """Read overrides as key -> value in text, without quotes and escapes."""
+    read = map(parse, overrides)
+    return {one.get_key_element(): "" if one.is_delete() else _spell(one.value()) for one in read}
+
+
+def sweep_title(sweep: Sweep) -> str:
+    """Name a sweep by what is swept: ``top_k × retriever``, ``hybrid_tpe, 40 trials``."""
+    named = re.search(r"(?:^| )sweeps=(\S+)", sweep.name)
+    if not any(sweep.jobs):
+        return f"{named[1] if named else 'search'}, {len(sweep.names)} trials"
+    keys = varying_keys([read_settings(job) for job in sweep.jobs])
+    shown = list(short_keys(keys).values())
+    more = f" and {len(shown) - MOST_KEYS} more" if len(shown) > MOST_KEYS else ""
+    swept = " × ".join(shown[:MOST_KEYS]) + more or sweep.name
+    return f"{named[1]}: {swept}" if named and named[1] != swept else swept
+
+
+def _spell(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return json.dumps(value).replace('"', "").replace(" ", "") if isinstance(value, list | dict) else str(value)
+
+
+def _own(job: Sequence[str]) -> list[str]:
+    """Keep the overrides that name a config by itself: what differs from the defaults but the questions."""
+    lines = [line for line in defining(job) if not line.startswith("sweeps=")]
+    return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
 
 def defining(overrides: Sequence[str]) -> list[str]:

@@ -253,6 +253,10 @@ class Composer:
         own = [*([self.added] if self.added else []), *map(Path, files), Path.cwd() / "conf"]
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
 
+    def is_group(self, key: str, overrides: Sequence[str]) -> bool:
+        """Return whether a key names a group of configs, whose value is an option."""
+        return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
+
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
         """Return key and value of an override that sets a single value and chooses nothing."""
         key, value = override.key_or_group, override.value()
@@ -262,7 +266,7 @@ class Composer:
             return None
         if (isinstance(value, str) and ("$" in value or value == _MISSING)) or override.is_hydra_override():
             return None
-        if "." not in key and any((folder / key).is_dir() for folder in self.folders(lines)):
+        if self.is_group(key, lines):
             return None
         return key, value
 

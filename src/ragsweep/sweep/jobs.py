@@ -21,7 +21,6 @@ from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.power import estimate_power
-from ragsweep.sweep.command import defining
 from ragsweep.sweep.races import evaluate_rung
 from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.search_command import is_own, trial_name, trial_names
@@ -66,8 +65,10 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
         if isinstance(claimed, Claim):
             raise RagsweepError(f"{names[job.number]}: {claimed.holder} works on it")
         position = job.number, len(names)
-        job.name = trial_name(job.overrides, sweep.name) if search else names[job.number]
-    job.name = context.secrets.mask_text(job.name or " ".join(defining(job.overrides)) or "defaults")
+        job.name = names[job.number]
+        if search:
+            job.name = trial_name(job.overrides, sweep.name, job.config.choices, search.get("params") or ())
+    job.name = context.secrets.mask_text(job.name or trial_name(job.overrides, "", job.config.choices))
     job.searching = search is not None
     writer = OutcomeWriter(context, job.number, position=position, fenced=assigned)
     before = context.session.services.meter.totals

@@ -15,6 +15,7 @@ from ragsweep.records.claims import FINALIST, Claim, job_tag
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import ParentRun, summarise_sweep
+from ragsweep.sweep.command import sweep_title
 from ragsweep.sweep.recording import log_outcome, log_single
 from ragsweep.sweep.session import RunContext
 
@@ -24,7 +25,7 @@ SWEEP_TAG = "ragsweep.sweep"
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
     """Open a sweep's parent run, or find the one of a process that died before it could record it."""
     parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
-    parent = tracker.open_sweep(sweep.name, {SWEEP_TAG: sweep.id}, {}, parent)
+    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, parent)
     if sweep.tracker == tracker.identity:
         ledger.set_parent(sweep.id, parent)
     return parent

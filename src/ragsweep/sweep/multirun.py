@@ -18,6 +18,7 @@ from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
+from ragsweep.report.naming import number_configs
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.closing import SweepSummary, summarise_sweep
@@ -255,12 +256,13 @@ class Multirun:
     def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """List the jobs that left no record, with why."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
-        return [lost_job(sweep, job, f"did not run to its end: {why}") for job in missed]
+        return [lost_job(sweep, job, f"did not run to its end: {why}", numbered=True) for job in missed]
 
 
-def lost_job(sweep: Sweep, number: int, why: str) -> Failure:
-    """Return the failure of a job that left no record."""
-    return Failure(sweep.names[number], sweep.jobs[number], {}, why)
+def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:
+    """Return the failure of a job that left no record; ``numbered``: named as in the summary of the sweep."""
+    name = sweep.names[number]
+    return Failure(number_configs({number: name})[number] if numbered else name, sweep.jobs[number], {}, why)
 
 
 def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:

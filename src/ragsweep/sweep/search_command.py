@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.sweep.command import Command, defining, one_sentence
+from ragsweep.report.naming import label
+from ragsweep.sweep.command import Command, defining, one_sentence, read_settings
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.storage import is_postgresql
 
@@ -77,13 +78,11 @@ def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]
     return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
 
 
-def trial_name(overrides: tuple[str, ...], search: str) -> str:
-    """Name a trial by its overrides, without those of all trials of the search."""
-    general = _unescaped(search).lower().split()  # Hydra writes true as True
-    own = [line for line in map(_unescaped, defining(overrides)) if line.lower() not in general]
-    return " ".join(own) or "defaults"
+def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
+    """Name a trial by its overrides, without those of all trials of the search.
 
-
-def _unescaped(text: str) -> str:
-    r"""Remove the escapes that Hydra adds to a value: ``sqlite\:`` is ``sqlite:``."""
-    return re.sub(r"\\(.)", r"\1", text)
+    ``groups``: the config groups; ``searched``: the parameters of the space.
+    """
+    general = search.lower().replace("\\", "").split()  # Hydra escapes some characters and writes true as True
+    own = [line for line in defining(overrides) if line.lower().replace("\\", "") not in general]
+    return label(read_settings(own), groups, searched) or "defaults"

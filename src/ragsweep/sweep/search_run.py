@@ -21,7 +21,7 @@ from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import Command, compose, compose_jobs, one_sentence
+from ragsweep.sweep.command import Command, compose, compose_jobs, one_sentence, read_settings
 from ragsweep.sweep.finalists import SUFFIX
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.jobs import attempt
@@ -116,7 +116,7 @@ class Search(Multirun):
             return False
         outcomes = [record.outcome for record in self.ledger.finalists(sweep.id)]
         complete = {result.name for result in outcomes if isinstance(result, Result) and result.state != PARTIAL}
-        return all(result.name + SUFFIX in complete for result in self._finalists(sweep))
+        return all(name + SUFFIX in complete for name, _ in self._finalists(sweep))
 
     def _folder(self, sweep: Sweep) -> Path:
         return study_folder(self.ledger.path, sweep.id)
@@ -156,13 +156,15 @@ class Search(Multirun):
         for job, trial in (study.trials if study else {}).items():
             if trial["state"] == "FAIL" and job not in recorded:
                 overrides = tuple(trial.get("overrides", ()))
-                failure = Failure(trial_name(overrides, sweep.name), overrides, {}, str(trial.get("reason", "")))
+                groups = [key for key in read_settings(overrides) if self.command.composer.is_group(key, overrides)]
+                name = trial_name(overrides, sweep.name, groups, self.settings.get("params") or ())
+                failure = Failure(name, overrides, {}, str(trial.get("reason", "")))
                 OutcomeWriter(self.context, job).keep_failure(failure)
         super()._record_dead_jobs(sweep)
 
     def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """A search may end early; where it was stopped, the next trial is what did not run."""
-        return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why)] if why else []
+        return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Close the search; where others still work on it, or have closed it, only show what there is."""
@@ -189,10 +191,15 @@ class Search(Multirun):
 
     # --- finalists ---------------------------------------------------------------------------------------------
 
-    def _finalists(self, sweep: Sweep) -> list[Result]:
-        """Choose the finalists as judged: labels that come later do not spend the holdout again."""
-        summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id))
-        return summary.contenders(self.values["finalists"])
+    def _finalists(self, sweep: Sweep) -> list[tuple[str, Result]]:
+        """Choose the finalists as judged: labels that come later do not spend the holdout again.
+
+        Each is returned with the name that its trial has in the ledger.
+        """
+        records = self.ledger.records(sweep.id)
+        summary, names = summarise_sweep(self.ledger, records), {record.job: record.outcome.name for record in records}
+        stored = {result.name: names[job] for job, result in summary.jobs.items()}
+        return [(stored[result.name], result) for result in summary.contenders(self.values["finalists"])]
 
     def _evaluate_finalists(self, sweep: Sweep) -> None:
         """Evaluate the finalists that were not evaluated yet; one that fails is recorded, and stops no other."""
@@ -201,19 +208,19 @@ class Search(Multirun):
             return
         jobs = tuple(
             (*(line for line in result.overrides if not line.startswith("partition=")), f"partition={HOLDOUT}")
-            for result in chosen
+            for _, result in chosen
         )
         configs = compose_jobs(replace(self.command, jobs=jobs, cases={}))
         # Those of an earlier attempt or choice keep their numbers.
         earlier = self.ledger.finalists(sweep.id)
         numbers = {record.outcome.name.removesuffix(SUFFIX): record.job for record in earlier}
-        for position, (result, config, overrides) in enumerate(zip(chosen, configs, jobs, strict=True)):
-            number = numbers.setdefault(result.name, max(numbers.values(), default=-1) + 1)
+        for position, ((name, _), config, overrides) in enumerate(zip(chosen, configs, jobs, strict=True)):
+            number = numbers.setdefault(name, max(numbers.values(), default=-1) + 1)
             if self.ledger.claims.claim_job(sweep.id, number, FINALIST) is not None:
                 continue
             writer = OutcomeWriter(self.context, number, FINALIST, (position, len(chosen)))
             try:
-                evaluated = attempt(self.context, Job(config, result.name + SUFFIX, overrides, number), writer)
+                evaluated = attempt(self.context, Job(config, name + SUFFIX, overrides, number), writer)
             except Exception as fault:  # recorded by attempt
                 logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
             else:

@@ -1,0 +1,168 @@
+"""The configs of a sweep as one table: what varies, the metrics, the difference from the baseline; the best first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.results import Result, objectives
+from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
+from ragsweep.report.numbers import cell, verdict_word
+from ragsweep.report.verdict import change
+from ragsweep.stats.comparison import NoComparison, SweepComparison
+
+MOST_ROWS = 10
+LONGEST_VALUE = 24
+"""Characters of a parameter's value in a cell."""
+GAP = 2
+"""Spaces between columns."""
+
+
+class SweepTable(NamedTuple):
+    """A header, rows of texts, and the number of configs that have no row; right-aligned columns begin with ``>``."""
+
+    header: list[str]
+    rows: list[list[str]]
+    hidden: int
+
+
+class Column(NamedTuple):
+    """One column: its header, and a text for each config."""
+
+    header: str
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        """The width of the widest cell."""
+        return max(map(len, [self.header.removeprefix(">"), *self.cells]))
+
+
+def settings(result: Result) -> dict[str, str]:
+    """Return what a config's overrides set, as text."""
+    lines = (line.lstrip("+~").partition("=") for line in result.overrides)
+    return {key: result.parameters.get(key, value) for key, _, value in lines}
+
+
+def swept(results: Sequence[Result], most: int = 6) -> str:
+    """Describe what varies: ``top_k = 3, 5, 10``; a parameter with many values by its name."""
+    configs = [settings(result) for result in results]
+    keys = varying_keys(configs)
+    values = {key: list(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
+    return " × ".join(
+        f"{name} = {', '.join(_cut(value) for value in values[key])}" if len(values[key]) <= most else name
+        for key, name in short_keys(keys).items()
+    )
+
+
+def sweep_table(
+    results: Sequence[Result],
+    metrics: Sequence[str],
+    verdict: SweepComparison | NoComparison | None = None,
+    recommended: str | None = None,
+    width: int = 120,
+    most: int = MOST_ROWS,
+) -> SweepTable:
+    """Make the table of numbered configs, at most ``width`` characters wide where dropping metrics can achieve that.
+
+    Rows are ordered by the objective. The recommended config, the baseline and the best always have one. The metrics
+    dropped are the last that are no objective.
+    """
+    names = [result.name for result in results]
+    found = verdict if isinstance(verdict, SweepComparison) else None
+    order = _best_first(results, found)
+    kept = {0, *([names.index(recommended)] if recommended in names else [])} if found else set()
+    chosen = sorted(set(order[: most - len(kept - set(order[:most]))]) | kept, key=order.index)
+    shown = [results[row] for row in chosen]
+    first = [Column(">#", [name.partition(" ")[0].lstrip("#") for name in (one.name for one in shown)])]
+    ends = _ends(shown, found, recommended) if found else []
+    parameters, wanted = _parameters(shown, results), [Column(f">{name}", _cells(shown, name)) for name in metrics]
+    decides = set(objectives(results[0].config)) | ({found.metric} if found else set())
+    while _width([*first, *parameters, *wanted, *ends]) > width and any(_name(one) not in decides for one in wanted):
+        wanted.remove(next(one for one in reversed(wanted) if _name(one) not in decides))
+    if _width([*first, *parameters, *wanted, *ends]) > width:
+        parameters = [Column("config", [without_number(rounded(one.name)) for one in shown])]
+    columns = [*first, *parameters, *wanted, *ends]
+    return SweepTable(
+        [one.header for one in columns],
+        [list(row) for row in zip(*(one.cells for one in columns), strict=True)],
+        len(results) - len(shown),
+    )
+
+
+def _best_first(results: Sequence[Result], found: SweepComparison | None) -> list[int]:
+    """Order configs by their mean in the comparison, or else by the objective; those without a value are last."""
+    values = [math.nan] * len(results)
+    if found:
+        means = dict(zip(found.matrix.configs, found.matrix.better.mean(axis=1).tolist(), strict=True))
+        values = [means.get(result.name, math.nan) for result in results]
+    elif results and (names := objectives(results[0].config)):
+        summaries = [result.summaries.get(names[0]) for result in results]
+        values = [math.nan if one is None else one.value * (-1 if one.higher_is_better is False else 1)
+                  for one in summaries]  # fmt: skip
+    return sorted(range(len(results)), key=lambda row: (math.isnan(values[row]), -np.nan_to_num(values[row]), row))
+
+
+def _parameters(shown: Sequence[Result], results: Sequence[Result]) -> list[Column]:
+    """Make a column for each parameter that varies within the sweep."""
+    keys = short_keys(varying_keys([settings(result) for result in results]))
+    configs = [settings(result) for result in shown]
+    columns = []
+    for key, name in keys.items():
+        cells = [_cut(config.get(key, "")) for config in configs]
+        numeric = all(_is_number(text) for text in cells if text)
+        columns.append(Column(f">{name}" if numeric else name, cells))
+    return columns
+
+
+def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | None) -> list[Column]:
+    """Make the columns of the difference from the baseline, and of its verdict."""
+    rows: Mapping[str, int] = {name: row for row, name in enumerate(found.matrix.configs)}
+    best = found.matrix.configs[found.selection_bias.winner]
+    differences, words = [], []
+    for result in shown:
+        row = rows.get(result.name)
+        if row is None:
+            why = next((one.why for one in found.left_out if one.name == result.name), "not compared")
+            differences.append("-")
+            words.append(why)
+            continue
+        alike = not found.differences.apart[row]
+        better, worse = bool(found.differences.better[row]), bool(found.differences.worse[row])
+        differences.append(change(found, row) if row else "")
+        words.append(verdict_word(better, worse, alike) if row else "baseline")
+        marks = [word for word, name in (("recommended", recommended), ("best", best)) if name == result.name]
+        words[-1] += f"  < {', '.join(marks)}" if marks else ""
+    number = found.matrix.configs[0].partition(" ")[0]
+    return [Column(f">{found.metric} vs {number}", differences), Column("", words)]
+
+
+def _cells(shown: Sequence[Result], metric: str) -> list[str]:
+    return [cell(result.summaries.get(metric)) for result in shown]
+
+
+def _name(column: Column) -> str:
+    return column.header.removeprefix(">")
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + GAP * (len(columns) - 1)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _cut(value: str) -> str:
+    value = rounded(value)
+    if value.startswith(("/", "./", "../", "~/")):
+        value = value.rstrip("/").rpartition("/")[2]
+    half = LONGEST_VALUE // 2 - 1
+    return value if len(value) <= LONGEST_VALUE else f"{value[:half]}..{value[-half:]}"

@@ -1,0 +1,55 @@
+"""Names of configs: what varies among them, short, and never the same for two."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.report.naming import label, label_configs, number_configs, ranges, rounded, short_keys, without_number
+
+GROUPS = ("retriever", "reranker")
+
+
+def test_a_config_is_named_by_what_varies_within_the_sweep() -> None:
+    same = {"dataset": "folder", "dataset.path": "/home/me/corpus", "llm.base_url": "http://localhost:8000/v1"}
+    hybrid = {**same, "retriever": "hybrid_rrf", "retriever.k": "50", "reranker": "none", "chunker.late": "true"}
+    vector = {**same, "retriever": "vector", "retriever.k": "50", "reranker": "cross", "chunker.late": "false"}
+    assert label_configs([hybrid, vector], GROUPS) == ["hybrid_rrf reranker=none +late", "vector cross -late"]
+
+
+def test_what_only_some_configs_set_varies() -> None:
+    assert label_configs([{"retriever": "bm25"}, {"retriever": "bm25", "retriever.k1": "2"}], GROUPS) == ["", "k1=2"]
+
+
+def test_keys_with_one_last_part_keep_as_much_as_tells_them_apart() -> None:
+    assert short_keys(["chunker.size", "index.size", "top_k", "a.b.top", "a.c.top"]) == {
+        "chunker.size": "chunker.size", "index.size": "index.size", "top_k": "top_k", "a.b.top": "b.top", "a.c.top": "c.top",
+    }  # fmt: skip
+
+
+def test_an_option_that_two_groups_share_keeps_the_group() -> None:
+    assert label({"retriever": "mine", "reranker": "mine"}, GROUPS) == "retriever=mine reranker=mine"
+
+
+def test_a_path_is_its_last_part_unless_two_have_the_same() -> None:
+    assert label_configs([{"data": "/a/one.csv"}, {"data": "/b/two.csv"}], ()) == ["data=one.csv", "data=two.csv"]
+    assert label_configs([{"data": "/a/x.csv"}, {"data": "/b/x.csv"}], ()) == ["data=/a/x.csv", "data=/b/x.csv"]
+
+
+def test_fractions_have_three_digits_and_nothing_else_changes() -> None:
+    assert rounded("k1=1.98765 a=0.30000000000000004 size=1000 v1.2.3 lr=2.34567e-05") == (
+        "k1=1.99 a=0.3 size=1000 v1.2.3 lr=2.35e-05"
+    )
+    assert rounded("cost=1234.56") == "cost=1235"
+
+
+@given(st.lists(st.floats(0.001, 1000).map(lambda value: f"alpha={value!r}"), unique=True, min_size=2, max_size=5))
+def test_numbered_names_differ_by_more_than_their_number(names: list[str]) -> None:
+    found = number_configs(dict(enumerate(names)))
+    assert [name.split()[0] for name in found.values()] == [f"#{n + 1}" for n in range(len(names))]
+    assert len({without_number(name) for name in found.values()}) == len(names)
+
+
+def test_neighbours_are_a_range_whatever_their_numbers() -> None:
+    names = [f"#{n + 1} alpha={n / 10:g}" for n in range(6)]
+    assert ranges(names, [2, 3, 4]) == ["alpha=0.2 to 0.4"]
