@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ragsweep.core.identity import Node
-from ragsweep.core.results import PARTIAL, Failure, Result
+from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result
 from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import about, cell
+from ragsweep.report.sweep_table import GAP
 from ragsweep.report.tables import evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
@@ -25,6 +28,8 @@ WORTH_A_LINE = 1.0
 """Seconds from which on a stage is worth a line of its own."""
 
 _MARGIN = 9
+LOG_WIDTH = 120
+"""Characters of a line where the output is no terminal."""
 
 
 class Terminal:
@@ -95,36 +100,52 @@ class Terminal:
         """Print the line of a job that failed."""
         self.line("failed", f"{number + 1}/{jobs} · {rounded(failure.name)} · {failure.error}")
 
-    def comparison(self, results: Sequence[Result], headline: Sequence[str]) -> None:
-        """Print the configs below each other: each headline metric with its interval."""
-        if not results:
-            return
-        rows = [[rounded(result.name), *(cell(result.summaries.get(name)) for name in headline)] for result in results]
+    @property
+    def width(self) -> int:
+        """The width of tables and sentences; a log is as wide as COLUMNS says."""
+        return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
+
+    def heading(self, what: str, dataset: DatasetFacts) -> None:
+        """Print what was run, on which questions."""
         self.console.print()
-        self.table(["", *(f">{name}" for name in headline)], rows)
-        for result in results:
-            if result.state == PARTIAL:
-                self.line("partial", f"{rounded(result.name)}: {partial_note(result)}")
-        self.line("", evidence_note(results[0].dataset))
-        for note in results[0].dataset.notes:
-            self.line("note", note)
+        self.block("ragsweep", [f"{what}  ·  {dataset.name}: {evidence_note(dataset)}", *dataset.notes])
+
+    def result(self, result: Result, headline: Sequence[str]) -> None:
+        """Print a single config: each headline metric with its interval."""
+        self.heading(rounded(result.name), result.dataset)
+        self.table([f">{name}" for name in headline], [[cell(result.summaries.get(name)) for name in headline]])
+        self.details([result], headline)
+        self.block("FIX", fixes([result]))
+
+    def details(self, results: Sequence[Result], headline: Sequence[str]) -> None:
+        """Print what stands in no table: the effect of reranking and of context, answers, targets."""
         if len(results) == 1 and results[0].reranking:
             self.line("rerank", reranking_note(results[0], headline))
         self.lines((*answer_lines(results), *target_lines(results)))
-        for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
-            self.line("warning", warning)
+
+    def block(self, word: str, sentences: Iterable[str]) -> None:
+        """Print sentences below each other, their lines wrapped and indented; nothing where there are none."""
+        from rich.text import Text
+
+        indent = " " * (_MARGIN + 1)
+        for n, sentence in enumerate(dict.fromkeys(sentences)):
+            lines = textwrap.wrap(mask_text(sentence), max(self.width - len(indent), 40), break_long_words=False,
+                                  break_on_hyphens=False)  # fmt: skip
+            for line, text in enumerate(lines):
+                start = f"{word:<{_MARGIN}} " if n == line == 0 else indent
+                self.console.print(Text.assemble((start, "bold"), text), soft_wrap=True)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print rows below a header; columns named >NAME are aligned to the right and never wrapped."""
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        for name in header:
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+        for n, name in enumerate(header):
             right = name.startswith(">")
             table.add_column(
                 Text(name.removeprefix(">")), justify="right" if right else "left", no_wrap=right,
-                overflow="fold", min_width=None if right else 12,
+                overflow="fold", min_width=None if right else min(12, max((len(row[n]) for row in rows), default=0)),
             )  # fmt: skip
         for row in rows:
             table.add_row(*map(Text, row))
@@ -146,10 +167,21 @@ class Terminal:
         for failure in failures:
             self.line("failed", f"{rounded(failure.name)} · {failure.error}")
 
-    def look(self, command: str, name: str, run: str | None) -> None:
-        """Print where the results are."""
-        if command:
-            self.line("look", f'{command}   ·   run "{name}" ({(run or "")[:8]})')
+    def next_steps(self, steps: Iterable[tuple[str, str]]) -> None:
+        """Print commands, and what each shows."""
+        shown = [step for step in steps if step[0]]
+        widest = max((len(command) for command, _ in shown), default=0)
+        for n, (command, what) in enumerate(shown):
+            self.line("NEXT" if n == 0 else "", f" {command:<{widest}}   {what}".rstrip())
+
+
+def fixes(results: Sequence[Result]) -> Iterator[str]:
+    """Yield what is wrong with a sweep or its data, and what to do about it."""
+    for result in results:
+        if result.state == PARTIAL:
+            yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
+    for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
+        yield f"{warning[:1].upper()}{warning[1:]}."
 
 
 def _expected(plan: Plan) -> str:

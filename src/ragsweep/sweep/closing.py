@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragsweep.core.errors import InputError
@@ -15,9 +15,10 @@ from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
+from ragsweep.report.sweep_table import sweep_table, swept
 from ragsweep.report.tables import headline
-from ragsweep.report.terminal import Terminal
-from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
+from ragsweep.report.terminal import Terminal, fixes
+from ragsweep.report.verdict import gap_line, holdout_use, limits
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
@@ -54,25 +55,56 @@ class SweepSummary:
     finalists: Finalists = field(default_factory=Finalists)
     gap: Gap | None = None  # where the holdout was evaluated, and the same configs were measured on tune
 
-    def show(self, terminal: Terminal) -> None:
-        """Print the comparison, what failed, what a race has saved, and the verdict."""
+    def show(self, terminal: Terminal, reference: str = "", view: str = "") -> None:
+        """Print the table, what a race and a search add, and the conclusions.
+
+        Args:
+            terminal: The screen.
+            reference: The sweep in commands: ``ffea9bd0``.
+            view: The command that shows the sweep in MLflow.
+        """
         shown = [result for result in self.results if result.state != DROPPED]
-        terminal.comparison(shown, headline(shown))
+        if shown:
+            terminal.heading(swept(shown) or "the same config", shown[0].dataset)
+            self._show_table(terminal, shown, reference)
+            terminal.details(shown, headline(shown))
         terminal.failures(self.failures)
         terminal.lines(race_lines(self.results))
         terminal.lines(front_lines(self.front, self.objectives, len(self.results)))
-        if self.verdict is not None:
-            terminal.lines(verdict_lines(self.verdict))
         terminal.failures(self.finalists.failures)
         terminal.lines(self.finalists.lines())
         terminal.lines(gap_line(self.gap))
         if self.study and self.study.stopped:
             terminal.line("stopped", f"{self.study.stopped}; other settings let the same command go on")
+        if self.decision:
+            terminal.block("RESULT", self.decision.sentences())
+        terminal.block("LIMITS", self._limits())
+        terminal.block("FIX", fixes(self.results))
+        terminal.next_steps(self._next_steps(reference, view))
+
+    def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str) -> None:
+        recommended = self.decision.recommended if self.decision else None
+        table = sweep_table(shown, headline(shown), self.verdict, recommended, terminal.width)
+        terminal.table(table.header, table.rows)
+        if table.hidden:
+            terminal.line("", f"... {table.hidden:,} more: ragsweep list {reference}".rstrip())
+
+    def _limits(self) -> Iterator[str]:
+        """Yield what the results cannot show."""
+        if isinstance(self.verdict, SweepComparison):
+            yield from limits(self.verdict)
         everything = (*self.results, *self.finalists.results)
         on_holdout = sum(result.dataset.partition == HOLDOUT for result in everything)
-        terminal.lines(looks_line(self.holdout_views, on_holdout))
-        if self.decision:
-            terminal.lines(self.decision.lines())
+        yield from holdout_use(self.holdout_views, on_holdout)
+
+    def _next_steps(self, reference: str, view: str) -> Iterator[tuple[str, str]]:
+        """Yield commands that lead on from here, and what each shows."""
+        if reference and isinstance(self.verdict, SweepComparison):
+            configs = self.verdict.matrix.configs
+            numbers = [configs[row].partition(" ")[0] for row in (0, self.verdict.selection_bias.winner)]
+            other = numbers[1] if numbers[0] != numbers[1] else configs[1].partition(" ")[0]
+            yield f"ragsweep compare {reference}{numbers[0]} {reference}{other}", "which questions changed"
+        yield view, f"the runs of {reference}"
 
     @property
     def decision(self) -> Decision | None:

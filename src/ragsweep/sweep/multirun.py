@@ -33,6 +33,9 @@ from ragsweep.sweep.session import Job, RunContext
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
+REFERENCE = 8
+"""Characters of the id by which commands name a sweep."""
+
 ATTEMPTS = 3
 """How often a job is begun whose process dies."""
 
@@ -117,10 +120,9 @@ class Multirun:
         """Show a finished sweep, and send to the tracker what that has lost."""
         summary = self.summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id), labels=self.context.labels)
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
-        summary.show(self.terminal)
         if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
-        self.terminal.look(self.tracker.view_command(), sweep.name, self.ledger.sweep(sweep.id).parent)
+        summary.show(self.terminal, reference(self.ledger.sweep(sweep.id)), self.tracker.view_command())
         self.ledger.claims.leave_sweep(sweep.id)
 
     # --- jobs --------------------------------------------------------------------------------------------------
@@ -236,8 +238,7 @@ class Multirun:
         summary, status = self._summarise(sweep, records, status, why)
         if status == FINISHED and self.tracker.identity and not all(record.tracked for record in recorded):
             status = FAILED
-        summary.show(self.terminal)
-        self.terminal.look(self.tracker.view_command(), sweep.name, sweep.parent)
+        summary.show(self.terminal, reference(sweep), self.tracker.view_command())
         if self.tracker.identity:
             mlflow_sync.close(self.context, sweep, status, summary.parent(sweep.name), self.elsewhere)
         return status
@@ -257,6 +258,11 @@ class Multirun:
         """List the jobs that left no record, with why."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not run to its end: {why}", numbered=True) for job in missed]
+
+
+def reference(sweep: Sweep) -> str:
+    """Return the text that stands for a sweep in commands."""
+    return (sweep.parent or sweep.id)[:REFERENCE]
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:

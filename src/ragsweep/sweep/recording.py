@@ -14,7 +14,7 @@ from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, job_tag
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
-from ragsweep.report.verdict import looks_line
+from ragsweep.report.verdict import holdout_use
 from ragsweep.sweep.command import OPERATIONAL
 from ragsweep.sweep.session import RunContext
 
@@ -55,12 +55,12 @@ class OutcomeWriter:
             self._track(record, result)
             terminal.finished(result, *self._position, metrics)
             return
-        terminal.comparison([result], metrics)
+        terminal.result(result, metrics)
         views = self.context.ledger.holdout_views(result.dataset.undivided)
-        terminal.lines(looks_line(views))
+        terminal.block("LIMITS", holdout_use(views))
         run = log_single(tracker, result, self._placement(record), views)
         self.context.ledger.mark_tracked(record, run)
-        terminal.look(tracker.view_command(), result.name, run)
+        terminal.next_steps([(tracker.view_command(), f"the run {run[:8]}")])
 
     def keep_rung(self, result: Result) -> None:
         """Keep the scores so far of a config that is still in a race, in the ledger only."""
