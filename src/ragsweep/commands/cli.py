@@ -18,9 +18,11 @@ from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.secrets import Secrets, mask_text, refuse_secrets
 
-_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "power", "store", "sync")
+_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "list", "power", "show", "store", "sync")
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
+       ragsweep list [SWEEP] [--all]
+       ragsweep show RUN [--metric METRIC] [--missed]
        ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
        ragsweep power RUN [RUN] [--metric METRIC] [--effect X] ...
        ragsweep power [RUN] --questions N [--clusters N] [--cost-per-question X] ...
@@ -34,6 +36,8 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
 
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys
+  list          the sweeps and runs there are, or all configs of one sweep
+  show          one config: its metrics, its slices, the questions that it missed
   compare       two configs, question by question: by how much, how surely, where
   power         the smallest difference that the golden set can show, or a planned one would
   gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 undecided
@@ -43,6 +47,8 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   store         show what is stored; store evict removes from it
   sync          send to MLflow the records that it lacks
   --version     print the version
+
+RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows them, or the id of an MLflow run.
 """
 
 

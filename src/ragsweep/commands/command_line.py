@@ -95,7 +95,7 @@ def find_run(path: str, run: str) -> RecordedRun:
 
 def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> RecordedRun:
     """Read a config of a sweep by its number, counted from 1."""
-    records = {record.job + 1: record for record in ledger.records(_one_sweep(ledger, path, name).id)}
+    records = {record.job + 1: record for record in ledger.records(find_sweep_record(ledger, path, name).id)}
     names = number_configs({record.job: record.outcome.name for record in records.values()})
     if number not in records:
         numbers = f"#1 to #{max(records)}" if records else "none that ended"
@@ -107,18 +107,18 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> Recorded
 
 
 def find_sweep(path: str, run: str) -> list[Result]:
-    """Read the results of a sweep, named as `_one_sweep` says, in the order of its configs, without failed ones.
+    """Read the results of a sweep, named as `find_sweep_record` says, in the order of its configs, without failed ones.
 
     Raises InputError where there is not just one such sweep, or nothing of it was measured.
     """
     ledger = open_ledger(path)
-    results = sweep_results(ledger, _one_sweep(ledger, path, run).id)
+    results = sweep_results(ledger, find_sweep_record(ledger, path, run).id)
     if not results:
         raise InputError(f'no config of the sweep "{run}" was measured')
     return results
 
 
-def _one_sweep(ledger: Ledger, path: str, name: str) -> Sweep:
+def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     """Find a sweep by the id of its parent run in MLflow or its own id, or the beginning of one."""
     sweeps = _matching_sweeps(ledger, name)
     if len({sweep.key for sweep in sweeps}) > 1:

@@ -39,6 +39,7 @@ class Sweep:
     names: tuple[str, ...]
     tracker: str = ""  # identity of the tracker
     status: str = RUNNING
+    created: float = 0.0  # seconds since the epoch
 
     @property
     def key(self) -> str:
@@ -316,12 +317,13 @@ class Ledger:
         raise damaged(self.path, f"record {number} ({kind} {job}) is not what was written")
 
     def _sweep(self, connection: sqlite3.Connection, row: Sequence[Any]) -> Sweep:
-        identifier, _, _, tracker, name, parent, status, jobs, names, _ = row
+        identifier, _, _, tracker, name, parent, status, jobs, names, created = row
         if not seals.is_sealed(connection, identifier, row):
             raise damaged(self.path, f"the sweep {identifier} is not what was written")
         return Sweep(
-            identifier, name, parent, tuple(map(tuple, json.loads(jobs))), tuple(json.loads(names)), tracker, status
-        )
+            identifier, name, parent, tuple(map(tuple, json.loads(jobs))), tuple(json.loads(names)), tracker, status,
+            created,
+        )  # fmt: skip
 
 
 def _record_view(

@@ -14,6 +14,8 @@ from ragsweep.report.numbers import cell, verdict_word
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 
+MARK = " *"
+"""Behind an interval that may be too short."""
 MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Characters of a parameter's value in a cell."""
@@ -132,7 +134,8 @@ def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | No
             continue
         alike = not found.differences.apart[row]
         better, worse = bool(found.differences.better[row]), bool(found.differences.worse[row])
-        differences.append(change(found, row) if row else "")
+        doubt = found.differences.doubt(row)
+        differences.append(change(found, row).removesuffix(doubt) + (MARK if doubt else "") if row else "")
         words.append(verdict_word(better, worse, alike) if row else "baseline")
         marks = [word for word, name in (("recommended", recommended), ("best", best)) if name == result.name]
         words[-1] += f"  < {', '.join(marks)}" if marks else ""

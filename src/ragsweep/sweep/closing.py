@@ -15,13 +15,14 @@ from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
-from ragsweep.report.sweep_table import sweep_table, swept
+from ragsweep.report.sweep_table import MARK, sweep_table, swept
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.report.verdict import gap_line, holdout_use, limits
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
+from ragsweep.stats.inference.differences import TOO_SHORT
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.finalists import SUFFIX, Finalists, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
@@ -86,6 +87,8 @@ class SweepSummary:
         recommended = self.decision.recommended if self.decision else None
         table = sweep_table(shown, headline(shown), self.verdict, recommended, terminal.width)
         terminal.table(table.header, table.rows)
+        if any(cell.endswith(MARK) for row in table.rows for cell in row):
+            terminal.line("", f"* {TOO_SHORT}")
         if table.hidden:
             terminal.line("", f"... {table.hidden:,} more: ragsweep list {reference}".rstrip())
 

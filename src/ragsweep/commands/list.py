@@ -1,0 +1,104 @@
+"""``ragsweep list``: the sweeps and single runs of a ledger, or all configs of one sweep."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+
+from ragsweep.commands.command_line import Parser, add_path, find_sweep_record, ignore_closed_pipe, open_ledger
+from ragsweep.core.results import COMPLETE, Result, objectives
+from ragsweep.records.ledger import Ledger, Record, Sweep
+from ragsweep.report.naming import number_configs
+from ragsweep.report.numbers import number
+from ragsweep.report.sweep_table import sweep_table
+from ragsweep.report.tables import headline
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.closing import summarise_sweep
+from ragsweep.sweep.command import sweep_title
+from ragsweep.sweep.multirun import reference
+
+MOST = 20
+HEADER = ["id", "when", "what", ">configs", ">questions", "best", "status"]
+
+_ABOUT = """List sweeps and single runs, the latest last: by these ids and numbers (SWEEP#3) compare, gate, ablate, show
+and report take them. With SWEEP: all its configs in one table, the best first."""
+
+
+def list(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep list``; return the exit status."""
+    parser = Parser("ragsweep list", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="the sweep whose configs to list")
+    parser.add_argument("--all", action="store_true", help=f"all, not only the latest {MOST}")
+    add_path(parser)
+    options, terminal = parser.parse_args(arguments), Terminal.current()
+    ledger = open_ledger(options.path)
+    with ignore_closed_pipe():
+        if options.sweep:
+            _show_sweep(ledger, find_sweep_record(ledger, options.path, options.sweep), terminal)
+            return 0
+        rows = sorted([*_sweeps(ledger), *_singles(ledger)])
+        shown = rows if options.all else rows[-MOST:]
+        terminal.table(HEADER, [row for _, row in shown])
+        if len(shown) < len(rows):
+            terminal.line("", f"... {len(rows) - len(shown):,} earlier ones: ragsweep list --all")
+    return 0
+
+
+def _show_sweep(ledger: Ledger, sweep: Sweep, terminal: Terminal) -> None:
+    summary = summarise_sweep(ledger, ledger.records(sweep.id))
+    if summary.results:
+        terminal.heading(sweep_title(sweep), summary.results[0].dataset)
+        recommended = summary.decision.recommended if summary.decision else None
+        shown, most = headline(summary.results), len(summary.results)
+        table = sweep_table(summary.results, shown, summary.verdict, recommended, terminal.width, most)
+        terminal.table(table.header, table.rows)
+    terminal.failures(summary.failures)
+
+
+def _sweeps(ledger: Ledger) -> Iterator[tuple[float, Sequence[str]]]:
+    for sweep in ledger.sweeps():
+        records = ledger.records(sweep.id)
+        results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+        questions = f"{results[0].dataset.questions:,}" if results else "-"
+        configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
+        yield sweep.created, [reference(sweep), _when(sweep.created), sweep_title(sweep), configs, questions,
+                              _best(records), sweep.status.lower()]  # fmt: skip
+
+
+def _singles(ledger: Ledger) -> Iterator[tuple[float, Sequence[str]]]:
+    for record in ledger.singles():
+        outcome, started = record.outcome, record.outcome.started
+        questions = value = ""
+        status = "failed"
+        if isinstance(outcome, Result):
+            questions, value = f"{outcome.dataset.questions:,}", _value(outcome)
+            status = "finished" if outcome.state == COMPLETE else outcome.state.lower()
+        yield started, [(record.run or "-")[:8], _when(started), outcome.name, "1", questions, value, status]
+
+
+def _best(records: Sequence[Record]) -> str:
+    """Name the config with the best mean of the objective, and that; "" where none has one."""
+    names = number_configs({record.job: record.outcome.name for record in records})
+    valued = []
+    for record in records:
+        result = record.outcome
+        if isinstance(result, Result) and (metrics := objectives(result.config)) and metrics[0] in result.summaries:
+            summary = result.summaries[metrics[0]]
+            if math.isfinite(summary.value):
+                valued.append((-summary.value if summary.higher_is_better is False else summary.value, record))
+    if not valued:
+        return ""
+    record = max(valued, key=lambda pair: pair[0])[1]
+    assert isinstance(record.outcome, Result)
+    return f"{names[record.job]}: {_value(record.outcome)}"
+
+
+def _value(result: Result) -> str:
+    metrics = [name for name in objectives(result.config) if name in result.summaries]
+    summary = result.summaries[metrics[0]] if metrics else None
+    return f"{summary.name} {number(summary.value, summary.unit)}" if summary and math.isfinite(summary.value) else ""
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

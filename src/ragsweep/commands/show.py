@@ -1,0 +1,102 @@
+"""``ragsweep show``: one config: its settings, its metrics, its slices, and the questions that it missed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, find_run, ignore_closed_pipe, usual_metrics
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.results import Result
+from ragsweep.report.numbers import cell, number
+from ragsweep.report.sweep_table import settings
+from ragsweep.report.tables import headline
+from ragsweep.report.terminal import Terminal, fixes
+
+MOST_CONTEXT = 5
+"""Chunks of a context that are listed below a question."""
+
+_ABOUT = """Show one config: what was set, its metrics with 95 % intervals, each slice, and with --missed the questions
+that have the worst possible score, with their texts and what was retrieved."""
+
+
+def show(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep show``; return the exit status."""
+    parser = Parser("ragsweep show", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--metric", action="append", help=METRIC)
+    parser.add_argument(
+        "--missed", action="store_true", help="list the questions with a score of 0 in the first metric"
+    )
+    add_path(parser)
+    options, terminal = parser.parse_args(arguments), Terminal.current()
+    result = find_run(options.path, options.run).result
+    metrics = options.metric or usual_metrics([result])
+    if unknown := [name for name in metrics if name not in result.summaries]:
+        raise InputError(f'no metric "{unknown[0]}" was measured{nearest(unknown[0], result.summaries)}')
+    with ignore_closed_pipe():
+        terminal.heading(result.name, result.dataset)
+        if options.missed:
+            _show_missed(result, metrics[0], terminal)
+            return 0
+        terminal.block("set", [f"{key}={value}" for key, value in settings(result).items()])
+        names = metrics if options.metric else [*metrics, *(one for one in result.summaries if one not in metrics)]
+        terminal.table(["", ">value", ">scored", "not measured"], list(_metric_rows(result, names)))
+        for label in result.groups:
+            terminal.line("", "")
+            terminal.table(
+                [label, ">questions", *(f">{name}" for name in metrics)], list(_slice_rows(result, label, metrics))
+            )
+        terminal.details([result], headline([result]))
+        terminal.block("FIX", fixes([result]))
+    return 0
+
+
+def _metric_rows(result: Result, names: Sequence[str]) -> Iterator[list[str]]:
+    for name in names:
+        summary = result.summaries[name]
+        if summary.n_scored or summary.n_failed:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
+            yield [name, cell(summary), f"{summary.n_scored:,}", reasons]
+
+
+def _slice_rows(result: Result, label: str, metrics: Sequence[str]) -> Iterator[list[str]]:
+    for value, group in result.groups[label].items():
+        first = group.get(metrics[0])
+        yield [value, f"{first.n_total:,}" if first else "-", *(cell(group.get(name)) for name in metrics)]
+
+
+def _show_missed(result: Result, metric: str, terminal: Terminal) -> None:
+    """List the questions whose score is the worst that there is, with what was retrieved."""
+    summary, columns = result.summaries[metric], result.outcomes
+    if summary.higher_is_better is not True or summary.unit:
+        raise InputError(f"--missed: a score of 0 in {metric} is no miss; name another metric with --metric")
+    scores = columns[metric]
+    missed = [n for n, score in enumerate(scores) if score == 0]
+    terminal.line("", "")
+    terminal.line("missed", f"{len(missed):,} of {summary.n_scored:,} scored questions have {metric} 0")
+    for n in missed:
+        category = (columns.get("category") or [""] * len(scores))[n]
+        named = f"{columns['question_id'][n]}{f' ({category})' if category else ''}"
+        terminal.line("", "")
+        terminal.block("", [f"{named}: {columns['question'][n]}", *_retrieved(result, n)])
+
+
+def _retrieved(result: Result, n: int) -> Iterator[str]:
+    """Yield where the evidence was found, and what was in the context instead."""
+    columns = result.outcomes
+    rank = columns.get("first_evidence_rank", [math.nan] * (n + 1))[n]
+    evidence = columns.get("evidence", [0] * (n + 1))[n]
+    where = (
+        f"first at rank {number(rank, '-')}"
+        if rank is not None and math.isfinite(rank) and rank > 0
+        else "not retrieved"
+    )
+    yield f"{evidence} evidences: {where}"
+    chunks = columns.get("context", [[]] * (n + 1))[n] or []
+    if chunks:
+        more = f" and {len(chunks) - MOST_CONTEXT} more" if len(chunks) > MOST_CONTEXT else ""
+        yield f"context: {', '.join(map(str, chunks[:MOST_CONTEXT]))}{more}"
+    for name in ("answer", "reference"):
+        if columns.get(name) and columns[name][n]:
+            yield f"{name}: {columns[name][n]}"
