@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import DROPPED, Failure, HumanLabel, Result, objectives, pareto_front
 from ragsweep.golden.partition import HOLDOUT
+from ragsweep.parts.tracking.runs import DESCRIPTION
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
 from ragsweep.report.front import front_csv, front_lines
@@ -16,7 +17,7 @@ from ragsweep.report.naming import number_configs
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.sweep_table import MARK, sweep_table, swept
-from ragsweep.report.tables import headline
+from ragsweep.report.tables import headline, markdown
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.report.verdict import gap_line, holdout_use, limits
 from ragsweep.report.verdict_files import numbers
@@ -156,8 +157,21 @@ class SweepSummary:
             metrics |= numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
             metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
             metrics |= race_numbers(self.results)
+            tags |= {DESCRIPTION: self.description()}
             tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
         return ParentRun(files, metrics, tags, self._children())
+
+    def description(self) -> str:
+        """Write the result in markdown: conclusions first, then the table."""
+        shown = [result for result in self.results if result.state != DROPPED]
+        recommended = self.decision.recommended if self.decision else None
+        table = sweep_table(shown, headline(shown), self.verdict, recommended, width=10_000)
+        header = [name.removeprefix(">") or " " for name in table.header]
+        blocks = {"Result": self.decision.sentences() if self.decision else (), "Limits": self._limits(),
+                  "Fix": fixes(self.results)}  # fmt: skip
+        texts = {word: list(dict.fromkeys(sentences)) for word, sentences in blocks.items()}
+        parts = [f"**{word}.** {' '.join(sentences)}\n" for word, sentences in texts.items() if sentences]
+        return "\n".join([*parts, markdown([dict(zip(header, row, strict=True)) for row in table.rows])])
 
     def _children(self) -> dict[int, dict[str, str]]:
         """Return tags of each job: its trial, and whether it is on the front."""

@@ -13,6 +13,7 @@ from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, job_tag
 from ragsweep.report import artifacts
+from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import holdout_use
 from ragsweep.sweep.command import OPERATIONAL
@@ -135,7 +136,9 @@ def _is_text(name: str, column: Sequence[Any]) -> bool:
 
 
 def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:
-    """Log an outcome to the tracker, and return the run's id."""
+    """Log an outcome to the tracker, under its number in the sweep, and return the run's id."""
+    if at.parent and at.job and at.job.isdigit():
+        outcome = replace(outcome, name=number_configs({int(at.job): outcome.name})[int(at.job)])
     if isinstance(outcome, Result):
         return tracker.log_result(outcome, at)
     return tracker.log_failure(outcome, at)

@@ -214,7 +214,8 @@ class Mlflow:
         if experiment is None:
             path = database_path(self.uri)
             try:
-                self._client.create_experiment(self.experiment, (path.parent / "mlruns").as_uri() if path else None)
+                place = (path.parent / "mlruns").as_uri() if path else None
+                self._client.create_experiment(self.experiment, place, dict([runs.EXPERIMENT_KIND]))
             except MlflowException:  # unless another process was quicker
                 if (experiment := self._client.get_experiment_by_name(self.experiment)) is None:
                     raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import tempfile
 import uuid
@@ -12,8 +13,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from ragsweep.core.results import Result
-from ragsweep.parts.targets import PASS
+from ragsweep.core.results import Result, objectives
 from ragsweep.parts.tracking.database import local_folder
 
 if TYPE_CHECKING:
@@ -82,9 +82,11 @@ LONGEST_PARAMETER = 6_000  # MLflow cuts longer values silently
 LONGEST_KEY = 250
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
-LONGEST_GROUP = 100
 LONGEST_REQUEST = 600_000
 """Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
+
+OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
+"""Metrics of which there are many: at each rank, at each quantile."""
 
 CUT = " ... (whole in long_tags.json)"
 
@@ -100,48 +102,41 @@ def key(name: str) -> str:
 
 
 def metrics(result: Result) -> dict[str, float]:
-    """Name every number of a result.
+    """Name the numbers of a result that MLflow's pages can show side by side; results.json and the ledger have all.
 
-    - ``<metric>``: the value over all questions, with ``n_scored/``, ``n_failed/`` and the 95 % interval ``low/`` to
-      ``high/``; where questions failed also ``coverage/``, ``low_bound/`` and ``high_bound/``
-    - ``<label>/<value>/<metric>``: a group's value with its ``n_scored/``, for headline metrics of which some question
-      of the group was scored (results.json has all; a thousand numbers per run would drown MLflow's pages)
-    - ``first_stage/<metric>``: before reranking; ``reranking/up`` and the like: the effect of reranking
-    - ``latency/<stage>/p95_ms`` and the like; ``index/seconds``, ``index/bytes``, in a hybrid ``index_<leg>/...``
-    - ``usage/generate/tokens_in`` and the like: the cost of the answers when they were first made
-    - ``target/<metric>``: 1 where the target is met, else 0
-    - ``race/asked``, ``race/ahead``: questions asked, and least lead of the best over this dropped config
+    - ``<metric>``, ``<metric>_low``, ``<metric>_high``: value and 95 % interval of each objective and headline metric
+    - ``<metric>``: the values of the others, without the many of a rank (``recall_at_5``) or a quantile of latency
+    - ``<metric>_n_failed``: questions that could not be measured, where there are any, and ``<metric>_coverage``
+    - ``race_asked``, ``race_ahead``: questions asked, and least lead of the best over this dropped config
+    - ``usage_generate_tokens_in`` and the like: the cost of the answers when they were first made
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
     """
-    headline = (*result.config.get("headline", ()), *result.config.get("answer_headline", ()))
-    # MLflow's pages list metrics in the order in which they were sent.
-    summaries = sorted(result.summaries.values(), key=lambda summary: summary.name not in headline)
-    numbers = {_part(summary.name): summary.value for summary in summaries}
-    for summary in summaries:
-        facts = ["n_scored", "n_failed", "low", "high"]
-        if summary.coverage < 1:
-            facts += ["coverage", "low_bound", "high_bound"]
-        numbers |= {f"{fact}/{_part(summary.name)}": getattr(summary, fact) for fact in facts}
-    for label, values in result.groups.items():
-        parts = _distinct(list(values))
-        for value, group in values.items():
-            for summary in group.values():
-                if not summary.n_scored or (headline and summary.name not in headline):
-                    continue
-                name = f"{_part(label)}/{parts[value]}/{_part(summary.name)}"
-                numbers |= {name: summary.value, f"n_scored/{name}": summary.n_scored}
-    for place, table in (("latency/", result.latency), ("", result.indexes), ("usage/", result.usage)):
-        for row, values_of_row in table.items():
-            numbers |= {f"{place}{_part(row)}/{name}": float(value) for name, value in values_of_row.items()}
-    numbers |= {f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()}
-    numbers |= {f"reranking/{name}": value for name, value in result.reranking.items()}
-    numbers |= {f"race/{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
-    numbers |= {
-        f"target/{_part(target.metric)}": float(target.verdict == PASS) for target in result.targets if target.band
-    }
+    first = dict.fromkeys((*objectives(result.config), *result.config.get("headline", ()),
+                           *result.config.get("answer_headline", ())))  # fmt: skip
+    numbers: dict[str, float] = {}
+    for summary in (result.summaries[name] for name in first if name in result.summaries):
+        numbers |= {
+            summary.name: summary.value,
+            f"{summary.name}_low": summary.low,
+            f"{summary.name}_high": summary.high,
+        }
+    for name, summary in result.summaries.items():
+        if name in first or not OF_MANY.search(name):
+            numbers.setdefault(name, summary.value)
+        if summary.n_failed and name in numbers:
+            numbers |= {f"{name}_n_failed": summary.n_failed, f"{name}_coverage": summary.coverage}
+    for row, used in result.usage.items():
+        numbers |= {f"usage_{row}_{name}": float(value) for name, value in used.items()}
+    numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
     if "tokens_cut_share" in result.stages.get("embed", {}):
         numbers["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
-    return {key(name) if len(name) > LONGEST_KEY else name: value for name, value in numbers.items()}
+    return {key(name.replace("/", "_")): _shown(value) for name, value in numbers.items()}
+
+
+def _shown(value: float) -> float:
+    """Round to twelve digits: what arithmetic leaves of 0 or of a sum is no measurement."""
+    value = float(value)
+    return value if not math.isfinite(value) else 0.0 if abs(value) < 1e-12 else float(f"{value:.12g}")
 
 
 def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -205,18 +200,3 @@ def batches(values: Mapping[str, str]) -> list[list[tuple[str, str]]]:
         divided[-1].append((name, value))
         size += length
     return divided
-
-
-def _part(name: str) -> str:
-    return key(name.replace("/", "_"))
-
-
-def _distinct(values: Sequence[str]) -> dict[str, str]:
-    """Name groups so that no two share a key, even where they differ only in characters that MLflow refuses."""
-    parts: dict[str, str] = {}
-    for value in values:
-        part = _part(value)[:LONGEST_GROUP]
-        if part in parts.values():
-            part = f"{part}-{hashlib.sha256(encoded(value)).hexdigest()[:6]}"
-        parts[value] = part
-    return parts

@@ -14,6 +14,10 @@ TARGETS, STATE, PARTITION = "ragsweep.targets", "ragsweep.state", "ragsweep.part
 WEIGHTED = "ragsweep.weighted"
 JOB, NAME, KILLED = "ragsweep.job", "ragsweep.name", "ragsweep.killed"
 PARENT = "mlflow.parentRunId"
+DESCRIPTION = "mlflow.note.content"
+"""The tag that MLflow shows as a run's description, in markdown."""
+EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
+"""The tag by which MLflow opens an experiment on its runs."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 
