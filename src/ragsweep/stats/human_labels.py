@@ -145,7 +145,9 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
     """Return the config that a label's run names; None where it names none of these."""
     if not name:
         return None
-    owners = [row for row, result in enumerate(results) if result.name == name]
+    # Within a sweep a config is named by number and label ("#3 top_k=10"); either alone will do.
+    names = [(result.name, *(result.name.split(" ", 1) if result.name[:1] == "#" else ())) for result in results]
+    owners = [row for row, known in enumerate(names) if name in known]
     owners = owners or [row for row, run in enumerate(runs) if run.startswith(name)]
     if len(owners) > 1:
         raise InputError(f'labels: the run "{name}" names {len(owners)} of the configs; give more of the run id')

@@ -205,13 +205,15 @@ def summarise_sweep(
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})
     verdict = _compare(allowed, failures, excluded, people, adaptive) if weighed and results else None
     evaluated = ledger.finalists(sweep) if sweep else []
+    by_stored = {stored[job]: names[job] for job in stored}
     finalists = collect_finalists(
-        _numbered_finalists(evaluated, {stored[job]: names[job] for job in stored}),
+        _numbered_finalists(evaluated, by_stored),
         choose(allowed, verdict),
         verdict.metric if isinstance(verdict, SweepComparison) else "",
     )
     if finalists.verdict is None and len(finalists.results) + len(finalists.failures) > 1:
-        runs = {record.outcome.name.removesuffix(SUFFIX): record.run or "" for record in evaluated}
+        plain = [record.outcome.name.removesuffix(SUFFIX) for record in evaluated]
+        runs = {by_stored.get(name, name): record.run or "" for name, record in zip(plain, evaluated, strict=True)}
         finalists = replace(finalists, verdict=_compare(*finalists.named(), (), SweepLabels(labels, runs)))
     return SweepSummary(
         results,
