@@ -23,7 +23,8 @@ def test_what_only_some_configs_set_varies() -> None:
 
 def test_keys_with_one_last_part_keep_as_much_as_tells_them_apart() -> None:
     assert short_keys(["chunker.size", "index.size", "top_k", "a.b.top", "a.c.top"]) == {
-        "chunker.size": "chunker.size", "index.size": "index.size", "top_k": "top_k", "a.b.top": "b.top", "a.c.top": "c.top",
+        "chunker.size": "chunker.size", "index.size": "index.size", "top_k": "top_k",
+        "a.b.top": "b.top", "a.c.top": "c.top",
     }  # fmt: skip
 
 

@@ -50,13 +50,18 @@ class Decision(NamedTuple):
         if isinstance(self.verdict, NoComparison):
             yield f"{self.verdict.why}{f', {self.where}' if self.where else ''}."
             return
-        _, _, text = result(self.verdict).partition(": ")
-        kind = {BETTER: "", AS_GOOD: "As good and cheaper: ", NONE: ""}[self.verdict.recommendation.kind]
-        text = f"{kind}{text}" if kind else text
-        yield f"{text[0].upper() + text[1:] if text.startswith(('keep', 'no ')) else text}."
+        found = self.verdict.recommendation
+        if found.kind == BETTER:
+            yield from _shown_better(self.verdict)
+        elif found.kind == NONE and found.decide_by and not found.note:
+            yield from _highest(self.verdict)
+        else:
+            text = result(self.verdict).partition(": ")[2]
+            text = f"As good and cheaper: {text}" if found.kind == AS_GOOD else text
+            yield f"{text[0].upper() + text[1:] if text.startswith(('keep', 'no ')) else text}."
         if self.where:
             yield f"Decided {self.where}."
-        if not self.verdict.recommendation.decide_by:
+        if not found.decide_by:
             yield from best(self.verdict)
 
     def summary(self, verdict: SweepComparison | NoComparison) -> str:
@@ -217,6 +222,32 @@ def _decide(verdict: SweepComparison) -> str:
     ]
     by = " or ".join(costs) or "tokens, cost or latency"
     return f"{verdict.metric} can only rise with {keys}, so it cannot decide: choose {keys} by {by}"
+
+
+def _shown_better(verdict: SweepComparison) -> Iterator[str]:
+    """Yield sentences for a config that is shown better than the baseline."""
+    found, row = verdict.recommendation, verdict.recommendation.config or 0
+    yield f"{_figure(verdict)} is better than {name(verdict, 0)} in {verdict.metric}: {change(verdict, row)}."
+    if (apart := found.from_best) is not None:
+        distance = between(verdict, apart.estimate, apart.low, apart.high)
+        yield f"The highest is {name(verdict, found.best)}; the difference from it is {distance}{_limits(verdict)}."
+    if found.decide_by:
+        yield _choose(verdict)
+
+
+def _highest(verdict: SweepComparison) -> Iterator[str]:
+    """Yield sentences for a sweep whose metric a longer context can only raise."""
+    top = verdict.recommendation.best
+    lead = f": {change(verdict, top)} against {name(verdict, 0)}" if top else ""
+    beyond = ", more than chance explains" if verdict.differences.better[top] else ""
+    yield f"{name(verdict, top)} has the highest {verdict.metric}{lead}{beyond}."
+    yield _choose(verdict)
+
+
+def _choose(verdict: SweepComparison) -> str:
+    decided = _decide(verdict).partition(": ")[2]
+    keys = " and ".join(verdict.recommendation.decide_by)
+    return f"A higher {keys} can only raise {verdict.metric}: {decided}."
 
 
 def _figure(verdict: SweepComparison) -> str:

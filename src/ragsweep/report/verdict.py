@@ -103,10 +103,12 @@ def labelled(verdict: SweepComparison) -> Iterator[str]:
         first = f"{score(verdict, float(matrix.values[0].mean()))} -> {score(verdict, float(found.means[0]))}"
         note = f"; {found.note}" if found.note else ""
         yield (
-            f"labels: {metric} is corrected by {found.labels} labels a config: {name(verdict, 0)} {first};"
-            f" {'; '.join(changes)}{note}"
+            f"{metric} is corrected by {found.labels} labels a config: {name(verdict, 0)} {first};"
+            f" {'; '.join(changes)}{note}."
         )
-    yield from (f"labels: {metric} is as judged: {why}" for metric, why in verdict.uncorrected.items())
+    yield from (
+        f"{metric} is as judged, not corrected by labels: {why}." for metric, why in verdict.uncorrected.items()
+    )
 
 
 def best(verdict: SweepComparison) -> Iterator[str]:

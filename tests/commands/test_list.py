@@ -1,0 +1,83 @@
+"""`ragsweep list` and `ragsweep show`: sweeps and configs found again by number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragsweep.commands.command_line import find_run
+from ragsweep.commands.list import list as list_runs
+from ragsweep.commands.show import show
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import Failure
+from ragsweep.records.ledger import Ledger
+from scored import normal, record, record_sweep, refuse, scored
+
+PARENT = "feed" * 8
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A ledger with a sweep of two configs and a single run."""
+    category = ["how-to"] * 20 + ["trouble"] * 20
+    low = scored({"ndcg": [0.0] * 5 + normal(0.3, 35)}, {"category": category}, name="top_k=3", overrides=("top_k=3",),
+                 parameters={"top_k": "3"})  # fmt: skip
+    high = scored({"ndcg": normal(0.6)}, {"category": category}, name="top_k=5", overrides=("top_k=5",),
+                  parameters={"top_k": "5"})  # fmt: skip
+    record_sweep(tmp_path, PARENT, low, high)
+    record(tmp_path, scored({"ndcg": normal(0.5)}, name="bm25"))
+    return str(tmp_path)
+
+
+def test_sweeps_and_single_runs_are_listed_with_what_was_swept_and_the_best(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert list_runs(["--path", path]) == 0
+    printed = capsys.readouterr().out
+    (sweep,) = [line for line in printed.splitlines() if line.startswith("feedfeed")]
+    assert "top_k" in sweep
+    assert "#2 top_k=5: ndcg .60" in sweep
+    assert "bm25" in printed
+
+
+def test_a_sweep_is_listed_config_by_config_the_best_first(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_runs(["feed", "--path", path]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[:2] for row in rows if row and row[0] in "12"] == [["2", "5"], ["1", "3"]]
+
+
+def test_a_config_is_found_by_sweep_and_number(path: str) -> None:
+    assert find_run(path, "feed#2").result.name == "#2 top_k=5"
+    assert find_run(path, "feed#1").result.name == "#1 top_k=3"
+    ledger = Ledger(Path(path))
+    sweep = ledger.sweeps()[0]
+    assert find_run(path, f"{sweep.id[:8]}#2").result.name == "#2 top_k=5"  # as untracked sweeps are named
+    for name, why in (("feed#3", "it has #1 to #2"), ("feed#0", "no such config"), ("nope#1", 'no sweep "nope"')):
+        with pytest.raises(InputError, match=why):
+            find_run(path, name)
+    ledger.write(sweep.id, 1, Failure("top_k=5", ("top_k=5",), {}, "no luck"))
+    with pytest.raises(InputError, match="that config failed: no luck"):
+        find_run(path, "feed#2")
+
+
+def test_a_config_is_shown_with_its_settings_metrics_and_missed_questions(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(["feed#1", "--path", path]) == 0
+    printed = capsys.readouterr().out
+    assert "top_k=3" in printed
+    assert "how-to" in printed
+    assert show(["feed#1", "--missed", "--path", path]) == 0
+    printed = capsys.readouterr().out
+    assert "5 of 40 scored questions have ndcg 0" in printed
+    assert [f"q{n}:" in printed.replace(" (how-to)", "") for n in range(6)] == [True] * 5 + [False]
+
+
+def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None:
+    refuse(show, {'no metric "ndgc" was measured; did you mean "ndcg"': ["feed#1", "--metric", "ndgc"],
+                  "no sweep": ["zz#1"]}, "--path", path)  # fmt: skip
+    slow = scored({"latency_p95_ms": normal(50)}, name="slow")
+    (run,) = record(tmp_path / "other", replace(slow))
+    refuse(show, {"is no miss": [run, "--missed"]}, "--path", str(tmp_path / "other"))

@@ -1,0 +1,105 @@
+"""The table of a sweep: what varies, best first, no wider than it must be, always with the configs that matter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from ragsweep.core.results import Result
+from ragsweep.report.sweep_table import GAP, SweepTable, swept, sweep_table
+from ragsweep.stats.comparison import SweepComparison, compare_configs
+from scored import normal, scored
+
+
+def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
+    """Make a numbered config that sets some keys."""
+    overrides = tuple(f"{key}={value}" for key, value in set_.items())
+    metrics = {"ndcg": normal(mean, 60, 0.1, draw), "tokens": [100.0 + number] * 60, "recall": normal(mean, 60)}
+    result = scored(metrics, name=f"#{number} config", overrides=overrides, parameters=set_)
+    return replace(result, config={**result.config, "headline": ["ndcg", "recall", "tokens"]})
+
+
+def compared(results: list[Result]) -> SweepComparison:
+    found = compare_configs(results)
+    assert isinstance(found, SweepComparison)
+    return found
+
+
+def width(table: SweepTable) -> int:
+    rows = [[name.removeprefix(">") for name in table.header], *table.rows]
+    return sum(max(map(len, column)) for column in zip(*rows, strict=True)) + GAP * (len(table.header) - 1)
+
+
+RESULTS = [config(n, 0.4 + n / 100, n, top_k=str(n), seed="1") for n in range(1, 41)]
+
+
+def test_only_what_varies_has_a_column_and_the_best_stands_first() -> None:
+    table = sweep_table(RESULTS, ["ndcg"], compared(RESULTS))
+    assert table.header[:3] == [">#", ">top_k", ">ndcg"]
+    assert [row[0] for row in table.rows] == [*(str(n) for n in range(40, 31, -1)), "1"]
+    assert table.hidden == 30
+
+
+def test_baseline_recommended_and_best_have_a_row_and_a_mark() -> None:
+    table = sweep_table(RESULTS, ["ndcg"], compared(RESULTS), recommended="#7 config", most=4)
+    marks = {row[0]: row[-1] for row in table.rows}
+    assert list(marks) == ["40", "39", "7", "1"]
+    assert marks["1"] == "baseline"
+    assert marks["40"].endswith("< best")
+    assert marks["7"].endswith("< recommended")
+
+
+def test_differences_are_those_from_the_baseline() -> None:
+    table = sweep_table(RESULTS[:2], ["ndcg"], compared(RESULTS[:2]))
+    assert table.header[-2] == ">ndcg vs #1"
+    assert {row[0]: row[-2].partition(" ")[0] for row in table.rows} == {"2": "+.010", "1": ""}
+
+
+@pytest.mark.parametrize("narrow", [64, 80, 100, 120])
+def test_metrics_are_dropped_from_the_right_until_it_fits_but_never_the_objective(narrow: int) -> None:
+    table = sweep_table(RESULTS, ["ndcg", "recall", "tokens"], compared(RESULTS), width=narrow)
+    assert ">ndcg" in table.header
+    assert width(table) <= narrow
+    if ">tokens" in table.header:
+        assert ">recall" in table.header
+
+
+def test_forty_trials_with_eight_parameters_fit_into_120_columns() -> None:
+    keys = (
+        "retriever",
+        "retriever.k",
+        "retriever.k1",
+        "retriever.b",
+        "chunker.size",
+        "chunker.overlap",
+        "top_k",
+        "depth",
+    )
+    results = [config(n, 0.4 + n / 100, n, **{key: f"{n * 1.23456789:.9f}" for key in keys}) for n in range(1, 41)]
+    table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results))
+    assert width(table) <= 120
+    assert {">k", ">k1", ">b", ">size", ">overlap", ">top_k", ">depth"} <= set(table.header)
+
+
+def test_without_a_comparison_the_objective_orders_and_nothing_is_marked() -> None:
+    table = sweep_table(RESULTS[:3], ["ndcg"])
+    assert [row[0] for row in table.rows] == ["3", "2", "1"]
+    assert table.header == [">#", ">top_k", ">ndcg"]
+
+
+@hypothesis_settings(max_examples=25, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12))
+def test_every_config_has_a_row_or_is_counted(configs: int, most: int) -> None:
+    results = RESULTS[:configs]
+    table = sweep_table(results, ["ndcg"], most=most)
+    assert len(table.rows) + table.hidden == configs
+    assert len(table.rows) <= most
+
+
+def test_few_values_of_a_parameter_are_listed_and_many_are_not() -> None:
+    assert swept(RESULTS[:3]) == "top_k = 1, 2, 3"
+    assert swept(RESULTS) == "top_k"
