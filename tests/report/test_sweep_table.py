@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
-from ragsweep.report.sweep_table import GAP, SweepTable, swept, sweep_table
+from ragsweep.report.sweep_table import GAP, SweepTable, sweep_table, swept
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from scored import normal, scored
 
@@ -79,7 +79,7 @@ def test_forty_trials_with_eight_parameters_fit_into_120_columns() -> None:
         "top_k",
         "depth",
     )
-    results = [config(n, 0.4 + n / 100, n, **{key: f"{n * 1.23456789:.9f}" for key in keys}) for n in range(1, 41)]
+    results = [config(n, 0.4 + n / 100, n, **dict.fromkeys(keys, f"{n * 1.23456789:.9f}")) for n in range(1, 41)]
     table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results))
     assert width(table) <= 120
     assert {">k", ">k1", ">b", ">size", ">overlap", ">top_k", ">depth"} <= set(table.header)

@@ -81,7 +81,12 @@ def ended(folder: Path) -> Ended:
             shown = {name: run.data.metrics.get(name) for name in scores[run.info.run_name]}
             expected = {name: value for name, value in scores[run.info.run_name].items() if value == value}
             assert {name: value for name, value in shown.items() if value is not None} == pytest.approx(expected)
-            assert {item.path for item in client.list_artifacts(run.info.run_id)} == {"config.yaml", "outcomes.parquet"}
+            logged = {item.path for item in client.list_artifacts(run.info.run_id)}
+            assert logged == {"config.yaml", "outcomes.parquet", "questions.json"}
+                "config.yaml",
+                "outcomes.parquet",
+                "questions.json",
+            }
     parents = [run.info.status for run in runs if run.data.tags["ragsweep.kind"] == "sweep"]
     return Ended(scores, children, parents)
 

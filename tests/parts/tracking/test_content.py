@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.parts.tracking.files import key, metrics
-from recorded import a_result, summary
+from ragsweep.parts.tracking.files import key, metrics, question_table
+from recorded import NAN, a_result, summary
 
 
 @settings(deadline=None)  # shared machines stall, and libraries are loaded inside
@@ -18,25 +20,23 @@ def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
     assert len(key(name)) <= MAX_ENTITY_KEY_LENGTH
 
 
-@settings(deadline=None)  # shared machines stall, and libraries are loaded inside
-@given(st.sets(st.text(st.sampled_from("ab+/."), max_size=3), max_size=6))
-def test_groups_with_different_names_never_share_a_key(values: set[str]) -> None:
-    grouped = {"category": {value: {"mrr": summary("mrr")} for value in values}}
-    sent = metrics(a_result(summaries={}, first_stage={}, reranking={}, targets=(), indexes={}, groups=grouped))
-    assert len(sent) == 2 * len(values)
+def test_objective_and_headline_have_intervals_and_metrics_at_a_rank_are_left_to_the_files() -> None:
+    measured = {name: summary(name) for name in ("recall_at_5", "recall_at_10", "mrr", "map", "latency_p99_ms", "f1")}
+    config = {"objective": "recall_at_10", "headline": ["mrr"]}
+    sent = metrics(a_result(summaries=measured, config=config, groups={"category": {"a": measured}}, usage={}, race={}))
+    intervals = [f"{name}{end}" for name in ("recall_at_10", "mrr") for end in ("", "_low", "_high")]
+    failures = [f"{name}{end}" for name in ("recall_at_10", "mrr", "map", "f1") for end in ("_n_failed", "_coverage")]
+    assert sorted(sent) == sorted([*intervals, "map", "f1", *failures])
 
 
-def test_groups_are_sent_for_headline_metrics_only() -> None:
-    grouped = {"category": {"a": {"mrr": summary("mrr"), "map": summary("map")}}}
-    sent = metrics(
-        a_result(
-            summaries={},
-            first_stage={},
-            reranking={},
-            targets=(),
-            indexes={},
-            groups=grouped,
-            config={"headline": ["mrr"]},
-        )
-    )
-    assert sorted(sent) == ["category/a/mrr", "n_scored/category/a/mrr"]
+def test_what_arithmetic_leaves_of_nothing_is_nothing() -> None:
+    sent = metrics(a_result(summaries={"a": summary("a", -3.8e-17), "b": summary("b", 0.1 + 0.2)}))
+    assert (sent["a"], sent["b"]) == (0.0, 0.3)
+
+
+def test_questions_are_a_table_as_mlflow_logs_one() -> None:
+    columns = {"question_id": ["a", "b"], "question": ["<b>?", "é"], "context": [["d:0-1", "e"], []], "mrr": [0.5, NAN],
+               "map": [1.0, 1.0], "unscored": ["{}", '{"mrr": "failed"}']}  # fmt: skip
+    table = json.loads(question_table(a_result(outcomes=columns, config={"objective": "mrr"})))
+    assert table["columns"] == ["question_id", "question", "context", "mrr", "unscored"]
+    assert table["data"] == [["a", "<b>?", "d:0-1\ne", 0.5, "{}"], ["b", "é", "", None, '{"mrr": "failed"}']]

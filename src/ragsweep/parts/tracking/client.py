@@ -181,7 +181,8 @@ class Mlflow:
         """
         status = "FAILED" if result.state == PARTIAL else "FINISHED"
         with self._connection.opened(), self._run(result, at, _tags(result), status) as run:
-            written = {"config.yaml": files.yaml(result.config), "outcomes.parquet": files.parquet(result)}
+            written = {"config.yaml": files.yaml(result.config), "outcomes.parquet": files.parquet(result),
+                       files.QUESTIONS: files.question_table(result)}  # fmt: skip
             self._log_values(run, result.parameters, files.metrics(result), written)
             self._log_dataset(run.id, result)
             self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
@@ -336,7 +337,9 @@ class Mlflow:
 
 
 def _tags(result: Result) -> dict[str, str]:
-    tags = {runs.KIND: "config", runs.SIGNATURE: result.signature}
+    # The tag that log_table sets; that itself would append the same questions again where an upload is repeated.
+    tables = json.dumps([{"path": files.QUESTIONS, "type": "table"}])
+    tags = {runs.KIND: "config", runs.SIGNATURE: result.signature, runs.TABLES: tables}
     if result.warnings:
         tags[runs.WARNINGS] = "\n".join(result.warnings)
     if result.targets:

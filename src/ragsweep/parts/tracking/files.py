@@ -90,6 +90,10 @@ OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
 
 CUT = " ... (whole in long_tags.json)"
 
+QUESTIONS = "questions.json"
+"""The table of questions that MLflow's evaluation page shows."""
+QUESTION_COLUMNS = ("question_id", "category", "question", "reference", "answer", "context", "first_evidence_rank")
+
 OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
 
@@ -106,7 +110,8 @@ def metrics(result: Result) -> dict[str, float]:
 
     - ``<metric>``, ``<metric>_low``, ``<metric>_high``: value and 95 % interval of each objective and headline metric
     - ``<metric>``: the values of the others, without the many of a rank (``recall_at_5``) or a quantile of latency
-    - ``<metric>_n_failed``: questions that could not be measured, where there are any, and ``<metric>_coverage``
+    - ``<metric>_n_failed``: questions that could not be measured, where there are any; then also ``_coverage``, and
+      ``_low_bound`` and ``_high_bound``, the value if each of them had the lowest or the highest score
     - ``race_asked``, ``race_ahead``: questions asked, and least lead of the best over this dropped config
     - ``usage_generate_tokens_in`` and the like: the cost of the answers when they were first made
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
@@ -124,7 +129,8 @@ def metrics(result: Result) -> dict[str, float]:
         if name in first or not OF_MANY.search(name):
             numbers.setdefault(name, summary.value)
         if summary.n_failed and name in numbers:
-            numbers |= {f"{name}_n_failed": summary.n_failed, f"{name}_coverage": summary.coverage}
+            numbers |= {f"{name}_n_failed": summary.n_failed, f"{name}_coverage": summary.coverage,
+                        f"{name}_low_bound": summary.low_bound, f"{name}_high_bound": summary.high_bound}  # fmt: skip
     for row, used in result.usage.items():
         numbers |= {f"usage_{row}_{name}": float(value) for name, value in used.items()}
     numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
@@ -162,6 +168,24 @@ def parquet(result: Result) -> bytes:
     buffer = pyarrow.BufferOutputStream()
     writer.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **facts}), buffer)
     return bytes(buffer.getvalue().to_pybytes())
+
+
+def question_table(result: Result) -> bytes:
+    """Serialise what a person reads of each question, as ``mlflow.log_table`` writes a table; NaN becomes null."""
+    scores = dict.fromkeys((*objectives(result.config), *result.config.get("headline", ()),
+                            *result.config.get("answer_headline", ())))  # fmt: skip
+    columns = [name for name in (*QUESTION_COLUMNS, *scores, "unscored") if name in result.outcomes]
+    table = {name: [_cell(value) for value in result.outcomes[name]] for name in columns}
+    document = {"columns": columns, "data": [list(row) for row in zip(*table.values(), strict=True)]}
+    return encoded(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell as JSON: lists as lines, numbers that are none as null."""
+    if isinstance(value, list | tuple):
+        return "\n".join(map(str, value))
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def yaml(config: Mapping[str, Any]) -> bytes:

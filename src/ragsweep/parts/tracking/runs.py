@@ -16,6 +16,8 @@ JOB, NAME, KILLED = "ragsweep.job", "ragsweep.name", "ragsweep.killed"
 PARENT = "mlflow.parentRunId"
 DESCRIPTION = "mlflow.note.content"
 """The tag that MLflow shows as a run's description, in markdown."""
+TABLES = "mlflow.loggedArtifacts"
+"""The tag that lists tables for MLflow's evaluation page."""
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
 """The tag by which MLflow opens an experiment on its runs."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
