@@ -18,11 +18,12 @@ from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.secrets import Secrets, mask_text, refuse_secrets
 
-_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "list", "power", "show", "store", "sync")
+_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "list", "power", "report", "show", "store", "sync")
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep list [SWEEP] [--all]
        ragsweep show RUN [--metric METRIC] [--missed]
+       ragsweep report SWEEP [-o FILE] [--format html | markdown]
        ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
        ragsweep power RUN [RUN] [--metric METRIC] [--effect X] ...
        ragsweep power [RUN] --questions N [--clusters N] [--cost-per-question X] ...
@@ -38,6 +39,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   run --help    groups, options and keys
   list          the sweeps and runs there are, or all configs of one sweep
   show          one config: its metrics, its slices, the questions that it missed
+  report        a sweep as one page for people, or as Markdown for a pull request
   compare       two configs, question by question: by how much, how surely, where
   power         the smallest difference that the golden set can show, or a planned one would
   gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 undecided

@@ -15,8 +15,7 @@ from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import sweep_title
-from ragsweep.sweep.multirun import reference
+from ragsweep.sweep.command import reference, sweep_title
 
 MOST = 20
 HEADER = ["id", "when", "what", ">configs", ">questions", "best", "status"]

@@ -21,9 +21,10 @@ Row = Mapping[str, Any]
 """A row of a table: column -> value."""
 
 
-def to_json(document: Any) -> str:
-    """Write strict JSON for people and programs: NaN and infinity become null."""
-    return json.dumps(_strict(document), indent=2, ensure_ascii=False, allow_nan=False)
+def to_json(document: Any, indent: int | None = 2) -> str:
+    """Write strict JSON for people and programs: NaN and infinity become null; ``indent`` None: on one line."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(_strict(document), indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
 
 
 def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:

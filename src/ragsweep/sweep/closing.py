@@ -14,6 +14,7 @@ from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
+from ragsweep.report.page import PageSource, build_document, write_page
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.sweep_table import MARK, sweep_table, swept
@@ -30,6 +31,7 @@ from ragsweep.sweep.search.summary import StudySummary, read_summary, study_fold
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose a config by the scores of earlier ones."""
+PAGE = "report.html"
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
 
 
@@ -137,8 +139,8 @@ class SweepSummary:
         """List the configs to be evaluated on the holdout."""
         return choose(_without_excluded(self.results, self.excluded), self.verdict, most)
 
-    def parent(self, name: str) -> ParentRun:
-        """Make the content of the parent run."""
+    def parent(self, name: str, title: str = "", reference: str = "") -> ParentRun:
+        """Make the content of the parent run; ``title`` names the sweep on its page, ``reference`` in commands."""
         facts: dict[str, object] = {"name": name, "holdout_looks": self.holdout_views}
         facts |= {"gap": self.gap and self.gap._asdict(), **race_facts(self.results)}
         if len(self.objectives) > 1:
@@ -152,6 +154,7 @@ class SweepSummary:
         if len(self.objectives) > 1:
             files["front.csv"] = front_csv(self.front, self.objectives)
         files |= study.pictures if study else {}
+        files |= self._page_file(title or name, reference)
         tags, metrics = study.tags() if study else {}, dict[str, float]()
         if self.verdict is not None and self.decision is not None:
             metrics |= numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
@@ -161,16 +164,38 @@ class SweepSummary:
             tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
         return ParentRun(files, metrics, tags, self._children())
 
+    def _page_file(self, title: str, reference: str) -> dict[str, bytes]:
+        try:
+            return {PAGE: self.page(title, reference)}
+        except Exception:  # what was measured must be kept, whatever is wrong with its page
+            logging.getLogger(__name__).exception("no %s", PAGE)
+            return {}
+
+    def page(self, title: str, reference: str = "") -> bytes:
+        """Write the sweep as one HTML file that needs nothing else."""
+        notes = [*race_lines(self.results), *front_lines(self.front, self.objectives, len(self.results)),
+                 *self.finalists.lines(), *gap_line(self.gap)]  # fmt: skip
+        commands = [(command, what) for command, what in self._next_steps(reference, "") if command]
+        source = PageSource(
+            title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes, commands,
+            self.study.sampler if self.study else "",
+        )  # fmt: skip
+        return write_page(build_document(source))
+
+    def _blocks(self) -> dict[str, list[str]]:
+        """Return the conclusions: a word, and its sentences."""
+        blocks = {"Result": self.decision.sentences() if self.decision else (), "Limits": self._limits(),
+                  "Fix": fixes(self.results)}  # fmt: skip
+        texts = {word: list(dict.fromkeys(sentences)) for word, sentences in blocks.items()}
+        return {word: sentences for word, sentences in texts.items() if sentences}
+
     def description(self) -> str:
         """Write the result in markdown: conclusions first, then the table."""
         shown = [result for result in self.results if result.state != DROPPED]
         recommended = self.decision.recommended if self.decision else None
         table = sweep_table(shown, headline(shown), self.verdict, recommended, width=10_000)
         header = [name.removeprefix(">") or " " for name in table.header]
-        blocks = {"Result": self.decision.sentences() if self.decision else (), "Limits": self._limits(),
-                  "Fix": fixes(self.results)}  # fmt: skip
-        texts = {word: list(dict.fromkeys(sentences)) for word, sentences in blocks.items()}
-        parts = [f"**{word}.** {' '.join(sentences)}\n" for word, sentences in texts.items() if sentences]
+        parts = [f"**{word}.** {' '.join(sentences)}\n" for word, sentences in self._blocks().items()]
         return "\n".join([*parts, markdown([dict(zip(header, row, strict=True)) for row in table.rows])])
 
     def _children(self) -> dict[int, dict[str, str]]:

@@ -34,6 +34,9 @@ OPERATIONAL = (
 """Keys that say how, where and at what price a config is run and shown, and not what it is."""
 
 
+REFERENCE = 8
+"""Characters of the id by which commands name a sweep."""
+
 MOST_KEYS = 4
 """Swept parameters that the name of a sweep lists."""
 
@@ -94,6 +97,11 @@ def read_settings(overrides: Sequence[str]) -> dict[str, str]:
     """Read overrides as key -> value in text, without quotes and escapes."""
     read = map(parse, overrides)
     return {one.get_key_element(): "" if one.is_delete() else _spell(one.value()) for one in read}
+
+
+def reference(sweep: Sweep) -> str:
+    """Return the text that stands for a sweep in commands."""
+    return (sweep.parent or sweep.id)[:REFERENCE]
 
 
 def sweep_title(sweep: Sweep) -> str:

@@ -22,7 +22,7 @@ from ragsweep.report.naming import number_configs
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.closing import SweepSummary, summarise_sweep
-from ragsweep.sweep.command import Command
+from ragsweep.sweep.command import Command, reference, sweep_title
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.loop import InProcess
 from ragsweep.sweep.race_loop import exception_of, run_race
@@ -32,9 +32,6 @@ from ragsweep.sweep.session import Job, RunContext
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
-
-REFERENCE = 8
-"""Characters of the id by which commands name a sweep."""
 
 ATTEMPTS = 3
 """How often a job is begun whose process dies."""
@@ -240,7 +237,8 @@ class Multirun:
             status = FAILED
         summary.show(self.terminal, reference(sweep), self.tracker.view_command())
         if self.tracker.identity:
-            mlflow_sync.close(self.context, sweep, status, summary.parent(sweep.name), self.elsewhere)
+            parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep))
+            mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere)
         return status
 
     def _summarise(
@@ -258,11 +256,6 @@ class Multirun:
         """List the jobs that left no record, with why."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not run to its end: {why}", numbered=True) for job in missed]
-
-
-def reference(sweep: Sweep) -> str:
-    """Return the text that stands for a sweep in commands."""
-    return (sweep.parent or sweep.id)[:REFERENCE]
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:

@@ -1,0 +1,54 @@
+"""``ragsweep report``: a sweep as one HTML page for people, or as Markdown for a pull request."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragsweep.commands.command_line import Parser, add_path, find_sweep_record, ignore_closed_pipe, open_ledger
+from ragsweep.core.errors import InputError
+from ragsweep.report.numbers import spelled
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.closing import summarise_sweep
+from ragsweep.sweep.command import reference, sweep_title
+
+_ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the
+effect of each swept parameter, slices, and the questions one by one. The file needs no network and no server."""
+
+
+def report(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep report``; return the exit status."""
+    parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("sweep", metavar="SWEEP", help="the id of a sweep, or its beginning, as ragsweep list shows it")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file (report-SWEEP.html; Markdown: the screen)")
+    parser.add_argument("--format", choices=("html", "markdown"), default="html", help="a page, or text (html)")
+    add_path(parser)
+    options = parser.parse_args(arguments)
+    ledger = open_ledger(options.path)
+    sweep = find_sweep_record(ledger, options.path, options.sweep)
+    summary = summarise_sweep(ledger, ledger.records(sweep.id))
+    if not (summary.results or summary.failures):
+        raise InputError(f'no config of the sweep "{options.sweep}" has ended yet')
+    if options.format == "markdown":
+        if not summary.results:
+            raise InputError(f'no config of the sweep "{options.sweep}" was measured: there is no table')
+        text = f"## {sweep_title(sweep)}\n\n{summary.description()}"
+        if options.output:
+            _write(options.output, text.encode("utf-8", "replace"))
+        else:
+            with ignore_closed_pipe():
+                sys.stdout.write(text)
+        return 0
+    name = options.output or f"report-{reference(sweep)}.html"
+    page = summary.page(sweep_title(sweep), reference(sweep))
+    _write(name, page)
+    Terminal.current().line("report", f"{name} · {spelled(len(page))}; open it in a browser")
+    return 0
+
+
+def _write(name: str, content: bytes) -> None:
+    try:
+        Path(name).write_bytes(content)
+    except OSError as fault:
+        raise InputError(f"{name}: cannot be written: {fault.strerror}; give another file with -o") from fault

@@ -1,0 +1,368 @@
+"""The charts of the page as plotly figures in JSON types; ``$accent`` and the like become colours in the browser."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.results import Result
+from ragsweep.report.naming import short
+from ragsweep.report.numbers import cell, number
+from ragsweep.report.page.curves import Cloud, Curve
+from ragsweep.report.verdict import change
+from ragsweep.stats.comparison import SweepComparison
+
+Figure = dict[str, Any]
+Marks = Mapping[str, str]
+"""Name of a config -> what it is: "recommended", "baseline, best"."""
+
+ACCENT, MUTED, INK, GRID, BAND, SURFACE = "$accent", "$muted", "$ink", "$grid", "$band", "$surface"
+MOST_INTERVALS = 60
+"""Configs up to which a scatter shows every interval."""
+MOST_LABELS = 12
+NEAR = 0.06
+"""Share of an axis within which two labels would overlap."""
+MOST_BARS = 40
+MOST_LINES = 300
+ROW, FRAME = 26, 110  # pixels
+WIDE = 20
+"""Ratio of the largest to the smallest number from which on an axis is logarithmic."""
+
+
+def literal(text: str) -> str:
+    """Keep plotly from reading a text as markup."""
+    return html.escape(text, quote=False)
+
+
+def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
+    """Draw each config by its cost and its quality, with intervals, and the line of those that none beats in both."""
+    points = [one for one in results if _known(one, metric) and _known(one, cost)]
+    front = _front(points, metric, cost)
+    line: Figure = {"type": "scatter", "mode": "lines", "hoverinfo": "skip",
+                    "x": [one.summaries[cost].value for one in front],
+                    "y": [one.summaries[metric].value for one in front],
+                    "line": {"color": ACCENT, "width": 1, "dash": "dot", "shape": "hv"}}  # fmt: skip
+    traces = [line]
+    values = [one.summaries[cost].value for one in points]
+    near = NEAR * (max(values) - min(values))
+    taken = [one.summaries[cost].value for one in points if one.name in marks]
+    named = {one.name for one in front if all(abs(one.summaries[cost].value - other) > near for other in taken)}
+    named = named if len(named) <= MOST_LABELS else set()
+    for on_front in (False, True):
+        plain = [one for one in points if one.name not in marks and (one.name in named) == on_front]
+        if plain:
+            traces.append(
+                _points(plain, metric, cost, _marker(MUTED, "circle", 9), on_front, len(points) <= MOST_INTERVALS)
+            )
+    for one in (one for one in points if one.name in marks):
+        symbol = (
+            "diamond" if "recommended" in marks[one.name] else "square" if "baseline" in marks[one.name] else "star"
+        )
+        colour = INK if symbol == "square" else ACCENT
+        trace = _points([one], metric, cost, _marker(colour, symbol, 12), True, True)
+        trace["text"] = [f"{trace['text'][0]} {marks[one.name]}"]
+        traces.append(trace)
+    for trace in traces[1:]:  # away from the nearer edge, which would cut the text off
+        middle = (max(values) + min(values)) / 2
+        trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
+    axis = {"title": {"text": _axis(points[0], cost)}, **_scale(values)}
+    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0], metric)}},
+                                       "height": 440}}  # fmt: skip
+
+
+def differences(verdict: SweepComparison, recommended: str | None, by_size: bool = False) -> Figure:
+    """Draw how far each config is from the baseline, the best on top; ``by_size``: a tornado, largest change on top."""
+    found, names = verdict.differences, verdict.matrix.configs
+    sign = 1.0 if verdict.matrix.higher_is_better else -1.0
+    gains = sign * found.estimate
+    rows = [row for row in range(len(names)) if not (by_size and row == found.baseline)]
+    rows = sorted(rows, key=lambda row: -abs(gains[row]) if by_size else -gains[row])[:MOST_BARS]
+    ends = np.stack([found.estimate, found.low, found.high])[:, rows]
+    middle, low, high = np.exp(ends) if found.ratios else ends if sign > 0 else -ends[[0, 2, 1]]
+    start = 1.0 if found.ratios else 0.0
+    kept = [bool(verdict.may_be_best[row]) for row in rows]
+    bars = {"type": "data", "symmetric": False, "array": _json(high - middle), "arrayminus": _json(middle - low),
+            "thickness": 1.5, "width": 3, "color": MUTED}  # fmt: skip
+    labels = [literal(short(names[row])) for row in rows]
+    hover = [_lines(names[row], f"{verdict.metric}: {change(verdict, row) if row else 'the baseline'}",
+                    "may be the best" if keep else "") for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
+    trace: Figure = {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
+    colours = [ACCENT if keep else MUTED for keep in kept]
+    if by_size:
+        trace |= {"type": "bar", "orientation": "h", "base": start, "x": _json(middle - start), "width": 0.5}
+        trace["marker"] = {"color": [ACCENT if gains[row] > 0 else MUTED for row in rows]}
+    else:
+        symbols = ["diamond" if names[row] == recommended else "circle" if keep else "circle-open"
+                   for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
+        trace |= {"type": "scatter", "mode": "markers", "x": _json(middle)}
+        trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}
+    what = "ratio to" if found.ratios else "better than"
+    axis: Figure = {
+        "title": {"text": literal(f"{verdict.metric}: {what} {short(names[0])}{'' if found.ratios else ' by'}")}
+    }
+    if found.ratios:  # right is better, whichever direction the metric has
+        axis |= {"type": "log", **({"autorange": "reversed"} if sign < 0 else {})}
+    line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start,
+            "line": {"color": MUTED, "width": 1, "dash": "dot"}}  # fmt: skip
+    return {"data": [trace], "layout": {"xaxis": axis, "yaxis": {"autorange": "reversed", "type": "category"},
+                                        "shapes": [line], "height": FRAME + ROW * len(rows)}}  # fmt: skip
+
+
+def effect(found: Curve | Cloud, metric: str, unit: str) -> Figure:
+    """Draw a swept parameter's curve with its band and the values that may be best, or a point for each config."""
+    axis: Figure = {"title": {"text": literal(found.name)}}
+    layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(_named(metric, unit))}}, "height": 360}
+    if isinstance(found, Cloud):
+        hover = [_lines(name, f"{found.name} {x:g}", f"{metric} {number(y, unit)}")
+                 for name, x, y in zip(found.configs, found.numbers, found.mean, strict=True)]  # fmt: skip
+        axis |= _scale(found.numbers)
+        trace: Figure = {"type": "scatter", "mode": "markers", "x": list(found.numbers), "y": list(found.mean)}
+        trace |= {"marker": {"color": ACCENT, "size": 8, "opacity": 0.7}, "hovertext": hover, "hoverinfo": "text"}
+        return {"data": [trace], "layout": layout}
+    x: list[Any] = [literal(short(value)) for value in found.values] if found.numbers is None else [*found.numbers]
+    colours = [ACCENT if best else MUTED for best in found.may_be_best.tolist()]
+    hover = [_lines(f"{found.name} {value}", f"{metric} {_interval(found, n, unit)}",
+                    "may be the best value" if found.may_be_best[n] else "worse than the best value")
+             for n, value in enumerate(found.values)]  # fmt: skip
+    points: Figure = {"type": "scatter", "x": x, "y": _json(found.mean), "hovertext": hover, "hoverinfo": "text",
+                      "marker": {"color": colours, "size": 10}, "line": {"color": ACCENT, "width": 2}}  # fmt: skip
+    if found.numbers is None:
+        axis["type"] = "category"
+        bars = {"type": "data", "symmetric": False, "array": _json(found.high - found.mean), "color": MUTED,
+                "arrayminus": _json(found.mean - found.low), "thickness": 1.5}  # fmt: skip
+        return {"data": [{**points, "mode": "markers", "error_y": bars}], "layout": layout}
+    axis |= _scale(found.numbers)
+    axis |= {"tickmode": "array", "tickvals": x} if len(x) <= MOST_LABELS else {}
+    band = {"type": "scatter", "mode": "lines", "x": [*x, *x[::-1]], "fill": "toself", "fillcolor": BAND,
+            "y": [*_json(found.high), *_json(found.low)[::-1]], "line": {"width": 0}, "hoverinfo": "skip"}  # fmt: skip
+    layout["shapes"] = [{"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": first, "x1": last, "layer": "below",
+                         "fillcolor": GRID, "opacity": 0.45, "line": {"width": 0}}
+                        for first, last in _stretches(found)]  # fmt: skip
+    return {"data": [band, {**points, "mode": "lines+markers"}], "layout": layout}
+
+
+def parallel(
+    results: Sequence[Result], settings: Mapping[str, Mapping[str, str]], metric: str, names: Mapping[str, str]
+) -> Figure:
+    """Draw each config of a search as a line across its parameters to its score; the best tenth stands out.
+
+    ``names``: key -> short name of each parameter that varies.
+    """
+    known = [one for one in results if _known(one, metric)]
+    sign = -1 if known[0].summaries[metric].higher_is_better is False else 1
+    known = sorted(known, key=lambda one: -sign * one.summaries[metric].value)[:MOST_LINES]
+    axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]
+    axes.append(_heights([f"{one.summaries[metric].value:.6g}" for one in known]))
+    titles = [*names.values(), metric]
+    best = max(1, len(known) // 10)
+    traces = []
+    for rows, colour, width in ((range(best, len(known)), MUTED, 0.7), (range(best), ACCENT, 2)):
+        x: list[Any] = []
+        y: list[Any] = []
+        hover: list[str] = []
+        for row in rows:
+            x += [*range(len(axes)), None]
+            y += [*(heights[row] for heights, _ in axes), None]
+            hover += [_lines(known[row].name, f"{metric} {cell(known[row].summaries[metric])}")] * (len(axes) + 1)
+        traces.append({"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "hovertext": hover, "opacity": 0.8,
+                       "hoverinfo": "text", "line": {"color": colour, "width": width},
+                       "marker": {"color": colour, "size": 4}})  # fmt: skip
+    notes = [{"x": n, "y": height, "text": literal(short(text)), "showarrow": False, "xanchor": "left", "xshift": 5,
+              "font": {"size": 10, "color": INK}, "bgcolor": SURFACE}
+             for n, (_, ticks) in enumerate(axes) for text, height in ticks]  # fmt: skip
+    axis = {"tickmode": "array", "tickvals": [*range(len(titles))], "ticktext": [*map(literal, titles)], "side": "top",
+            "range": [-0.1, len(titles) - 0.5]}  # fmt: skip
+    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"visible": False, "range": [-0.05, 1.05]},
+                                       "annotations": notes, "height": 460}}  # fmt: skip
+
+
+def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
+    """Draw the mean of each config in each slice of the questions."""
+    sizes = _sizes(results, label, metric)
+    values = list(sizes)
+    found = [[one.groups.get(label, {}).get(value, {}).get(metric) for value in values] for one in results]
+    turned = results[0].summaries[metric].higher_is_better is False
+    trace = {
+        "type": "heatmap",
+        "x": [f"{literal(short(value))}<br>n = {sizes[value]:,}" for value in values],
+        "y": [literal(short(one.name)) for one in results],
+        "z": [[_finite(one.value) if one else None for one in row] for row in found],
+        "text": [
+            [number(one.value, one.unit) if one and math.isfinite(one.value) else "" for one in row] for row in found
+        ],
+        "texttemplate": "%{text}",
+        "hovertext": [
+            [
+                _lines(one.name, f"{label} {value}", f"{metric} {cell(summary)}")
+                for value, summary in zip(values, row, strict=True)
+            ]
+            for one, row in zip(results, found, strict=True)
+        ],
+        "hoverinfo": "text",
+        "colorscale": [[0, SURFACE], [1, ACCENT]] if not turned else [[0, ACCENT], [1, SURFACE]],
+        "showscale": False,
+        "xgap": 2,
+        "ygap": 2,
+    }
+    return {"data": [trace], "layout": {"xaxis": {"side": "top", "type": "category"},
+                                        "yaxis": {"autorange": "reversed", "type": "category"},
+                                        "height": FRAME + 30 * len(results)}}  # fmt: skip
+
+
+def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
+    """Draw the scores of the questions by a label, one box a config and value."""
+    traces = [
+        {
+            "type": "box",
+            "name": literal(short(one.name)),
+            "x": [literal(str(value)) for value in one.outcomes[label]],
+            "y": _json(np.array(one.outcomes[metric], dtype=np.float64)),
+            "boxmean": True,
+            "marker": {"color": colour, "size": 4},
+            "line": {"color": colour, "width": 1.5},
+        }
+        for one, colour in zip(results, (MUTED, ACCENT, INK), strict=False)
+    ]
+    title = literal(_named(metric, results[0].summaries[metric].unit))
+    order = [literal(value) for value in _sizes(results, label, metric)]
+    return {"data": traces, "layout": {"boxmode": "group", "showlegend": True,
+                                       "xaxis": {"type": "category", "categoryorder": "array", "categoryarray": order},
+                                       "yaxis": {"title": {"text": title}}, "height": 400}}  # fmt: skip
+
+
+def scores_of_first(result: Result) -> Figure:
+    """Draw the score of the first chunk of each question, by whether the evidence is in the context."""
+    columns = result.outcomes
+    scores = np.array(columns["top_score"], dtype=np.float64)
+    ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
+    depth = np.array([len(context or ()) for context in columns["context"]])
+    found = (evidence > 0) & (ranks > 0) & (ranks <= depth)
+    groups = (("evidence in the context", found, ACCENT), ("evidence missed", (evidence > 0) & ~found, MUTED),
+              ("no evidence exists", evidence == 0, INK))  # fmt: skip
+    known = scores[np.isfinite(scores)]
+    step = float(np.ptp(known)) / 24 or 1.0
+    bins = {"start": float(known.min()), "end": float(known.max()) + step, "size": step}
+    traces = [{"type": "histogram", "name": name, "x": _json(scores[mask & np.isfinite(scores)]), "xbins": bins,
+               "marker": {"color": colour}, "opacity": 0.65}
+              for name, mask, colour in groups if (mask & np.isfinite(scores)).any()]  # fmt: skip
+    return {"data": traces, "layout": {"barmode": "overlay", "showlegend": True, "height": 320,
+                                       "xaxis": {"title": {"text": "score of the first chunk"}},
+                                       "yaxis": {"title": {"text": "questions"}}}}  # fmt: skip
+
+
+def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
+    """Count the scored questions with each value of a label, the most first; values without any are left out."""
+    sizes: dict[str, int] = {}
+    for one in results:
+        for value, group in one.groups.get(label, {}).items():
+            if metric in group:
+                sizes[value] = max(sizes.get(value, 0), group[metric].n_scored)
+    return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
+
+
+def _marker(colour: str, symbol: str, size: int) -> Figure:
+    return {"color": colour, "symbol": symbol, "size": size}
+
+
+def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, named: bool, intervals: bool) -> Figure:
+    quality = [one.summaries[metric] for one in results]
+    trace: Figure = {
+        "type": "scatter",
+        "mode": "markers+text" if named else "markers",
+        "x": [one.summaries[cost].value for one in results],
+        "y": [one.value for one in quality],
+        "text": [literal(one.name.partition(" ")[0]) for one in results],
+        "textfont": {"color": INK},
+        "hovertext": [_lines(one.name, f"{metric} {cell(one.summaries[metric])}", f"{cost} {cell(one.summaries[cost])}")
+                      for one in results],
+        "hoverinfo": "text",
+        "marker": marker,
+    }  # fmt: skip
+    if intervals:
+        trace["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": [_finite(one.high - one.value) for one in quality],
+            "arrayminus": [_finite(one.value - one.low) for one in quality],
+            "color": marker["color"],
+            "thickness": 1,
+            "width": 0,
+        }
+    return trace
+
+
+def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
+    """List the configs that no other beats in both, the cheapest first."""
+    sign = -1 if points[0].summaries[metric].higher_is_better is False else 1
+    ordered = sorted(points, key=lambda one: (one.summaries[cost].value, -sign * one.summaries[metric].value))
+    front: list[Result] = []
+    for one in ordered:
+        if not front or sign * one.summaries[metric].value > sign * front[-1].summaries[metric].value:
+            front.append(one)
+    return front
+
+
+def _stretches(found: Curve) -> list[tuple[float, float]]:
+    """Return the ends of each stretch of neighbouring values that may be the best."""
+    stretches: list[tuple[float, float]] = []
+    open_before = False
+    for value, best in zip(found.numbers or (), found.may_be_best.tolist(), strict=False):
+        if best:
+            stretches.append((stretches.pop()[0], value) if open_before else (value, value))
+        open_before = best
+    return [(first, last) for first, last in stretches if last > first]
+
+
+def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
+    """Place values on an axis from 0 to 1, numbers to scale: a height for each, and the ticks."""
+    try:
+        numbers = [float(text) for text in texts]
+        low, high = min(numbers), max(numbers)
+        if not math.isfinite(high - low):
+            raise ValueError
+    except ValueError:
+        names = list(dict.fromkeys(texts))
+        place = {name: n / max(len(names) - 1, 1) for n, name in enumerate(names)}
+        return [place[text] for text in texts], [(name or "not set", place[name]) for name in names[:MOST_LABELS]]
+    width = high - low or 1.0
+    ticks = [(f"{low:.3g}", 0.0), *([(f"{high:.3g}", 1.0)] if high > low else [])]
+    return [(one - low) / width for one in numbers], ticks
+
+
+def _scale(values: Sequence[float]) -> Figure:
+    """Return the type of an axis of these numbers."""
+    return {"type": "log"} if min(values) > 0 and max(values) / min(values) >= WIDE else {}
+
+
+def _interval(found: Curve, n: int, unit: str) -> str:
+    value, low, high = (float(one[n]) for one in (found.mean, found.low, found.high))
+    ends = f" [{number(low, unit)}, {number(high, unit)}]" if math.isfinite(low) and math.isfinite(high) else ""
+    return f"{number(value, unit)}{ends}"
+
+
+def _axis(result: Result, metric: str) -> str:
+    return literal(_named(metric, result.summaries[metric].unit))
+
+
+def _named(metric: str, unit: str) -> str:
+    return f"{metric}, {unit}" if unit and unit not in metric else metric
+
+
+def _known(result: Result, metric: str) -> bool:
+    return metric in result.summaries and math.isfinite(result.summaries[metric].value)
+
+
+def _lines(*texts: str) -> str:
+    return "<br>".join(literal(text) for text in texts if text)
+
+
+def _json(values: Any) -> list[float | None]:
+    return [_finite(value) for value in np.asarray(values).tolist()]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,108 @@
+"""The effect of one swept parameter: the mean of each of its values, with an interval, and which may be the best."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.report.naming import short_keys, varying_keys
+from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.inference.confidence_set import model_confidence_set
+from ragsweep.stats.inference.differences import transform_amounts
+from ragsweep.stats.intervals import means_with_intervals
+
+Settings = Mapping[str, str]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The values of a parameter, in order, and the means over all configs that have each: arrays of one number a value.
+
+    ``numbers`` are the values where all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    numbers: tuple[float, ...] | None
+    mean: Doubles
+    low: Doubles
+    high: Doubles
+    may_be_best: NDArray[np.bool_]
+    configs: int  # with each value
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """A number that is not crossed with the rest: one point a config."""
+
+    name: str
+    numbers: tuple[float, ...]
+    mean: tuple[float, ...]
+    configs: tuple[str, ...]
+
+
+def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Iterator[Curve | Cloud]:
+    """Yield the effect of each parameter that varies; ``settings``: name of a config -> key -> value.
+
+    A parameter has a curve where each of its values was run with the same settings of all others, so that the means
+    differ by nothing else; otherwise, if it is a number, a cloud.
+    """
+    configs = [settings[name] for name in verdict.matrix.configs]
+    keys = varying_keys(configs)
+    for key, name in short_keys(keys).items():
+        rows: dict[str, list[int]] = {}
+        for row, config in enumerate(configs):
+            if key in config:
+                rows.setdefault(config[key], []).append(row)
+        if len(rows) < 2:
+            continue
+        if _crossed(configs, key, keys, rows):
+            yield _curve(verdict, name, rows)
+        elif (numbers := _numbers(tuple(rows))) is not None:
+            yield _cloud(verdict, name, dict(zip(rows, numbers, strict=True)), rows)
+
+
+def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
+    """Return whether every value of a key was run with the same settings of the other keys, as often."""
+    others = [one for one in keys if one != key]
+    found = [Counter(tuple(configs[row].get(one) for one in others) for row in members) for members in rows.values()]
+    return sum(map(len, rows.values())) == len(configs) and all(one == found[0] for one in found)
+
+
+def _curve(verdict: SweepComparison, name: str, rows: Mapping[str, Sequence[int]]) -> Curve:
+    numbers = _numbers(tuple(rows))
+    values = list(rows) if numbers is None else [value for _, value in sorted(zip(numbers, rows, strict=True))]
+    means = np.stack([verdict.matrix.values[list(rows[value])].mean(axis=0) for value in values])
+    pooled = replace(verdict.matrix, values=means, configs=tuple(values))
+    unbounded = np.full(len(values), np.nan)
+    mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
+    return Curve(
+        name, tuple(values), None if numbers is None else tuple(sorted(numbers)), mean, low, high,
+        model_confidence_set(transform_amounts(pooled, verdict.unit)).mask, len(rows[values[0]]),
+    )  # fmt: skip
+
+
+def _cloud(
+    verdict: SweepComparison, name: str, numbers: Mapping[str, float], rows: Mapping[str, Sequence[int]]
+) -> Cloud:
+    points = [(numbers[value], row) for value, members in rows.items() for row in members]
+    means = verdict.means.tolist()
+    return Cloud(
+        name,
+        tuple(number for number, _ in points),
+        tuple(means[row] for _, row in points),
+        tuple(verdict.matrix.configs[row] for _, row in points),
+    )
+
+
+def _numbers(values: Sequence[str]) -> tuple[float, ...] | None:
+    try:
+        found = tuple(map(float, values))
+    except ValueError:
+        return None
+    return found if np.isfinite(found).all() else None

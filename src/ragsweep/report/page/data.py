@@ -1,0 +1,374 @@
+"""Everything that the page shows, as one document in JSON types: sections of texts, tables, charts and questions."""
+
+from __future__ import annotations
+
+import math
+import platform
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from ragsweep.core.results import DROPPED, Failure, Result, objectives
+from ragsweep.report.naming import short_keys, varying_keys
+from ragsweep.report.numbers import NOT_MEASURED, duration, number
+from ragsweep.report.page import charts
+from ragsweep.report.page.curves import Curve, effects
+from ragsweep.report.page.questions import browse
+from ragsweep.report.recommendation import WORDS, Decision
+from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
+from ragsweep.report.tables import evidence_note, headline
+from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.inference.differences import TOO_SHORT
+
+FORMAT = "ragsweep.report/1"
+SIDE_BY_SIDE = 8
+"""Configs whose questions the page has."""
+MOST_SLICED = 20
+MOST_BOXES = 3
+MOST_NAMED = 6
+
+Item = dict[str, Any]
+_AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
+
+
+@dataclass(frozen=True)
+class PageSource:
+    """What the page is made from.
+
+    ``blocks`` are the conclusions as the terminal has them: a word and its sentences. ``notes`` are further lines, a
+    label and a fact each; ``commands`` lead on from here: a command and what it shows.
+    """
+
+    title: str
+    results: Sequence[Result]
+    failures: Sequence[Failure] = ()
+    verdict: SweepComparison | NoComparison | None = None
+    decision: Decision | None = None
+    blocks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notes: Sequence[tuple[str, str]] = ()
+    commands: Sequence[tuple[str, str]] = ()
+    sampler: str = ""  # of a search
+
+    @property
+    def compared(self) -> SweepComparison | None:
+        """The comparison of the configs, where there is one."""
+        return self.verdict if isinstance(self.verdict, SweepComparison) else None
+
+
+def build_document(source: PageSource) -> dict[str, Any]:
+    """Build the page's document; a section without content is left out."""
+    page = _Page(source)
+    parts = (
+        ("asked", "What was asked", page.asked()),
+        ("result", "What was found", page.result()),
+        ("quality", "Quality against cost", page.quality()),
+        ("configs", "Configs", page.configs()),
+        ("differences", "Differences", page.differences()),
+        ("effects", "Effects", page.effects()),
+        ("slices", "Slices", page.slices()),
+        ("questions", "Questions", page.questions()),
+        ("details", "Details", page.details()),
+    )
+    sections = [{"id": key, "title": title, "items": list(items)} for key, title, items in parts]
+    return {"format": FORMAT, "title": source.title, "sections": [one for one in sections if one["items"]]}
+
+
+class _Page:
+    """The sections of one page."""
+
+    def __init__(self, source: PageSource) -> None:
+        self.source, self.compared = source, source.compared
+        self.results = [result for result in source.results if result.state != DROPPED]
+        self.headline = headline(self.results)
+        self.metric = self._metric()
+        self.settings = {result.name: settings(result) for result in self.results}
+        self.recommended = source.decision.recommended if source.decision else None
+        self.roles = self._roles()
+        self.best_first = self._best_first()
+        self.chosen = self._chosen()
+
+    def _metric(self) -> str:
+        """Name the metric that decides, or else the first that is shown."""
+        if self.compared:
+            return self.compared.metric
+        named = [*(objectives(self.results[0].config) if self.results else ()), *self.headline]
+        return next((name for name in named if any(name in one.summaries for one in self.results)), "")
+
+    def _roles(self) -> dict[str, str]:
+        """Say what the recommended config, the baseline and the best are; a config may be several."""
+        if not self.compared:
+            return {}
+        names = self.compared.matrix.configs
+        roles: dict[str, list[str]] = {}
+        for role, name in (("recommended", self.recommended), ("baseline", names[0]),
+                           ("best", names[self.compared.selection_bias.winner])):  # fmt: skip
+            if name in self.settings:
+                roles.setdefault(name, []).append(role)
+        return {name: ", ".join(words) for name, words in roles.items()}
+
+    def _best_first(self) -> list[Result]:
+        known = [one for one in self.results if self.metric in one.summaries]
+
+        def loss(result: Result) -> float:
+            summary = result.summaries[self.metric]
+            return (
+                math.inf
+                if math.isnan(summary.value)
+                else summary.value * (1 if summary.higher_is_better is False else -1)
+            )
+
+        return sorted(known, key=loss)
+
+    def _chosen(self) -> list[Result]:
+        """Choose the configs shown side by side: the baseline, the recommended, the best, then by the objective."""
+        ranks = {"baseline": 0, "recommended": 1, "best": 2}
+        marked = sorted(
+            (one for one in self.best_first if one.name in self.roles),
+            key=lambda one: min(ranks[role] for role in self.roles[one.name].split(", ")),
+        )
+        return [*marked, *(one for one in self.best_first if one.name not in self.roles)][:SIDE_BY_SIDE]
+
+    # --- sections, in the order of the page ------------------------------------------------------------------------
+
+    def asked(self) -> Iterator[Item]:
+        """Yield what was swept, on which questions, and by what it was decided."""
+        if not self.results:
+            return
+        first, facts = self.results[0], [("Swept", swept(self.results) or "one config")]
+        dataset, names = first.dataset, objectives(first.config)
+        part = "" if dataset.partition == "all" else f", partition {dataset.partition}"
+        facts.append(("Questions", f"{dataset.name}{part}: {evidence_note(dataset)}"))
+        facts.append(("Documents", f"{dataset.documents:,}"))
+        facts += [("Note", note) for note in dataset.notes]
+        facts += [("Decided by", ", then ".join(names))] if names else []
+        if self.compared:
+            facts.append(("Baseline", f"{self.compared.matrix.configs[0]}, the first config that is compared"))
+        given = first.config.get("constraints") or {}
+        limits = {name: limit for name, limit in given.items() if limit is not None}
+        facts += [("Constraints", ", ".join(f"{name} {limit:g}" for name, limit in limits.items()))] if limits else []
+        facts += (
+            [("Search", f"{self.source.sampler}, {len(self.source.results):,} configs")] if self.source.sampler else []
+        )
+        started = min(one.started for one in self.results)
+        if started:
+            facts.append(("Run", time.strftime("%Y-%m-%d %H:%M", time.localtime(started))))
+        yield {"kind": "facts", "rows": facts}
+
+    def result(self) -> Iterator[Item]:
+        """Yield the conclusions, and what leads on."""
+        if self.source.blocks:
+            yield {"kind": "blocks", "rows": list(self.source.blocks.items())}
+        if self.source.commands:
+            yield {"kind": "commands", "title": "Next", "rows": list(self.source.commands)}
+        if self.source.notes:
+            yield {"kind": "facts", "rows": list(self.source.notes)}
+
+    def quality(self) -> Iterator[Item]:
+        """Yield a scatter of quality for each cost that varies."""
+        options = []
+        for cost, words in WORDS.items():
+            values = {one.summaries[cost].value for one in self.best_first if cost in one.summaries}
+            known = {value for value in values if math.isfinite(value)}
+            if len(known) > 1 and math.isfinite(self.best_first[0].summaries[self.metric].value):
+                figure = charts.quality_against(self.best_first, self.metric, cost, self.roles)
+                options.append({"label": words, "figure": figure})
+        if options:
+            yield _charts(
+                options,
+                "Each point is a config, each bar its 95 % interval. The dotted line joins the configs"
+                " that no other beats in both quality and cost.",
+            )
+
+    def configs(self) -> Iterator[Item]:
+        """Yield the table of all configs."""
+        if not self.results:
+            return
+        table = sweep_table(
+            self.results, self.headline, self.source.verdict, self.recommended, 10_000, len(self.results)
+        )
+        header = [name.removeprefix(">") for name in table.header]
+        by_number = {one.name.partition(" ")[0].lstrip("#"): one for one in self.results}
+        rows = [[text.replace("  < ", " · ") for text in row] for row in table.rows]
+        keys = [[_sort_key(by_number.get(row[0]), name, text) for name, text in zip(header, row, strict=True)]
+                for row in rows]  # fmt: skip
+        note = (
+            f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
+            if self.compared
+            else "Values in brackets are 95 % intervals."
+        )
+        note += f" * {TOO_SHORT}." if any(text.endswith(MARK) for row in rows for text in row) else ""
+        marked = [row[0] in by_number and by_number[row[0]].name in self.roles for row in rows]
+        yield {**_table(table.header, rows, note), "keys": keys, "marked": marked}
+
+    def differences(self) -> Iterator[Item]:
+        """Yield the differences from the baseline, and which configs may be the best."""
+        found = self.compared
+        if not found or not found.differences.apart.any():
+            return
+        kept = [name for name, best in zip(found.matrix.configs, found.may_be_best.tolist(), strict=True) if best]
+        named = ", ".join(kept[:MOST_NAMED]) + (
+            f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else ""
+        )
+        yield {
+            "kind": "text",
+            "text": f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}."
+            " With 95 % confidence the best is among them.",
+        }
+        note = (
+            "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are"
+            " worse than the best, by more than chance."
+        )
+        yield _charts([{"label": "", "figure": charts.differences(found, self.recommended)}], note)
+
+    def effects(self) -> Iterator[Item]:
+        """Yield what each swept parameter does to the objective."""
+        found = self.compared
+        if not found or not found.differences.apart.any():
+            return
+        configs = {name: self.settings[name] for name in found.matrix.configs}
+        if _is_ablation(list(configs.values())):
+            tornado = charts.differences(found, self.recommended, by_size=True)
+            note = "Each bar is one change to the baseline, the largest effect on top, with its 95 % interval."
+            yield _charts([{"label": "", "figure": tornado}], note)
+            return
+        keys = short_keys(varying_keys(list(configs.values())))
+        if self.source.sampler and len(keys) > 1:
+            shown = [one for one in self.results if one.name in configs]
+            yield _charts([{"label": "", "figure": charts.parallel(shown, configs, self.metric, keys)}],
+                          "Each line is a config. The best tenth is in colour.")  # fmt: skip
+        curves = list(effects(found, configs))
+        if not curves:
+            return
+        crossed = any(isinstance(one, Curve) for one in curves)
+        note = (
+            "The mean of all configs with a value; the band is its 95 % interval. Within the grey region values may be"
+            " the best: the questions cannot tell them apart." if crossed
+            else "Each point is a config; the other settings vary, too."
+        )  # fmt: skip
+        options = [{"label": one.name, "figure": charts.effect(one, self.metric, found.unit)} for one in curves]
+        yield _charts(options, note)
+
+    def slices(self) -> Iterator[Item]:
+        """Yield a heatmap for each label of the questions, and box plots."""
+        shown = [*self.chosen, *(one for one in self.best_first if one not in self.chosen)][:MOST_SLICED]
+        scored = {label: [value for value, group in shown[0].groups[label].items()
+                          if self.metric in group and group[self.metric].n_scored]
+                  for label in (shown[0].groups if shown else ())}  # fmt: skip
+        labels = [label for label, values in scored.items() if len(values) > 1]
+        if not labels:
+            return
+        yield _charts([{"label": label, "figure": charts.slices(shown, label, self.metric)} for label in labels],
+                      f"Mean {self.metric} of each config in each slice; n is the number of scored questions."
+                      " Small slices show large differences only.")  # fmt: skip
+        few = [one for one in self.chosen[:MOST_BOXES] if all(label in one.outcomes for label in labels)]
+        if few and self.metric in few[0].outcomes:
+            yield _charts([{"label": label, "figure": charts.boxes(few, label, self.metric)} for label in labels],
+                          f"The spread of {self.metric} over the questions. Dashed: the mean.")  # fmt: skip
+
+    def questions(self) -> Iterator[Item]:
+        """Yield the browser of questions."""
+        if self.chosen and self.metric in self.chosen[0].outcomes:
+            yield browse(self.chosen, list(dict.fromkeys([self.metric, *self.headline])), self.roles)
+
+    def details(self) -> Iterator[Item]:
+        """Yield scores, targets, coverage, failures, times and where all this comes from."""
+        scored = [one for one in self.chosen if _has_top_scores(one)]
+        distinct = {str(one.outcomes["top_score"]): one for one in reversed(scored)}
+        if distinct:
+            options = [
+                {"label": one.name, "figure": charts.scores_of_first(one)} for one in reversed(distinct.values())
+            ]
+            note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
+            yield _charts(options, note, "Scores of the first chunk")
+        yield from self._targets()
+        yield from self._coverage()
+        if self.source.failures:
+            yield _table(["config", "error"], [[one.name, one.error] for one in self.source.failures], "", "Failures")
+        if self.compared and self.compared.left_out:
+            yield _table(["config", "why"], list(self.compared.left_out), "", "Not compared")
+        yield from self._latency()
+        yield from self._environment()
+
+    def _targets(self) -> Iterator[Item]:
+        judged = [one for one in self.chosen if one.targets]
+        if not judged:
+            return
+        rows = []
+        for target in judged[0].targets:
+            found = [next((t for t in one.targets if t.metric == target.metric), None) for one in judged]
+            rows.append([target.metric, number(target.threshold) if math.isfinite(target.threshold) else NOT_MEASURED,
+                         *(_target(one.verdict, one.value) if one else NOT_MEASURED for one in found)])  # fmt: skip
+        yield _table(["metric", ">target", *(one.name for one in judged)], rows, "", "Targets")
+
+    def _coverage(self) -> Iterator[Item]:
+        names = list(dict.fromkeys([self.metric, *self.headline]))
+        counts: Counter[tuple[str, int, int, int, str]] = Counter()
+        for result in self.results:
+            for summary in (result.summaries[name] for name in names if name in result.summaries):
+                reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.reasons.items()))
+                counts[summary.name, summary.n_scored, summary.n_skipped, summary.n_failed, reasons] += 1
+        rows = [[name, f"{configs:,}", f"{scored:,}", f"{skipped:,}", f"{failed:,}", reasons]
+                for (name, scored, skipped, failed, reasons), configs in counts.items()]  # fmt: skip
+        if rows:
+            header = ["metric", ">configs", ">scored", ">skipped", ">failed", "why not scored"]
+            yield _table(header, rows, "Questions by metric.", "Coverage")
+
+    def _latency(self) -> Iterator[Item]:
+        rows = [[one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
+                for one in self.chosen for stage, found in one.latency.items()]  # fmt: skip
+        if rows:
+            note = "Milliseconds of one warm question at a time."
+            yield _table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
+
+    def _environment(self) -> Iterator[Item]:
+        if not self.results:
+            return
+        dataset = self.results[0].dataset
+        seconds = max(one.ended for one in self.results) - min(one.started for one in self.results)
+        facts = [("Corpus", dataset.corpus_digest), ("Golden set", dataset.golden_digest)]
+        facts += [("Partition", f"{dataset.partition} {dataset.partition_digest}")] if dataset.partition_digest else []
+        facts += [("Sweep took", duration(seconds))] if seconds > 0 else []
+        facts.append(("Page written by", f"ragsweep {version('ragsweep')}, Python {platform.python_version()}"))
+        yield {"kind": "facts", "title": "Environment", "rows": facts}
+
+
+def _is_ablation(configs: Sequence[Mapping[str, str]]) -> bool:
+    """Return whether each config is the first with one change, and the changes are of several parameters."""
+    changes = [{key for key in {*configs[0], *other} if configs[0].get(key) != other.get(key)} for other in configs[1:]]
+    return all(len(change) == 1 for change in changes) and len(set().union(*changes)) > 1
+
+
+def _has_top_scores(result: Result) -> bool:
+    needed = ("top_score", "first_evidence_rank", "evidence", "context")
+    return all(name in result.outcomes for name in needed) and any(map(math.isfinite, result.outcomes["top_score"]))
+
+
+def _target(verdict: str, value: float) -> str:
+    return f"{number(value)} {verdict}" if math.isfinite(value) else verdict
+
+
+def _sort_key(result: Result | None, column: str, text: str) -> float | str | None:
+    """Return by what a cell is sorted: the metric itself, the number that it begins with, or its text."""
+    if result and column in result.summaries:
+        value = result.summaries[column].value
+        return value if math.isfinite(value) else None
+    if amount := _AMOUNT.match(text):
+        return float(amount[1].replace(",", ""))
+    return None if text in ("", NOT_MEASURED) else text.casefold()
+
+
+def _charts(options: Sequence[Item], note: str, title: str = "") -> Item:
+    """Make an item of charts of which one is shown at a time."""
+    return {"kind": "charts", "title": title, "note": note, "options": options}
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], note: str, title: str = "") -> Item:
+    """Make a table; right-aligned columns begin with ``>``."""
+    keys = [[_sort_key(None, "", text) for text in row] for row in rows]
+    names, right = [name.removeprefix(">") for name in header], [name.startswith(">") for name in header]
+    texts = [[*row] for row in rows]
+    return {"kind": "table", "title": title, "note": note, "header": names, "right": right, "rows": texts, "keys": keys}

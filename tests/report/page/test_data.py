@@ -1,0 +1,158 @@
+"""The document behind the page: what each section states, and when it is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.results import Failure, Result
+from ragsweep.report.page import build_document
+from ragsweep.report.page.charts import scores_of_first
+from ragsweep.report.page.curves import Cloud, Curve, effects
+from ragsweep.report.page.data import PageSource
+from ragsweep.report.sweep_table import settings
+from scored import scored, summary
+from sheets import COUNT, config, grid, source
+
+GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
+
+
+def section(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    return next((one["items"] for one in document["sections"] if one["id"] == key), [])
+
+
+def figures(node: Any) -> Iterator[dict[str, Any]]:
+    """Find all figures of a document."""
+    if isinstance(node, dict):
+        if "figure" in node:
+            yield node["figure"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for one in node:
+            yield from figures(one)
+
+
+def painted(node: Any) -> Any:
+    """Replace the names of colours."""
+    if isinstance(node, dict):
+        return {key: painted(one) for key, one in node.items()}
+    if isinstance(node, list | tuple):
+        return [painted(one) for one in node]
+    return "#123456" if isinstance(node, str) and node.startswith("$") else node
+
+
+def curve(page: PageSource, name: str) -> Curve | Cloud:
+    assert page.compared
+    return next(
+        one for one in effects(page.compared, {one.name: settings(one) for one in page.results}) if one.name == name
+    )
+
+
+def test_sections_stand_in_order_and_those_without_data_are_left_out() -> None:
+    whole = [one["id"] for one in build_document(source(grid(GAINS)))["sections"]]
+    assert whole == [
+        "asked",
+        "result",
+        "quality",
+        "configs",
+        "differences",
+        "effects",
+        "slices",
+        "questions",
+        "details",
+    ]
+    bare = build_document(source([scored({"ndcg": [0.5] * COUNT}, name="b=1")], blocks={}, commands=()))
+    assert [one["id"] for one in bare["sections"]] == ["asked", "configs", "questions", "details"]
+    lost = build_document(PageSource("lost", [], [Failure("#1 b=1", (), {}, "it broke")]))
+    assert [one["id"] for one in lost["sections"]] == ["details"]
+    assert section(lost, "details")[0]["rows"] == [["#1 b=1", "it broke"]]
+
+
+def test_every_figure_is_one_that_plotly_accepts() -> None:
+    import plotly.graph_objects as go
+
+    grids, search = source(grid(GAINS)), source(grid(GAINS), sampler="tpe")
+    changes = source([config(0, 1, k="1", b="1"), config(0.1, 1, k="2", b="1"), config(-0.1, 2, k="1", b="2")])
+    found = [figure for one in (grids, search, changes) for figure in figures(build_document(one))]
+    assert len(found) > 15
+    for figure in found:
+        go.Figure(painted(figure))
+    json.dumps(found, allow_nan=False)
+
+
+def test_all_configs_are_in_the_table_and_sort_by_the_numbers_themselves() -> None:
+    page = source(grid(GAINS))
+    (table,) = section(build_document(page), "configs")
+    assert [keys[0] for keys in table["keys"]] == [int(row[0]) for row in table["rows"]]
+    assert sorted(keys[0] for keys in table["keys"]) == list(range(1, 7))
+    values = {int(one.name[1]): one.summaries["ndcg"].value for one in page.results}
+    column = table["header"].index("ndcg")
+    assert [keys[column] for keys in table["keys"]] == [values[keys[0]] for keys in table["keys"]]
+    assert [keys[table["header"].index("k")] for keys in table["keys"]][:2] == [10, 10]  # numbers, and the best first
+    assert table["marked"].count(True) == len({"#1", page.decision.recommended and page.decision.recommended[:2], "#5"})  # type: ignore[union-attr]
+
+
+def test_the_curve_of_a_crossed_number_averages_over_the_rest_and_says_where_it_is_flat() -> None:
+    found = curve(source(grid(GAINS)), "k")
+    assert isinstance(found, Curve)
+    assert found.numbers == (3.0, 5.0, 10.0)  # as numbers, not as texts
+    assert found.mean == pytest.approx([0.5, 0.7, 0.7001])
+    assert (found.low < found.mean).all()
+    assert (found.mean < found.high).all()
+    noisy = [_shaken(one, n) for n, one in enumerate(grid(GAINS))]
+    flat = curve(source(noisy), "k")
+    assert isinstance(flat, Curve)
+    assert flat.may_be_best.tolist() == [False, True, True]
+
+
+def _shaken(result: Result, seed: int) -> Result:
+    """Add noise of its own to the scores of a config."""
+    noise = np.random.default_rng(seed).normal(0, 0.02, COUNT).tolist()
+    scores = [one + more for one, more in zip(result.outcomes["ndcg"], noise, strict=True)]
+    return replace(result, outcomes={**result.outcomes, "ndcg": scores},
+                   summaries={**result.summaries, "ndcg": summary("ndcg", scores)})  # fmt: skip
+
+
+def test_a_number_that_is_not_crossed_with_the_rest_has_no_curve() -> None:
+    """k=5 was run with b=2 only: a mean over its configs would be an effect of b as well."""
+    found = curve(source([config(0, 1, k="3", b="1"), config(0.1, 1, k="3", b="2"), config(0.2, 1, k="5", b="2")]), "k")
+    assert isinstance(found, Cloud)
+    assert sorted(found.numbers) == [3.0, 3.0, 5.0]
+
+
+def test_an_ablation_is_a_tornado_and_a_search_has_parallel_coordinates() -> None:
+    changes = [config(0, 1, k="1", b="1"), config(0.01, 1, k="2", b="1"), config(-0.3, 2, k="1", b="2")]
+    (tornado,) = section(build_document(source(changes)), "effects")
+    trace = tornado["options"][0]["figure"]["data"][0]
+    assert trace["type"] == "bar"
+    assert [name[:2] for name in trace["y"]] == ["#3", "#2"]  # the largest change on top, no baseline
+    assert trace["x"] == pytest.approx([-0.3, 0.01])
+    lines, curves = section(build_document(source(grid(GAINS), sampler="tpe")), "effects")
+    assert "line" in lines["note"]
+    assert [one["label"] for one in curves["options"]] == ["k", "b"]
+
+
+def test_questions_have_the_baseline_first_and_few_configs_with_their_chunks() -> None:
+    page = source(grid({str(n): n / 50 for n in range(1, 7)}))
+    (found,) = section(build_document(page), "questions")
+    assert len(found["configs"]) == 8 < len(page.results)
+    assert found["configs"][0]["role"] == "baseline"
+    assert found["configs"][0]["name"].startswith("#1 ")
+    chosen = found["configs"][3]
+    assert [found["chunks"][n] for n in chosen["contexts"][7]] == ["a:7", "b:7"]
+    own = next(one for one in page.results if one.name == chosen["name"])
+    assert chosen["scores"]["ndcg"] == pytest.approx(own.outcomes["ndcg"], rel=1e-3)
+    assert len(found["questions"]) == found["asked"] == COUNT
+
+
+def test_scores_of_first_chunks_are_divided_by_where_the_evidence_is() -> None:
+    result = config(0, 1, k="1")
+    sizes = {trace["name"]: len(trace["x"]) for trace in scores_of_first(result)["data"]}
+    ranks = result.outcomes["first_evidence_rank"][: COUNT - 4]
+    assert sizes == {"evidence in the context": sum(rank > 0 for rank in ranks), "evidence missed": ranks.count(0),
+                     "no evidence exists": 4}  # fmt: skip

@@ -1,0 +1,63 @@
+"""Sweeps for the report page: numbered configs with questions, contexts and answers, and what is said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from ragsweep.core.results import Failure, Result
+from ragsweep.report.naming import number_configs
+from ragsweep.report.page import PageSource
+from ragsweep.report.recommendation import Decision
+from ragsweep.stats.comparison import compare_configs
+from scored import normal, scored, summary
+
+COUNT = 40
+HOSTILE = (
+    "</script><script>document.title='owned'</script><img src=x onerror=alert(1)> \u2028 {{plotly}} &lt; 'q' \"d\""
+)
+
+
+def config(gain: float, tokens: float, **settings: str) -> Result:
+    """Make a config that scores so much better than .5, sends so many tokens, and has these settings."""
+    scores = {"ndcg": normal(0.5 + gain), "context_tokens": normal(tokens, seed=1)}
+    labels = {"category": ["how", "why"] * (COUNT // 2)}
+    found = scored(scores, labels, name=" ".join(f"{key}={value}" for key, value in settings.items()),
+                   overrides=tuple(f"{key}={value}" for key, value in settings.items()), parameters=dict(settings),
+                   config={"headline": ["ndcg", "context_tokens"]})  # fmt: skip
+    summaries = {
+        **found.summaries,
+        "context_tokens": replace(found.summaries["context_tokens"], higher_is_better=False),
+    }
+    groups = {
+        "category": {value: {"ndcg": summary("ndcg", scores["ndcg"][n::2])} for n, value in enumerate(("how", "why"))}
+    }
+    more: dict[str, Any] = {
+        "context": [[f"a:{n}", f"b:{n}"] for n in range(COUNT)],
+        "evidence": [1] * (COUNT - 4) + [0] * 4,
+        "first_evidence_rank": [n % 3 for n in range(COUNT - 4)] + [0] * 4,
+        "top_score": normal(gain, seed=2),
+        "answer": [HOSTILE if n == 1 else f"answer {n}" for n in range(COUNT)],
+        "reference": [HOSTILE if n == 2 else f"reference {n}" for n in range(COUNT)],
+        "question": [HOSTILE if n == 0 else f"question {n}" for n in range(COUNT)],
+    }
+    return replace(found, summaries=summaries, groups=groups, outcomes={**found.outcomes, **more})
+
+
+def grid(gains: Mapping[str, float]) -> list[Result]:
+    """Make a sweep of k, with these gains, crossed with a setting that does nothing to quality."""
+    return [
+        config(gain, 500 + 100 * n + (b == "2"), k=k, b=b)
+        for (n, (k, gain)), b in product(enumerate(gains.items()), "12")
+    ]
+
+
+def source(results: Sequence[Result], failures: Sequence[Failure] = (), **changes: Any) -> PageSource:
+    """Number configs and compare them, as the end of a sweep does."""
+    names = number_configs(dict(enumerate(one.name for one in results)))
+    results = [replace(one, name=names[n]) for n, one in enumerate(results)]
+    verdict = compare_configs(results, failures)
+    facts: dict[str, Any] = {"blocks": {"Result": ["#1 is best."]}, "commands": [("ragsweep list", "all")], **changes}
+    return PageSource("k × b", results, failures, verdict, Decision(verdict), **facts)

@@ -1,0 +1,135 @@
+"""The page of a sweep in a browser: it draws, sorts, filters and follows the keyboard, also in a sandboxed frame."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.commands.report import report
+from ragsweep.core.errors import RagsweepError
+from scored import record_sweep, refuse
+from sheets import COUNT, HOSTILE, grid
+
+BROWSER = shutil.which("chromium")
+PARENT = "feed" * 8
+FRAME = """<!doctype html><pre id="said"></pre><script>
+addEventListener("message", (event) => { document.getElementById("said").textContent = event.data; });
+</script><iframe sandbox="allow-scripts" src="driven.html" style="width:390px;height:900px"></iframe>"""
+
+LISTEN = """<script>
+const faults = [];
+addEventListener("error", (event) => faults.push(event.message));
+addEventListener("securitypolicyviolation", (event) => faults.push(`${event.violatedDirective} ${event.blockedURI}`));
+console.error = (...words) => faults.push(words.join(" "));
+</script>"""
+"""Goes to the head of the page, before its own scripts."""
+
+DRIVE = """<script>
+(async () => {
+  const all = (selector, of = document) => [...of.querySelectorAll(selector)];
+  const pause = () => new Promise((done) => setTimeout(done, 50));
+  const table = document.querySelector("#configs table");
+  const column = (n) => all("tbody tr", table).map((row) => row.children[n].textContent);
+  const named = (name) => all("th", table).findIndex((head) => head.textContent === name);
+  const sort = (name) => { all("th button", table)[named(name)].click(); return column(named(name)); };
+  const listed = () => document.querySelector("#questions .pager span").textContent;
+  const current = () => document.querySelector("#questions .question h3").textContent;
+  const choose = (label, text) => {
+    const select = all("#questions label").find((one) => one.firstChild.data === label).querySelector("select");
+    select.value = [...select.options].find((one) => one.textContent.startsWith(text)).value;
+    select.dispatchEvent(new Event("change"));
+  };
+  const press = (key, target = document.body) =>
+    target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const write = (text) => {
+    const box = document.querySelector("#questions input");
+    box.value = text; box.dispatchEvent(new Event("input"));
+  };
+  await pause();
+  const said = { charts: all(".chart").length };
+  said.drawn = all(".chart").every((one) => one.querySelector(".main-svg"));
+  said.descending = sort("k"); said.ascending = sort("k");
+  said.aria = all("th", table)[named("k")].getAttribute("aria-sort");
+  said.first = current(); said.all = listed();
+  press("j"); said.second = current(); press("k"); said.back = current();
+  press("ArrowDown", document.querySelector("#questions .list")); said.arrow = current();
+  press("j", document.querySelector("#questions input")); said.typed = current();
+  choose("Config", "#6"); choose("Show", "helped"); said.helped = listed();
+  choose("Show", "hurt"); said.hurt = listed();
+  choose("Show", "all"); choose("Slice", "category: why"); said.slice = listed();
+  write("question 13"); said.found = [listed(), current()];
+  write("owned"); choose("Slice", "all"); said.hostile = [listed(), current()];
+  said.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  said.title = document.title; said.images = all("img").length; said.faults = faults;
+  parent.postMessage(JSON.stringify(said), "*");
+})().catch((fault) => parent.postMessage(JSON.stringify({ faults: [fault.stack] }), "*"));
+</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Path) -> None:
+    record_sweep(tmp_path, PARENT, *grid({"3": 0.0, "5": 0.2, "10": 0.1}))
+    assert report([PARENT[:6], "--path", str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
+    said = _driven(tmp_path)
+    assert said["faults"] == []
+    assert (said["charts"] > 5, said["drawn"]) == (True, True)
+    assert said["descending"] == ["10", "10", "5", "5", "3", "3"]
+    assert said["ascending"] == ["3", "3", "5", "5", "10", "10"]
+    assert said["aria"] == "ascending"
+    assert said["all"] == f"1 of {COUNT}"
+    assert (said["first"], said["second"], said["back"], said["arrow"]) == (
+        HOSTILE,
+        "question 1",
+        HOSTILE,
+        "question 1",
+    )
+    assert said["typed"] == "question 1"  # a letter in the search box moves nothing
+    assert (said["helped"], said["hurt"], said["slice"]) == (f"1 of {COUNT}", "no question", f"1 of {COUNT // 2}")
+    assert said["found"] == ["1 of 1", "question 13"]
+    assert said["hostile"] == ["1 of 3", HOSTILE]  # in a question, an answer and a reference
+    assert said["wide"] == 0  # as wide as a phone, and not wider
+    assert (said["title"], said["images"]) == ("k × b", 0)
+
+
+def _driven(folder: Path) -> dict[str, Any]:
+    """Open the page in a frame, with a script that uses it, and return what that saw."""
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    before, body, after = page.rpartition("</body>")
+    driven = before.replace("<head>", f"<head>{LISTEN}", 1) + DRIVE + body + after
+    (folder / "driven.html").write_text(driven, encoding="utf-8")
+    (folder / "frame.html").write_text(FRAME)
+    command = [
+        str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=500,1000",
+        "--disable-features=IsolateSandboxedIframes", "--disable-site-isolation-trials",  # one clock for both documents
+        f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--dump-dom",
+        f"file://{folder / 'frame.html'}",
+    ]  # fmt: skip
+    dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    said: dict[str, Any] = json.loads(unescape(dumped.partition('<pre id="said">')[2].partition("</pre>")[0]))
+    return said
+
+
+def test_the_same_sweep_is_markdown_for_a_pull_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_sweep(tmp_path, PARENT, *grid({"3": 0.0, "5": 0.2}))
+    assert report([PARENT, "--path", str(tmp_path), "--format", "markdown"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("## ")
+    assert text.count("\n| ") >= 5  # the header, its line, and the configs
+    file = tmp_path / "report.md"
+    assert report([PARENT, "--path", str(tmp_path), "--format", "markdown", "-o", str(file)]) == 0
+    assert file.read_text() == text
+
+
+def test_bad_input_is_refused(tmp_path: Path) -> None:
+    record_sweep(tmp_path, PARENT, *grid({"3": 0.0, "5": 0.2}))
+    path = ["--path", str(tmp_path)]
+    refuse(report, {'no sweep "beef"': ["beef"], "invalid choice": [PARENT, "--format", "pdf"]}, *path)
+    with pytest.raises(RagsweepError, match=r"cannot be written.*-o"):
+        report([PARENT, *path, "-o", str(tmp_path / "none" / "page.html")])
