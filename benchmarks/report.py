@@ -1,0 +1,133 @@
+"""Weigh the page of a large sweep, and time how it is written and how a browser opens it.
+
+    python benchmarks/report.py [--configs 1000] [--questions 300] [--repeats 5]
+
+Synthetic results with ten chunks of context and an answer of 400 characters a question. Bars: 15 MB, and 3 s from the
+start of the navigation until everything is drawn and laid out; the browser is Debian's chromium without a screen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.report.naming import number_configs
+from ragsweep.report.page import PageSource, build_document, write_page
+from ragsweep.report.recommendation import Decision
+from ragsweep.stats.comparison import compare_configs
+
+SIZE_BAR, TIME_BAR = 15e6, 3.0
+DEPTH = 10
+LENGTH = 400
+FACTS = DatasetFacts("made", "c" * 64, "d" * 64, 1000, 300, 300, 0)
+CLOCK = """<script>
+document.body.getBoundingClientRect();
+document.title = `opened ${performance.now()} ${document.querySelectorAll(".js-plotly-plot").length}`;
+</script>"""
+"""Behind the page's own scripts: lay everything out, and say how long that took since the navigation began."""
+
+BROWSER = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--window-size=1280,900",
+           "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+def results(configs: int, questions: int) -> list[Result]:
+    """Make a grid of k1 and top_k whose configs differ by little."""
+    generator = np.random.default_rng(0)
+    hard = generator.beta(0.7, 1.1, questions)
+    words = np.array(["".join(generator.choice(list("abcdefgh "), 40)) for _ in range(200)])
+    ids = [f"q{n}" for n in range(questions)]
+    shared = {
+        "question_id": ids,
+        "question": [" ".join(words[generator.integers(0, 200, 3)]) for _ in ids],
+        "reference": [" ".join(words[generator.integers(0, 200, 5)]) for _ in ids],
+        "category": [f"kind {n % 6}" for n in range(questions)],
+        "evidence": [1] * questions,
+        "unscored": ["{}"] * questions,
+    }
+    tens = max(configs // 10, 1)
+    return [_config(n, f"k1={0.5 + n % tens * 0.01:.2f} top_k={1 + n // tens}", hard, words, shared, generator)
+            for n in range(configs)]  # fmt: skip
+
+
+def _config(
+    n: int, name: str, hard: np.ndarray, words: np.ndarray, shared: dict, generator: np.random.Generator
+) -> Result:
+    questions = len(hard)
+    scores = {
+        "ndcg": np.clip(hard + generator.normal(0.0001 * n, 0.2, questions), 0, 1),
+        "recall": np.clip(hard + generator.normal(0, 0.3, questions), 0, 1),
+        "context_tokens": generator.normal(500 + n, 50, questions),
+        "top_score": generator.normal(0.5, 0.1, questions),
+    }
+    outcomes = {
+        **shared,
+        "first_evidence_rank": generator.integers(0, 30, questions).tolist(),
+        "context": [[f"document-{k}:{k * 7}-{k * 7 + 900}" for k in row]
+                    for row in generator.integers(0, 20_000, (questions, DEPTH)).tolist()],
+        "answer": [" ".join(words[generator.integers(0, 200, 10)])[:LENGTH] for _ in range(questions)],
+        **{metric: column.tolist() for metric, column in scores.items()},
+    }  # fmt: skip
+    summaries = {metric: _summary(metric, column) for metric, column in scores.items()}
+    kinds = np.array(shared["category"])
+    groups = {kind: {"ndcg": _summary("ndcg", scores["ndcg"][kinds == kind])} for kind in sorted(set(kinds.tolist()))}
+    overrides = tuple(name.split(" "))
+    config = {"objective": "ndcg", "headline": ["ndcg", "recall", "context_tokens"]}
+    return Result(f"{n:064d}", name, overrides, config, dict(word.split("=") for word in overrides), FACTS, summaries,
+                  {"category": groups}, outcomes, {}, {})  # fmt: skip
+
+
+def _summary(metric: str, column: np.ndarray) -> Summary:
+    half = 1.96 * float(column.std()) / len(column) ** 0.5
+    mean, tokens = float(column.mean()), metric == "context_tokens"
+    return Summary(metric, mean, mean - half, mean + half, len(column), len(column), 0, 0, "tokens" if tokens else "",
+                   not tokens)  # fmt: skip
+
+
+def opened(page: Path, folder: Path) -> tuple[float, int]:
+    """Open the page in a fresh browser; return the seconds until it is drawn, and its charts."""
+    browser = shutil.which("chromium") or "chromium"
+    command = [browser, *BROWSER, f"--user-data-dir={folder}", "--dump-dom", f"file://{page}"]
+    dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    found = re.search(r"<title>opened ([\d.]+) (\d+)</title>", dumped)
+    if not found:
+        raise SystemExit("the browser did not draw the page")
+    return float(found[1]) / 1000, int(found[2])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--configs", type=int, default=1000)
+    parser.add_argument("--questions", type=int, default=300)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    made = results(options.configs, options.questions)
+    names = number_configs(dict(enumerate(one.name for one in made)))
+    made = [replace(one, name=names[n]) for n, one in enumerate(made)]
+    verdict = compare_configs(made)
+    began = time.perf_counter()
+    document = build_document(PageSource("k1 × top_k", made, (), verdict, Decision(verdict), {"Result": ["Made up."]}))
+    page = write_page(document)
+    print(f"written: {time.perf_counter() - began:.1f} s, {len(page) / 1e6:.1f} MB (bar {SIZE_BAR / 1e6:.0f} MB)")
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "page.html"
+        before, body, after = page.decode().rpartition("</body>")
+        path.write_text(before + CLOCK + body + after, encoding="utf-8")
+        times, charts = zip(*(opened(path, Path(name) / f"profile{n}") for n in range(options.repeats)), strict=True)
+    print(f"opened: median {statistics.median(times):.1f} s, slowest {max(times):.1f} s (bar {TIME_BAR:.0f} s)")
+    print(f"charts drawn: {charts[0]}")
+    sys.exit(len(page) > SIZE_BAR or statistics.median(times) > TIME_BAR)
+
+
+if __name__ == "__main__":
+    main()
