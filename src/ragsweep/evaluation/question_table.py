@@ -21,7 +21,7 @@ from ragsweep.golden.clusters import clusters
 from ragsweep.golden.trec import Run, write_qrels, write_run
 from ragsweep.stages.latency import sample
 
-COLUMNS = ("question_id", "question", "answerable", "source", "weight", "query", "evidence",
+COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
            "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained", "answer_failed",
            "category", "unscored", "answer_repetitions")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
@@ -114,9 +114,11 @@ class QuestionTable:
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """The columns of the question table that do not depend on the config."""
+        references = ["\n".join(question.references) for question in self.questions]
         return {
             "question_id": [question.id for question in self.questions],
             "question": [question.text for question in self.questions],
+            **({"reference": references} if any(references) else {}),
             "answerable": [question.answerable for question in self.questions],
             "source": list(clusters(self.questions)),
             **({} if self.weights is None else {"weight": self.weights.tolist()}),

@@ -12,7 +12,7 @@ import pytest
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.page import build_document
-from ragsweep.report.page.charts import scores_of_first
+from ragsweep.report.page.charts import UNSET, _heights, scores_of_first
 from ragsweep.report.page.curves import Cloud, Curve, effects
 from ragsweep.report.page.data import PageSource
 from ragsweep.report.sweep_table import settings
@@ -123,6 +123,20 @@ def test_a_number_that_is_not_crossed_with_the_rest_has_no_curve() -> None:
     found = curve(source([config(0, 1, k="3", b="1"), config(0.1, 1, k="3", b="2"), config(0.2, 1, k="5", b="2")]), "k")
     assert isinstance(found, Cloud)
     assert sorted(found.numbers) == [3.0, 3.0, 5.0]
+
+
+def test_a_config_that_leaves_a_parameter_at_its_default_is_a_point_of_the_curve() -> None:
+    first = replace(config(0, 1, k="3"), overrides=(), name="defaults")
+    page = source([first, config(0.1, 1, k="5"), config(0.2, 1, k="10")])
+    (shown,) = section(build_document(page), "effects")
+    assert shown["options"][0]["figure"]["data"][1]["x"] == [3.0, 5.0, 10.0]
+
+
+def test_parallel_axes_are_to_scale_and_show_what_is_not_set() -> None:
+    heights, ticks = _heights(["1", "", "5", "2"])
+    assert heights == pytest.approx([0, UNSET, 1, 0.25])
+    assert [text for text, _ in ticks] == ["1", "2", "5", "not set"]
+    assert _heights(["a", "c", "b"])[0] == [0, 0.5, 1]
 
 
 def test_an_ablation_is_a_tornado_and_a_search_has_parallel_coordinates() -> None:

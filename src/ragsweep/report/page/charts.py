@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.results import Result
-from ragsweep.report.naming import short
+from ragsweep.report.naming import rounded, short
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.page.curves import Cloud, Curve
+from ragsweep.report.page.curves import Cloud, Curve, read_numbers
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 
@@ -26,6 +26,9 @@ MOST_INTERVALS = 60
 MOST_LABELS = 12
 NEAR = 0.06
 """Share of an axis within which two labels would overlap."""
+MOST_TICKS = 8
+UNSET = -0.1
+"""Where a line crosses the axis of a parameter that its config does not have."""
 MOST_BARS = 40
 MOST_LINES = 300
 ROW, FRAME = 26, 110  # pixels
@@ -176,7 +179,7 @@ def parallel(
              for n, (_, ticks) in enumerate(axes) for text, height in ticks]  # fmt: skip
     axis = {"tickmode": "array", "tickvals": [*range(len(titles))], "ticktext": [*map(literal, titles)], "side": "top",
             "range": [-0.1, len(titles) - 0.5]}  # fmt: skip
-    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"visible": False, "range": [-0.05, 1.05]},
+    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"visible": False, "range": [-0.15, 1.05]},
                                        "annotations": notes, "height": 460}}  # fmt: skip
 
 
@@ -247,9 +250,9 @@ def scores_of_first(result: Result) -> Figure:
     step = float(np.ptp(known)) / 24 or 1.0
     bins = {"start": float(known.min()), "end": float(known.max()) + step, "size": step}
     traces = [{"type": "histogram", "name": name, "x": _json(scores[mask & np.isfinite(scores)]), "xbins": bins,
-               "marker": {"color": colour}, "opacity": 0.65}
+               "marker": {"color": colour}, "opacity": 0.85}
               for name, mask, colour in groups if (mask & np.isfinite(scores)).any()]  # fmt: skip
-    return {"data": traces, "layout": {"barmode": "overlay", "showlegend": True, "height": 320,
+    return {"data": traces, "layout": {"barmode": "stack", "showlegend": True, "height": 320,
                                        "xaxis": {"title": {"text": "score of the first chunk"}},
                                        "yaxis": {"title": {"text": "questions"}}}}  # fmt: skip
 
@@ -318,19 +321,18 @@ def _stretches(found: Curve) -> list[tuple[float, float]]:
 
 
 def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
-    """Place values on an axis from 0 to 1, numbers to scale: a height for each, and the ticks."""
-    try:
-        numbers = [float(text) for text in texts]
-        low, high = min(numbers), max(numbers)
-        if not math.isfinite(high - low):
-            raise ValueError
-    except ValueError:
-        names = list(dict.fromkeys(texts))
+    """Place values on an axis from 0 to 1, numbers to scale, unset ones below: a height for each, and the ticks."""
+    names = list(dict.fromkeys(text for text in texts if text))
+    numbers = read_numbers(names)
+    if numbers is None:
         place = {name: n / max(len(names) - 1, 1) for n, name in enumerate(names)}
-        return [place[text] for text in texts], [(name or "not set", place[name]) for name in names[:MOST_LABELS]]
-    width = high - low or 1.0
-    ticks = [(f"{low:.3g}", 0.0), *([(f"{high:.3g}", 1.0)] if high > low else [])]
-    return [(one - low) / width for one in numbers], ticks
+    else:
+        low, width = min(numbers), max(numbers) - min(numbers) or 1.0
+        place = {name: (one - low) / width for name, one in zip(names, numbers, strict=True)}
+    shown = sorted(names, key=place.__getitem__)
+    shown = shown if len(shown) <= MOST_TICKS else [shown[0], shown[-1]] if numbers else shown[:MOST_LABELS]
+    ticks = [(rounded(name), place[name]) for name in shown]
+    return [place.get(text, UNSET) for text in texts], [*ticks, *([("not set", UNSET)] if "" in texts else [])]
 
 
 def _scale(values: Sequence[float]) -> Figure:

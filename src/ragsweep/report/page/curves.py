@@ -63,7 +63,7 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
             continue
         if _crossed(configs, key, keys, rows):
             yield _curve(verdict, name, rows)
-        elif (numbers := _numbers(tuple(rows))) is not None:
+        elif (numbers := read_numbers(tuple(rows))) is not None:
             yield _cloud(verdict, name, dict(zip(rows, numbers, strict=True)), rows)
 
 
@@ -75,7 +75,7 @@ def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: M
 
 
 def _curve(verdict: SweepComparison, name: str, rows: Mapping[str, Sequence[int]]) -> Curve:
-    numbers = _numbers(tuple(rows))
+    numbers = read_numbers(tuple(rows))
     values = list(rows) if numbers is None else [value for _, value in sorted(zip(numbers, rows, strict=True))]
     means = np.stack([verdict.matrix.values[list(rows[value])].mean(axis=0) for value in values])
     pooled = replace(verdict.matrix, values=means, configs=tuple(values))
@@ -100,9 +100,10 @@ def _cloud(
     )
 
 
-def _numbers(values: Sequence[str]) -> tuple[float, ...] | None:
+def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:
+    """Read values as numbers; None where not all are finite ones."""
     try:
         found = tuple(map(float, values))
     except ValueError:
         return None
-    return found if np.isfinite(found).all() else None
+    return found if found and np.isfinite(found).all() else None

@@ -21,6 +21,7 @@ from ragsweep.report.page.questions import browse
 from ragsweep.report.recommendation import WORDS, Decision
 from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
+from ragsweep.stats.comparable import factors
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import TOO_SHORT
 
@@ -85,7 +86,7 @@ class _Page:
         self.results = [result for result in source.results if result.state != DROPPED]
         self.headline = headline(self.results)
         self.metric = self._metric()
-        self.settings = {result.name: settings(result) for result in self.results}
+        self.settings = _all_settings(self.results)
         self.recommended = source.decision.recommended if source.decision else None
         self.roles = self._roles()
         self.best_first = self._best_first()
@@ -209,13 +210,16 @@ class _Page:
         found = self.compared
         if not found or not found.differences.apart.any():
             return
-        kept = [name for name, best in zip(found.matrix.configs, found.may_be_best.tolist(), strict=True) if best]
+        may_be_best = dict(zip(found.matrix.configs, found.may_be_best.tolist(), strict=True))
+        kept = [one.name for one in self.best_first if may_be_best.get(one.name)]
         named = ", ".join(kept[:MOST_NAMED]) + (
             f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else ""
         )
         yield {
             "kind": "text",
-            "text": f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}."
+            "text": f"Any of the {len(kept):,} configs may be the best."
+            if len(kept) == len(found.matrix.configs)
+            else f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}."
             " With 95 % confidence the best is among them.",
         }
         note = (
@@ -230,7 +234,7 @@ class _Page:
         if not found or not found.differences.apart.any():
             return
         configs = {name: self.settings[name] for name in found.matrix.configs}
-        if _is_ablation(list(configs.values())):
+        if self._is_ablation():
             tornado = charts.differences(found, self.recommended, by_size=True)
             note = "Each bar is one change to the baseline, the largest effect on top, with its 95 % interval."
             yield _charts([{"label": "", "figure": tornado}], note)
@@ -251,6 +255,11 @@ class _Page:
         )  # fmt: skip
         options = [{"label": one.name, "figure": charts.effect(one, self.metric, found.unit)} for one in curves]
         yield _charts(options, note)
+
+    def _is_ablation(self) -> bool:
+        """Return whether each config is the first with one change, and the changes are of several parameters."""
+        changes = [factors(self.results[0], other) for other in self.results[1:]]
+        return all(len(change) == 1 for change in changes) and len({change[0].name for change in changes}) > 1
 
     def slices(self) -> Iterator[Item]:
         """Yield a heatmap for each label of the questions, and box plots."""
@@ -336,10 +345,15 @@ class _Page:
         yield {"kind": "facts", "title": "Environment", "rows": facts}
 
 
-def _is_ablation(configs: Sequence[Mapping[str, str]]) -> bool:
-    """Return whether each config is the first with one change, and the changes are of several parameters."""
-    changes = [{key for key in {*configs[0], *other} if configs[0].get(key) != other.get(key)} for other in configs[1:]]
-    return all(len(change) == 1 for change in changes) and len(set().union(*changes)) > 1
+def _all_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:
+    """Return what is set in each config: of what any of them sets, the value in every config that has it."""
+    keys = dict.fromkeys(key for one in results for key in settings(one))
+    found = {}
+    for one in results:
+        own = settings(one)
+        found[one.name] = {key: own.get(key, one.parameters.get(key, "")) for key in keys
+                           if key in own or key in one.parameters}  # fmt: skip
+    return found
 
 
 def _has_top_scores(result: Result) -> bool:
