@@ -220,7 +220,7 @@ def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_b
 def test_enforced_target_that_is_missed_is_exit_status_1_for_a_config_and_for_a_sweep(
     ragsweep: Ragsweep, tmp_path: Path
 ) -> None:
-    high, low = (["targets.enforce=true", f"targets.mrr.threshold={value}", "~targets.ndcg_at_10"] for value in (2, 0))
+    high, low = (["targets=retrieval", "targets.enforce=true", f"targets.mrr.threshold={value}", "~targets.ndcg_at_10"] for value in (2, 0))
     only = [f"~targets.{name}" for name in ("recall_at_10", "precision_at_5", "hit_rate_at_5", "map", "f1_at_5")]
     data = [*write_dataset(tmp_path), *only]
     assert ragsweep(*low, *data).returncode == 0

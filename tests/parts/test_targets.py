@@ -88,13 +88,17 @@ def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:
 )
 def test_target_that_means_nothing_is_refused_with_its_key(lines: list[str], said: str) -> None:
     with pytest.raises(ConfigError) as fault:
-        prepare(Session(), *lines)
+        prepare(Session(), "targets=retrieval", *lines)
     assert said in str(fault.value)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.99])
 def test_threshold_moves_as_the_hint_says_whatever_the_bands(threshold: float) -> None:
-    found = prepare(Session(), f"targets.mrr.threshold={threshold}").targets["mrr"].evaluate(measured(0.72))
+    found = (
+        prepare(Session(), "targets=retrieval", f"targets.mrr.threshold={threshold}")
+        .targets["mrr"]
+        .evaluate(measured(0.72))
+    )
     assert (found.verdict, found.band) == ("pass" if threshold == 0 else "fail", "good")
 
 

@@ -33,31 +33,43 @@ def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringI
     assert stream.getvalue() == "plan     3 configs · 6 stage runs asked for, 4 distinct, 1 stored · less than 1 s\n"
 
 
-def test_comparison_is_never_cut_however_long_the_names(terminal: Terminal, stream: io.StringIO) -> None:
-    name = " ".join(f"retriever.legs.bm25.k{n}=1.25" for n in range(8))
-    terminal.comparison([result(name)], ["mrr"])
-    assert name in stream.getvalue()
-    assert "…" not in stream.getvalue()
-    assert "3 of 4 questions have evidence; 2 left out: not in split" in stream.getvalue()
-    assert "warning  careful" in stream.getvalue()
+def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal, stream: io.StringIO) -> None:
+    name = " ".join(f"k{n}=1.25" for n in range(30))
+    terminal.result(result(name), ["mrr"])
+    printed = " ".join(stream.getvalue().split())
+    assert name in printed
+    assert "…" not in printed
+    assert "3 of 4 questions have evidence; 2 left out: not in split" in printed
+    assert "FIX Careful." in printed
+    assert max(map(len, stream.getvalue().splitlines())) <= 120
 
 
-def test_comparison_says_what_the_user_should_know_of_the_dataset(terminal: Terminal, stream: io.StringIO) -> None:
+def test_notes_on_the_dataset_stand_below_it(terminal: Terminal, stream: io.StringIO) -> None:
     measured = result("a")
-    noted = replace(measured, dataset=replace(measured.dataset, notes=("4 links not followed", "3 stand-ins")))
-    terminal.comparison([noted, noted], ["mrr"])
-    printed = [line.split() for line in stream.getvalue().splitlines() if line.startswith("note")]
-    assert printed == [["note", "4", "links", "not", "followed"], ["note", "3", "stand-ins"]]
+    terminal.result(
+        replace(measured, dataset=replace(measured.dataset, notes=("4 links not followed", "3 stand-ins"))), []
+    )
+    lines = [line.strip() for line in stream.getvalue().splitlines()]
+    assert lines.index("3 stand-ins") == lines.index("4 links not followed") + 1
 
 
-def test_number_that_a_search_or_arithmetic_has_made_is_shown_with_six_digits(
+def test_long_sentences_are_wrapped_and_repeated_ones_shown_once(terminal: Terminal, stream: io.StringIO) -> None:
+    terminal.block("LIMITS", ["word " * 50, "word " * 50, "short"])
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("LIMITS    word")
+    assert all(line.startswith(" " * 10) for line in lines[1:])
+    assert len(lines) == 4
+    assert sum(line.count("word") for line in lines) == 50
+
+
+def test_number_that_a_search_or_arithmetic_has_made_is_shown_with_three_digits(
     terminal: Terminal, stream: io.StringIO
 ) -> None:
     drawn = result("alpha=0.30000000000000004 k1=1.2945842851323215")
     terminal.finished(drawn, 0, 2, ["mrr"])
     terminal.failed(Failure(drawn.name, (), {}, "no luck"), 1, 2)
-    terminal.comparison([drawn], ["mrr"])
-    assert stream.getvalue().count("alpha=0.3 k1=1.29458 ") == 3
+    terminal.result(drawn, ["mrr"])
+    assert stream.getvalue().count("alpha=0.3 k1=1.29 ") == 3
     assert "0000000" not in stream.getvalue()
 
 

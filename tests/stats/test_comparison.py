@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
-from ragsweep.report.verdict import against_baseline, change, looks_line, luck, verdict_lines
+from ragsweep.report.verdict import against_baseline, change, holdout_use, luck, verdict_lines
 from ragsweep.report.verdict_files import verdict_files
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs, rising_configs
 from weighed import METRIC, noisy, scored
@@ -38,7 +38,7 @@ def said(*results: Result, failures: tuple[Failure, ...] = ()) -> str:
 
 
 def written(found: SweepComparison | NoComparison) -> str:
-    return "\n".join(text for _, text in (*verdict_lines(found), *Decision(found).lines()))
+    return "\n".join([*verdict_lines(found), *Decision(found).sentences(), Decision(found).sentence])
 
 
 def refused(*results: Result) -> str:
@@ -58,7 +58,7 @@ def test_better_config_is_named_with_its_difference_to_the_first() -> None:
     assert found.matrix.configs[found.recommendation.config or 0] == "b"
     assert found.differences.estimate[1] == pytest.approx(np.mean(noisy(0.6, seed=1) - noisy(0.4)))
     assert f"{METRIC}: better than a (the first config): b +.192 [" in said(*results)
-    assert "best: b (.59)" in said(*results)
+    assert "The best is b (.59)" in said(*results)
     assert "better: b (.59 [.59, .59]) is shown better than a in ndcg: +.192 [" in said(*results)
     assert "it has the highest mean" in said(*results)
 
@@ -81,8 +81,8 @@ def test_configs_that_nobody_can_tell_apart_are_said_to_be_so_and_luck_is_told()
     found = judged(*(scored(f"x={n}", noisy(0.5, seed=n)) for n in range(2, 22)))
     told = written(found)
     assert "none of the 19 others is shown to be better than x=2 (the first config)" in told
-    assert "best: any of the 20 configs may be it" in told
-    assert "luck: as the best of 20 it looks" in told
+    assert "Any of the 20 configs may be the best" in told
+    assert "As the best of 20 the highest looks" in told
     assert 0.003 < found.selection_bias.optimism < 0.03  # about 1.87 standard errors of .005
     assert found.recommendation.config is None
     assert "none: keep x=2: 100 questions cannot separate these 20 configs; the highest is x=" in told
@@ -121,14 +121,14 @@ CATEGORIES = [("how-to", "concept", "concept", "troubleshooting")[n % 4] for n i
 def test_better_on_average_and_worse_on_troubleshooting_is_said() -> None:
     change = np.where(np.array(CATEGORIES) == "troubleshooting", -0.2, 0.2)
     results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.5, 200, 1) + change, CATEGORIES)
-    assert "slice: b is better on average, worse on troubleshooting: -.2" in said(*results)
+    assert "b is better on average, worse on troubleshooting: -.2" in said(*results)
     assert "(50 questions)" in said(*results)
 
 
 def test_slice_in_which_a_worse_config_is_worse_is_not_mentioned() -> None:
     results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.3, 200, 1), CATEGORIES)
     assert any(part.worse[1] for part in judged(*results).slices)
-    assert "slice:" not in said(*results)
+    assert "better on average" not in said(*results)
 
 
 def test_slices_of_the_baseline_and_the_best_are_looked_at() -> None:
@@ -200,7 +200,7 @@ def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
     }  # fmt: skip
     told = said(*results, failures=(Failure("crashed", (), {}, "error"),))
     assert "better than a (the first that is compared)" in told
-    assert "compared: without 1 PARTIAL (broken); without 1 failed (crashed); without 1 not measured (void)" in told
+    assert "Compared: without 1 PARTIAL (broken); without 1 failed (crashed); without 1 not measured (void)" in told
 
 
 def test_only_questions_that_all_were_scored_on_are_compared_and_counted() -> None:
@@ -208,7 +208,7 @@ def test_only_questions_that_all_were_scored_on_are_compared_and_counted() -> No
     some[:30] = math.nan
     found = judged(scored("a", noisy(0.4)), scored("b", some))
     assert (len(found.matrix.questions), found.matrix.asked, found.matrix.coverage) == (70, 100, 0.7)
-    assert "compared: 70 of 100 scored questions" in said(scored("a", noisy(0.4)), scored("b", some))
+    assert "Compared: 70 of 100 scored questions" in said(scored("a", noisy(0.4)), scored("b", some))
 
 
 def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> None:
@@ -354,7 +354,7 @@ def test_one_scale_decides_everything_about_an_amount() -> None:
     assert found.sliced == (0, 2, 1)
     assert [part.better.tolist() for part in found.slices] == [[False, True, False]] * 2
     told = written(found)
-    assert re.search(r"would show a true difference of \d+ % or more", told)
+    assert re.search(r"Differences below \d+ % are often missed", told)
     assert re.search(r"better: c2 \(.*x 0\.5\d+ \[0\.\d+, 0\.\d+\]", told)
 
 
@@ -426,7 +426,7 @@ def test_config_that_is_shown_worse_than_another_cannot_be_the_best(
     rows = generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (configs, questions))
     rows += generator.normal(0, spread, (configs, 1))
     found = judged(*(scored(f"x={n}", row) for n, row in enumerate(rows)))
-    told = "\n".join(text for _, text in verdict_lines(found))
+    told = "\n".join(verdict_lines(found))
     assert found.may_be_best[found.selection_bias.winner]
     assert not (found.may_be_best & found.worse).any()
     assert found.may_be_best[0] == (not found.differences.better.any())
@@ -442,12 +442,12 @@ def test_config_that_is_shown_worse_than_another_cannot_be_the_best(
 
 
 def test_uses_of_the_holdout_are_counted_in_words_and_many_configs_are_called_a_search() -> None:
-    assert list(looks_line(0)) == []
-    assert [next(iter(looks_line(n)))[1].split(":")[0] for n in (1, 2, 3)] == [
-        "has been looked at once", "has been looked at twice", "has been looked at 3 times"
+    assert list(holdout_use(0)) == []
+    assert [next(holdout_use(n)).split(";")[0] for n in (1, 2, 3)] == [
+        "The holdout was used once", "The holdout was used twice", "The holdout was used 3 times"
     ]  # fmt: skip
-    assert "no short list" not in next(iter(looks_line(1, 10)))[1]
-    assert "11 configs are no short list, choose among them on tune" in next(iter(looks_line(1, 11)))[1]
+    assert "no short list" not in next(holdout_use(1, 10))
+    assert "11 configs are no short list: choose among them on tune" in next(holdout_use(1, 11))
 
 
 @settings(max_examples=25)
@@ -459,7 +459,7 @@ def test_uses_of_the_holdout_are_counted_in_words_and_many_configs_are_called_a_
     st.sampled_from([True, False]),
     st.integers(0, 3),
 )
-def test_verdict_is_at_most_eight_lines_without_nan_whatever_the_scores(
+def test_verdict_is_a_few_sentences_without_nan_whatever_the_scores(
     configs: int, questions: int, spread: float, seed: int, direction: bool, unknown: int
 ) -> None:
     generator = np.random.default_rng(seed)
@@ -468,10 +468,10 @@ def test_verdict_is_at_most_eight_lines_without_nan_whatever_the_scores(
     categories = [f"c{n % 3}" for n in range(questions)]
     results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
     found = compare_configs(results, [Failure("f", (), {}, "e")])
-    lines = [*verdict_lines(found), *Decision(found).lines()]
-    assert 1 <= len(lines) <= 8
-    assert lines[0][0] == "verdict"
-    assert not any(word in text for _, text in lines for word in ("nan", "inf ", "None"))
+    sentences = [*Decision(found).sentences(), *verdict_lines(found)]
+    assert 1 <= len(set(sentences)) <= 11
+    assert all(text.endswith(".") and not text.endswith("..") for text in sentences)
+    assert not any(word in text for text in sentences for word in ("nan", "inf ", "None"))
     assert Decision(found).summary(found)
 
 

@@ -27,7 +27,7 @@ def corrected(results: list[Result], labels: list[HumanLabel]) -> SweepCompariso
 
 
 def lines(found: SweepComparison) -> str:
-    return " ".join(text for _, text in (*verdict_lines(found), *Decision(found).lines()))
+    return " ".join([*verdict_lines(found), *Decision(found).sentences(), Decision(found).sentence])
 
 
 def three(gain: float) -> tuple[list[Result], list[HumanLabel]]:
@@ -50,7 +50,7 @@ def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_
     assert found.recommendation.kind == "none"
     assert found.means[1] - found.means[0] == pytest.approx(expected.value)
     assert found.may_be_best.tolist() == [True, True]
-    said = "labels: ragas_faithfulness is corrected by 72 labels a config: a .52 -> .51; b .73 -> .43, +.21 [.15, .26]"
+    said = "ragas_faithfulness is corrected by 72 labels a config: a .52 -> .51; b .73 -> .43, +.21 [.15, .26]"
     assert f"{said} as judged, -.08 [-.17, .02] corrected" in lines(found)
 
 
@@ -104,7 +104,9 @@ def test_labels_that_count_for_no_difference_leave_the_verdict_as_judged_with_th
     assert isinstance(judged, SweepComparison)
     assert found.differences.better.tolist() == judged.differences.better.tolist() == [False, True]
     assert not found.corrections
-    assert "labels: ragas_faithfulness is as judged: 0 labels of ragas_faithfulness count" in lines(found)
+    assert "ragas_faithfulness is as judged, not corrected by labels: 0 labels of ragas_faithfulness count" in lines(
+        found
+    )
     other = corrected(results, [one._replace(metric="mrr") for one in labels])
     assert lines(other) == lines(judged)
 

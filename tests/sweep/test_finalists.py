@@ -103,10 +103,11 @@ def told(summary: SweepSummary) -> dict[str, Any]:
     return found
 
 
-def last_line(summary: SweepSummary) -> str:
+def said(summary: SweepSummary) -> str:
+    """Return what the terminal shows, its lines joined."""
     stream = io.StringIO()
     summary.show(Terminal(stream, bars=False))
-    return stream.getvalue().splitlines()[-1]
+    return " ".join(stream.getvalue().split())
 
 
 def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path: Path) -> None:
@@ -116,13 +117,14 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
         ended(tmp_path / "kept", held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1)),
     )
     assert [one.parent("s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "none", "better"]
-    assert last_line(lost).startswith("result   none, on 210 questions that the search has not seen: keep first: ")
-    assert told(lost)["result"]["sentence"] in last_line(lost)
-    assert [one.decision and one.decision.recommended for one in (tune, lost, kept)] == ["dear", None, "dear"]
+    assert "RESULT Keep #1 first: " in said(lost)
+    assert "Decided on 210 questions that the search has not seen." in said(lost)
+    assert told(lost)["result"]["sentence"].startswith("none, on 210 questions that the search has not seen: keep #1")
+    assert [one.decision and one.decision.recommended for one in (tune, lost, kept)] == ["#2 dear", None, "#2 dear"]
     found = told(kept)
-    assert (found["result"]["recommended"], found["result"]["baseline"]) == ("dear", "first")
+    assert (found["result"]["recommended"], found["result"]["baseline"]) == ("#2 dear", "#1 first")
     assert found["result"]["from_baseline"] == found["sweep"]["finalists"][1]["lead"]
-    assert found["sweep"]["verdict"]["better"] == ["dear"]  # what the tune questions show stands beside it
+    assert found["sweep"]["verdict"]["better"] == ["#2 dear"]  # what the tune questions show stands beside it
 
 
 def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> None:
@@ -136,16 +138,14 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
     assert second["lead"] == pytest.approx({"estimate": lead, "low": low, "high": high})
     assert low < lead < high
     _, base, other = (text for _, text in summary.finalists.lines())
-    assert re.search(r"lead +\(over first\) · first$", base)
-    assert re.search(r"lead \+\.197 \[\.\d+, \.\d+\] · dear$", other)
+    assert re.search(r"lead +\(over #1 first\) · #1 first$", base)
+    assert re.search(r"lead \+\.197 \[\.\d+, \.\d+\] · #2 dear$", other)
 
 
 def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:
     summary = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
     assert told(summary)["result"]["kind"] == "none"
-    assert last_line(summary).startswith(
-        "result   none, on 210 questions that the search has not seen: first, the first"
-    )
+    assert "RESULT #1 first, the first config, was not measured there" in said(summary)
 
 
 def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tm
     study = {"study": "s", "sampler": {}, "states": {"COMPLETE": 2}, "n_trials": 2, "stopped": "", "stop": None}
     study |= {"format": "optuna-sweeper.study/1", "constraints": [], "trials": []}
     (folder / "study.json").write_text(json.dumps(study))
-    assert last_line(ended(tmp_path)).startswith("result   better, on the questions by which the search chose: dear (")
+    assert "Decided on the questions by which the search chose." in said(ended(tmp_path))
 
 
 def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path) -> None:
@@ -174,7 +174,9 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     assert ledger.jobs("search", "finished") == {0, 1, 2, 3, 4}
     summary = summarise_sweep(ledger, ledger.records("search"))
     assert len(summary.results) == 5
-    assert {one.name for one in summary.finalists.results} == {f"{one.name}{SUFFIX}" for one in FIELD[:4]}
+    assert {one.name for one in summary.finalists.results} == {
+        f"#{n} {one.name}{SUFFIX}" for n, one in enumerate(FIELD[:4], 1)
+    }
     assert summary.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
 
 

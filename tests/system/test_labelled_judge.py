@@ -108,9 +108,9 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         assert "(pass); corrected by 30 labels" in printed(lambda: gate([*pair, "--labels", "labels.jsonl"]), 3)
         again = printed(lambda: sweep("judge.labels=labels.jsonl"))
         assert "is finished already" in again
-        assert "llm.model=b cannot be told from llm.model=a" in again
-        assert f"labels: {M} is corrected by 30 labels a config" in again
-        assert "result none" in again
+        assert "cannot be told from" in again
+        assert f"{M} is corrected by 30 labels a config" in again
+        assert "RESULT" in again
         write(tmp_path / "other.jsonl", [{"question_id": "q1", "metric": "mrr_", "label": 1}])
         with pytest.raises(ConfigError, match=r"judge\.labels: are of mrr_, which is not measured"):
             sweep("judge.labels=other.jsonl")
