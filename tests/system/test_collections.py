@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from configs import beir, evaluate
+from ragsweep.core.results import Result
+from ragsweep.stats.funnel import funnel
+from ragsweep.stats.fusion_audit import fusion_audit
 from ragsweep.sweep.session import Session
 
 
@@ -53,3 +57,55 @@ def test_vectors_and_hybrids_on_scifact(session: Session, collections: Path) -> 
     assert rrf["ndcg_at_10"] == pytest.approx(0.717, abs=0.005)
     convex = measured(session, scifact, "retriever=hybrid_convex", "retriever.alpha=0.5", "embedder.dtype=float32")
     assert convex["ndcg_at_10"] == pytest.approx(0.729, abs=0.005)
+
+
+@pytest.mark.nightly
+def test_fusion_audit_is_that_of_run_files_and_qrels(session: Session, collections: Path) -> None:
+    asked = [*beir(collections / "scifact"), "chunker=none", "objective=ndcg_at_10", "headline=[recall_at_10]"]
+    fused, bm25, vector = (
+        evaluate(session, *asked, f"retriever={name}", "top_k=10") for name in ("hybrid_rrf", "bm25", "vector")
+    )
+    ranked = {name: ranks_by_hand(one) for name, one in (("", fused), ("bm25", bm25), ("vector", vector))}
+    for metric, score in (("ndcg_at_10", ndcg_by_hand), ("recall_at_10", recall_by_hand)):
+        audit = fusion_audit(fused, metric)
+        assert audit
+        rows = {name: np.array(list(map(score, ranks.values()))) for name, ranks in ranked.items()}
+        assert audit.questions == len(ranked[""]) == 300
+        assert audit.hybrid == pytest.approx(rows[""].mean(), abs=1e-6)
+        assert audit.legs == pytest.approx({leg: rows[leg].mean() for leg in ("bm25", "vector")}, abs=1e-6)
+        best = np.maximum(rows["bm25"], rows["vector"])
+        assert audit.headroom == pytest.approx((best - rows[""]).mean(), abs=1e-6)
+        for one in audit.differences:
+            change = rows[""] - rows[one.leg]
+            assert (one.wins, one.losses) == ((change > 1e-5).sum(), (change < -1e-5).sum())
+            assert one.difference == pytest.approx(change.mean(), abs=1e-6)
+    near = {name: [rank <= 10 for ranks in rows.values() for rank in ranks] for name, rows in ranked.items()}
+    alone = {"bm25": np.array(near["bm25"]) & ~np.array(near["vector"]),
+             "vector": np.array(near["vector"]) & ~np.array(near["bm25"])}  # fmt: skip
+    found = {one.leg: (one.evidences, one.kept) for one in audit.unique}
+    assert found == {leg: (only.sum(), (only & near[""]).sum()) for leg, only in alone.items()}
+    losses = funnel(fused)
+    assert losses
+    assert losses.evidences == len(near[""])
+    assert losses.stages[-1].left == sum(near[""])
+    (of_vector,) = (one for one in losses.counterfactuals if (one.change, one.to) == ("fusion", "vector"))
+    assert of_vector.recovered == (np.array(near["vector"]) & ~np.array(near[""])).sum()
+
+
+def ranks_by_hand(result: Result) -> dict[str, list[float]]:
+    """Read from a run file and its qrels the rank of each relevant document; infinite where it is not there."""
+    (run,), (qrels,) = result.rankings.values(), result.qrels.values()
+    place = {(line.split()[0], line.split()[2]): float(line.split()[3]) for line in run.splitlines()}
+    ranks: dict[str, list[float]] = {}
+    for question, _, document, _ in map(str.split, qrels.splitlines()):
+        ranks.setdefault(question, []).append(place.get((question, document), np.inf))
+    return ranks
+
+
+def recall_by_hand(ranks: list[float]) -> float:
+    return sum(rank <= 10 for rank in ranks) / len(ranks)
+
+
+def ndcg_by_hand(ranks: list[float]) -> float:
+    ideal = sum(1 / np.log2(n + 2) for n in range(min(len(ranks), 10)))
+    return float(sum(1 / np.log2(rank + 1) for rank in ranks if rank <= 10) / ideal)

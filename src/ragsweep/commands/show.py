@@ -8,10 +8,14 @@ from collections.abc import Iterator, Sequence
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, find_run, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
+from ragsweep.report.answers import success_of
+from ragsweep.report.evidence_losses import audit_sentences, funnel_rows, funnel_sentences
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.sweep_table import settings
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal, fixes
+from ragsweep.stats.funnel import funnel
+from ragsweep.stats.fusion_audit import fusion_audit
 
 MOST_CONTEXT = 5
 """Chunks of a context that are listed below a question."""
@@ -47,6 +51,7 @@ def show(arguments: Sequence[str]) -> int:
             terminal.table(
                 [label, ">questions", *(f">{name}" for name in metrics)], list(_slice_rows(result, label, metrics))
             )
+        _show_losses(result, terminal)
         terminal.details([result], headline([result]))
         terminal.block("FIX", fixes([result]))
     return 0
@@ -64,6 +69,17 @@ def _slice_rows(result: Result, label: str, metrics: Sequence[str]) -> Iterator[
     for value, group in result.groups[label].items():
         first = group.get(metrics[0])
         yield [value, f"{first.n_total:,}" if first else "-", *(cell(group.get(name)) for name in metrics)]
+
+
+def _show_losses(result: Result, terminal: Terminal) -> None:
+    """Show where the evidence was lost, and a hybrid against its legs."""
+    found, audit = funnel(result, success_of(result)), fusion_audit(result)
+    if found:
+        terminal.line("", "")
+        terminal.table([f"{found.evidences:,} evidences", ">left", ">lost here"], funnel_rows(found))
+        terminal.block("LOST", funnel_sentences(found))
+    if audit:
+        terminal.block("FUSION", audit_sentences(audit))
 
 
 def _show_missed(result: Result, metric: str, terminal: Terminal) -> None:

@@ -49,6 +49,7 @@ class ConfigGraph:
     context: Node
     latency: Mapping[str, Node]
     approximate: Mapping[str, ApproximateLeg]  # by leg
+    legs: Mapping[str, Node] = field(default_factory=dict)  # of a hybrid, by name
     answer: Node | None = None  # None where the config names no generator
     verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
     located: Node | None = None  # the aligned contexts of an external system
@@ -64,9 +65,10 @@ class ConfigGraph:
         return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 
     @property
-    def budgeted(self) -> bool:
-        """Whether a budget of tokens may cut the context."""
-        return "budget" in self.context.spec.parameters
+    def budget(self) -> int | None:
+        """The tokens that the context may have; None without a limit."""
+        budget: int | None = self.context.spec.parameters.get("budget")
+        return budget
 
     @property
     def asked(self) -> tuple[Node, ...]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node, content_hash
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Result
+from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Result, objectives
 from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
@@ -31,6 +31,7 @@ from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
+from ragsweep.evaluation.evidence_trace import TRACE, TracedStages, trace_evidence
 from ragsweep.evaluation.generation import drop_unwritten, passages, write_queries
 from ragsweep.evaluation.question_table import (
     REPEATED,
@@ -143,6 +144,7 @@ class Evaluator:
                 for label, values in table.groups.items()
             },
             outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names)
+            | {TRACE: self._traced(experiment, table, view)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=RunTexts({address: lambda: run_text(table.questions, rankings, names, experiment.name)}),
             qrels=RunTexts({address: lambda: qrels_text(coverage, names)}),
@@ -188,7 +190,7 @@ class Evaluator:
             latency["query"] = _probed_seconds(seconds, table)
         if answers:
             latency["generate"] = _probed_seconds([answer.seconds for answer in answers.answers], table)
-        cut_at = length if graph.budgeted else None
+        cut_at = None if graph.budget is None else length
         view = make_view(coverage, rankings, experiment.top_k, latency, approximate, cut_at)
         return replace(view, answers=answers, judgements=verdicts)
 
@@ -205,6 +207,19 @@ class Evaluator:
         collected = collect_scores(metrics, scores, table.weights)
         candidates = self._ranked(graph.reranked, table).first(graph.candidates)
         return {"first_stage": collected.summarise(), "reranking": compare(before, after, coverage, candidates)}
+
+    def _traced(self, experiment: Experiment, table: QuestionTable, view: EvaluationView) -> list[str]:
+        """Follow each evidence through the stages; legs are scored by the objective and the headline metrics."""
+        graph, config = experiment.graph, experiment.config
+        known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
+        chosen = dict.fromkeys([*objectives(config), *config.get("headline", ())])
+        metrics = [known[name] for name in chosen if name in known]
+        stages = TracedStages(
+            {name: self._ranked(node, table) for name, node in graph.legs.items()},
+            self._ranked(graph.first_stage, table) if graph.candidates else None,
+            graph.budget,
+        )
+        return trace_evidence(view, self._covered(experiment).coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
         """Rank for all questions that need retrieval; conversation gets an empty ranking."""

@@ -88,6 +88,7 @@ def graph(parts: Parts) -> ConfigGraph:
         approximate={
             leg: ApproximateLeg(*map(stages.map_to_parents, pair)) for leg, pair in stages.approximate.items()
         },
+        legs={leg: stages.map_to_parents(node) for leg, node in stages.legs.items()},
         answer=answering.answer,
         verdicts=verdicts,
         route=route,
@@ -119,6 +120,7 @@ class _Stages:
         self.embeddings: list[Node] = []
         self.latency: dict[str, Node] = {}
         self.approximate: dict[str, ApproximateLeg] = {}
+        self.legs: dict[str, Node] = {}  # of the outermost hybrid
         self.corpus = corpus_node(parts.corpus)
         self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # the same node but for nested chunkers
         self.counts = self._whole(
@@ -243,6 +245,8 @@ class _Stages:
             name: self.retriever(BuiltPart(built.value.legs[name], specs[name]), f"{label}/{name}".strip("/"))
             for name in names
         }
+        if not label:
+            self.legs = legs
         depth = self.parts.depth
 
         def compute(work: StageContext, rows: Rows) -> Rankings:

@@ -12,6 +12,7 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.parts.tracking.runs import DESCRIPTION
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
+from ragsweep.report.evidence_losses import degraded_slices
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource, build_document, write_page
@@ -99,9 +100,18 @@ class SweepSummary:
         """Yield what the results cannot show."""
         if isinstance(self.verdict, SweepComparison):
             yield from limits(self.verdict)
+            yield from self._degraded_slices(self.verdict)
         everything = (*self.results, *self.finalists.results)
         on_holdout = sum(result.dataset.partition == HOLDOUT for result in everything)
         yield from holdout_use(self.holdout_views, on_holdout)
+
+    def _degraded_slices(self, verdict: SweepComparison) -> Iterator[str]:
+        """Yield where the recommended config, or without one that with the best mean, is worse than one of its legs."""
+        name = self.decision.recommended if self.decision else None
+        name = name or verdict.matrix.configs[verdict.selection_bias.winner]
+        chosen = next((result for result in self.results if result.name == name), None)
+        if chosen:
+            yield from degraded_slices(chosen)
 
     def _next_steps(self, reference: str, view: str) -> Iterator[tuple[str, str]]:
         """Yield commands that lead on from here, and what each shows."""

@@ -79,11 +79,33 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     return SelectionBias(best, observed, lucky, observed - sign * lucky)
 
 
+def choices_by_fold(matrix: Matrix) -> Doubles:
+    """Return the share of cuts into nine folds and a tenth in which each config is the best of the nine.
+
+    Configs that tie share a cut. The cuts are those of :func:`selection_bias`; NaN with fewer than ten clusters.
+    """
+    folds = _folds(matrix.clusters)
+    if folds is None:
+        return np.full(len(matrix.values), np.nan)
+    shares = [_best_of_nine(matrix.better, fold)[1].mean(axis=1) for fold in folds]
+    return np.asarray(np.mean(shares, axis=0))
+
+
 def _gap(better: Doubles, fold: Numbers) -> float:
     """Return how much worse the best of nine folds is on the tenth, weighted by the tenth's number of questions.
 
     Scores times weights over numbers of questions: what all configs share cancels over folds of one size, whatever
     weights they have.
+    """
+    gaps, first, sizes = _best_of_nine(better, fold)
+    return float(((gaps * first).sum(axis=0) * sizes).sum() / sizes.sum())
+
+
+def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Doubles]:
+    """Choose the best config without each fold.
+
+    Returned are how much worse each config is on the fold than the best without it (configs, folds), the share of the
+    choice that each has, those that tie in equal parts, and the sizes of the folds.
     """
     member = np.eye(FOLDS)[fold]
     sizes = member.sum(axis=0)
@@ -91,8 +113,7 @@ def _gap(better: Doubles, fold: Numbers) -> float:
     rest = (better.sum(axis=1, keepdims=True) - held) / (sizes.sum() - sizes)
     near = TIE * np.abs(better).max()
     first = rest >= rest.max(axis=0) - near
-    won = (held / sizes * first).sum(axis=0) / first.sum(axis=0)
-    return float(((rest.max(axis=0) - won) * sizes).sum() / sizes.sum())
+    return rest.max(axis=0) - held / sizes, first / first.sum(axis=0), sizes
 
 
 def _folds(clusters: Numbers) -> list[Numbers] | None:

@@ -1,0 +1,144 @@
+"""Where the evidence of a config was lost, and what its fusion does, as a small table and sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ragsweep.core.results import Result
+from ragsweep.report.answers import success_of
+from ragsweep.report.naming import short
+from ragsweep.report.numbers import number, signed
+from ragsweep.stats import funnel as stages
+from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
+from ragsweep.stats.fusion_audit import FusionAudit, LegComparison, audited_metrics, fusion_audit
+
+MOST = 3
+"""Counterfactuals, or slices, that are named."""
+
+PASSED = {
+    stages.CORPUS: "in the corpus",
+    stages.CHUNKING: "whole in one chunk",
+    stages.INDEX: "kept by the index",
+    stages.RETRIEVAL: "among the candidates",
+    stages.FUSION: "kept by fusion",
+    stages.RERANKING: "kept by the reranker",
+    stages.TOP_K: "in the first top_k",
+    stages.BUDGET: "within the budget",
+}
+"""What an evidence that a stage did not lose is."""
+
+
+def loss_facts(result: Result) -> dict[str, Any]:
+    """Return funnel and fusion audits in plain data, for pages and programs.
+
+    ``funnel`` is ``stats.funnel.Funnel`` as a dict (None of a result without evidence, or of an older record), with
+    ``sentences``; ``audits`` maps each audited metric to ``stats.fusion_audit.FusionAudit`` as a dict, with
+    ``sentences``, and is empty of a config that is no hybrid. Numbers may be NaN.
+    """
+    from dataclasses import asdict
+
+    found = funnel(result, success_of(result))
+    audits = {metric: audit for metric in audited_metrics(result) if (audit := fusion_audit(result, metric))}
+    return {
+        "funnel": found and {**asdict(found), "sentences": list(funnel_sentences(found))},
+        "audits": {
+            metric: {**asdict(audit), "sentences": list(audit_sentences(audit))} for metric, audit in audits.items()
+        },
+    }
+
+
+def funnel_rows(found: Funnel) -> list[list[str]]:
+    """Return a row a stage: what the evidences passed, how many are left, and how many were lost there."""
+    rows = [[PASSED[one.stage], f"{one.left:,}", f"{one.lost:,}" if one.lost else ""] for one in found.stages]
+    if found.solved or found.unsolved:
+        total = found.solved + found.unsolved
+        whole = f"solved, of {total:,} questions with all evidence"
+        rows.append([whole, f"{found.solved:,}", f"{found.unsolved:,}" if found.unsolved else ""])
+    return rows
+
+
+def funnel_sentences(found: Funnel) -> Iterator[str]:
+    """Yield what the changes of single stages would do, those that gain most first."""
+    gaining = [one for one in found.counterfactuals if one.gain > 0]
+    yield from (_counterfactual(one) for one in gaining[:MOST])
+    demoting = [one for one in found.counterfactuals if one.change == stages.FUSION and one not in gaining[:MOST]]
+    yield from (_demoted(one) for one in demoting[:MOST])
+    if found.phantoms:
+        first = found.phantoms[0]
+        number_ = f"{len(found.phantoms):,} irrelevant chunk{'s' if len(found.phantoms) > 1 else ''}"
+        yield (
+            f"The reranker puts {number_} first with a score above the {number(first.usual)} that is usual for relevant"
+            f" ones; the highest, {number(first.score)}, for question {first.question}."
+        )
+
+
+def _counterfactual(one: Counterfactual) -> str:
+    gain = f"{signed(one.gain)} recall@{one.cutoff}"
+    count = f"{one.recovered:,} evidence{'s' if one.recovered > 1 else ''}"
+    sentences: Mapping[tuple[str, str], str] = {
+        (stages.CHUNKING, "whole"): f"Chunks that have the {count} whole that were split and lost: at most {gain}.",
+        (stages.RERANKING, "perfect"): f"A perfect reranker would bring {count} into the context: at most {gain}.",
+        (stages.RERANKING, "none"): f"Without the reranker {count} would come back, and {one.dropped:,} go: {gain}.",
+        (stages.BUDGET, "none"): f"Without the budget {count} would stand in the context, too: {gain}.",
+    }
+    if (one.change, one.to) in sentences:
+        return sentences[one.change, one.to]
+    if one.change == stages.INDEX:
+        return f"Exact search would bring {count} into the first {one.cutoff} of {one.to or 'the retriever'}: {gain}."
+    if one.change == stages.TOP_K:
+        return f"top_k={one.to} would recover {count}: recall {signed(one.gain)}."
+    return _demoted(one)
+
+
+def _demoted(one: Counterfactual) -> str:
+    return (
+        f"Fusion demoted {one.recovered:,} that {one.to} had in its first {one.cutoff}, and lifted {one.dropped:,}"
+        f" that it had not: {one.to} alone would have {signed(one.gain)} recall@{one.cutoff}."
+    )
+
+
+def audit_sentences(audit: FusionAudit) -> Iterator[str]:
+    """Yield how a hybrid fares against its legs."""
+    legs = ", ".join(f"{leg} {number(mean)}" for leg, mean in audit.legs.items())
+    yield f"{audit.metric} is {number(audit.hybrid)} fused; each leg alone has: {legs}."
+    best = next(one for one in audit.differences if one.leg == audit.best_leg)
+    word = "worse than" if best.worse else "better than" if best.better else "not told apart from"
+    yield (
+        f"The fusion is {word} its best leg, {best.leg}: {signed(best.difference)} [{signed(best.low)},"
+        f" {signed(best.high)}]; {best.wins:,} questions gain, {best.losses:,} lose."
+        if not math.isnan(best.low)
+        else f"The fusion against its best leg, {best.leg}: {signed(best.difference)}, of too few questions to judge."
+    )
+    yield (
+        f"The best leg of each question would have {number(audit.oracle)}, {signed(audit.oracle - audit.hybrid)}"
+        " against the fusion."
+    )
+    unique = [one for one in audit.unique if one.evidences]
+    if unique:
+        counts = "; ".join(f"{one.leg} {one.evidences:,}, of which fusion keeps {one.kept:,}" for one in unique)
+        yield f"Evidences that only one leg has in its first {audit.top_k}: {counts}."
+    yield from (slice_sentence(audit, one) for one in audit.worst_slices[:MOST])
+
+
+def slice_sentence(audit: FusionAudit, one: LegComparison) -> str:
+    """Say that a leg is better than its hybrid on a slice, and whether chance may explain it."""
+    surely = "more than chance explains" if one.worse else "chance may explain it"
+    return (
+        f"On {one.label} {one.value} ({one.questions:,} questions) {audit.metric} is {number(one.alone)} for {one.leg}"
+        f" alone and {number(one.hybrid)} for {short(audit.config)}: {surely}."
+    )
+
+
+def degraded_slices(result: Result) -> Iterator[str]:
+    """Yield the slices where a leg of this config looks better than the whole: those beyond chance, or the largest.
+
+    By the objective where legs have a score of it, and by the headline metrics only if that shows none.
+    """
+    for metric in audited_metrics(result):
+        audit = fusion_audit(result, metric)
+        worst = audit.worst_slices if audit else []
+        if audit and worst:
+            yield from (slice_sentence(audit, one) for one in worst[:MOST] if one.worse or one is worst[0])
+            return

@@ -1,0 +1,118 @@
+"""The curve of a metric over a number that was swept: its band, its flat region, and the value that generalises."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import COMPLETE, Result
+from ragsweep.stats.comparable import OF_NO_MATTER
+from ragsweep.stats.inference.best import choices_by_fold, selection_bias
+from ragsweep.stats.inference.confidence_set import model_confidence_set
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.max_t import max_t_intervals
+
+FEWEST = 3
+"""Values that make a curve."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of the parameter: the metric's mean, a simultaneous 95 % band, and how it fared in cross-validation.
+
+    ``chosen`` is the share of training sets (nine tenths of the questions, clusters whole) in which this value has the
+    best mean; NaN with fewer than ten clusters.
+    """
+
+    value: float
+    config: str
+    mean: float
+    low: float
+    high: float
+    chosen: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric over one parameter, all others equal, in plain data (``dataclasses.asdict`` gives JSON types).
+
+    ``flat`` is the range of neighbours around the best value that cannot be told from the best. ``chosen`` is the value
+    that cross-validation chooses most often (the best in sample with fewer than ten clusters), ``held_out`` the mean
+    that choosing this way has on unseen questions, below ``best_mean`` by the optimism of the choice.
+    """
+
+    parameter: str
+    metric: str
+    points: tuple[Point, ...]
+    best: float  # in sample
+    best_mean: float
+    chosen: float
+    held_out: float
+    flat: tuple[float, float]
+
+
+def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
+    """Make one curve of each group of configs that differ in nothing but a numeric parameter, of three values at least.
+
+    Configs that are PARTIAL, or without a score of the metric, are left out; so are metrics that are no means.
+
+    Args:
+        results: Of a sweep.
+        parameter: As in ``Result.parameters``: ``retriever.alpha``.
+        metric: Of which every question has a score, or none.
+    """
+    groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)
+    for result in results:
+        value = _number(result.parameters.get(parameter, ""))
+        known = result.summaries.get(metric)
+        if result.state == COMPLETE and known is not None and known.n_scored and not math.isnan(value):
+            rest = {name: text for name, text in result.parameters.items() if not name.startswith(OF_NO_MATTER)}
+            groups[tuple(sorted((name, text) for name, text in rest.items() if name != parameter))][value] = result
+    made = (_curve(parameter, metric, group) for group in groups.values() if len(group) >= FEWEST)
+    return [curve for curve in made if curve is not None]
+
+
+def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | None:
+    values = sorted(group)
+    try:
+        matrix = score_matrix([group[value] for value in values], metric)
+    except InputError:  # it has no direction
+        return None
+    if not matrix.questions:
+        return None
+    band = max_t_intervals(matrix.values, matrix.clusters, weights=matrix.weights)
+    bias, share = selection_bias(matrix), choices_by_fold(matrix)
+    alike = model_confidence_set(matrix).mask
+    low = high = bias.winner
+    while low > 0 and alike[low - 1]:
+        low -= 1
+    while high < len(values) - 1 and alike[high + 1]:
+        high += 1
+    chosen = bias.winner if np.isnan(share).all() else int(share.argmax())
+    return Curve(
+        parameter=parameter,
+        metric=metric,
+        points=tuple(
+            Point(value, group[value].name, *ends)
+            for value, *ends in zip(
+                values, band.means.tolist(), band.low.tolist(), band.high.tolist(), share.tolist(), strict=True
+            )
+        ),
+        best=values[bias.winner],
+        best_mean=bias.observed,
+        chosen=values[chosen],
+        held_out=bias.crossfitted,
+        flat=(values[low], values[high]),
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

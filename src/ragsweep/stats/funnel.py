@@ -1,0 +1,259 @@
+"""Where the evidence was lost: the stage that lost each evidence, and what changes of single stages would recover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.results import Result
+from ragsweep.stats.context_effect import Success
+from ragsweep.stats.evidence_traces import Traces, read_traces
+
+CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET, ANSWER = (
+    "corpus", "chunking", "index", "retrieval", "fusion", "reranking", "top_k", "budget", "answer",
+)  # fmt: skip
+STAGES = (CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET)
+"""The stages that can lose an evidence, in their order."""
+
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class StageLoss:
+    """How many evidences one stage lost, and how many are left after it."""
+
+    stage: str
+    lost: int
+    left: int
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """What a change of one stage would do, by the ranks that were stored.
+
+    ``gain`` is the change of ``recall`` at ``cutoff``; ``recovered`` and ``dropped`` count the evidences that would
+    come in and go out. ``bound``: no config gains more by this change, and it may gain less.
+    """
+
+    change: str  # the stage that changes
+    to: str  # what it becomes: a leg, a number, or what is perfect
+    cutoff: int
+    recovered: int
+    dropped: int
+    recall: float
+    gain: float
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class PhantomHit:
+    """A question whose first chunk is irrelevant, though its score is above the median of relevant first chunks."""
+
+    question: str
+    chunk: str
+    score: float
+    usual: float  # that median
+
+
+@dataclass(frozen=True)
+class Funnel:
+    """The path of the evidence of one config, in plain data (``dataclasses.asdict`` gives JSON types).
+
+    ``fates`` has for each question with evidence the stage that lost each evidence, in their order; "" where it
+    stands in the context. ``lost_by`` has the first of these stages by question, or "answer" where the whole evidence
+    stands in the context and the answer does not solve the question; "" where nothing was lost. ``solved`` and
+    ``unsolved`` count the questions with all their evidence in the context by their answers; 0 where answers are not
+    scored.
+    """
+
+    config: str
+    top_k: int
+    questions: int
+    evidences: int
+    recall: float  # of the context
+    stages: tuple[StageLoss, ...]
+    fates: Mapping[str, tuple[str, ...]]
+    lost_by: Mapping[str, str]
+    split: int  # evidences that no chunk has enough of; of them only the lost ones are the chunking's losses
+    solved: int = 0
+    unsolved: int = 0
+    counterfactuals: tuple[Counterfactual, ...] = ()
+    phantoms: tuple[PhantomHit, ...] = ()
+    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, where it rises
+
+
+def funnel(result: Result, success: Success | None = None) -> Funnel | None:
+    """Follow the evidence of a result from the corpus to the context, and with ``success`` to the answer.
+
+    None of a result without evidence, and of a record from before paths were kept. An evidence that stands in the
+    context is not lost. Any other was lost by the first stage of ``STAGES`` of which this holds:
+
+    - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
+    - index: exact search has it among its candidates (or among its first ``top_k``), and no leg has;
+    - retrieval: no leg has it among its candidates;
+    - fusion: a leg has it among its first ``top_k``, or at all, where the fused ranking has not;
+    - reranking: the ranking before has it among its first ``top_k``, or at all, where the one after has not;
+    - top_k: no ranking has it among its first ``top_k``;
+    - budget: it stands among the first ``top_k``, and beyond the budget of tokens.
+    """
+    traces = read_traces(result)
+    if traces is None:
+        return None
+    stage = _lost_at(traces)
+    lost = np.bincount(stage, minlength=len(STAGES) + 1)[: len(STAGES)].tolist()
+    left = [len(stage) - gone for gone in accumulate(lost)]
+    names = np.array([*STAGES, ""])[stage].tolist()
+    fates: dict[str, tuple[str, ...]] = {}
+    for row, name in zip(traces.question.tolist(), names, strict=True):
+        fates[traces.questions[row]] = (*fates.get(traces.questions[row], ()), name)
+    lost_by = {name: min(filter(None, all_), key=STAGES.index, default="") for name, all_ in fates.items()}
+    unsolved = _unsolved(result, lost_by, success)
+    return Funnel(
+        config=result.name,
+        top_k=traces.top_k,
+        questions=len(fates),
+        evidences=len(stage),
+        recall=traces.recall(traces.in_context),
+        stages=tuple(map(StageLoss, _present(traces), *_of(_present(traces), lost, left))),
+        fates=fates,
+        lost_by=lost_by | {name: ANSWER for name, failed in unsolved.items() if failed},
+        split=int(((traces.held > 0) & (traces.held < 1)).sum()),
+        solved=sum(not failed for failed in unsolved.values()),
+        unsolved=sum(unsolved.values()),
+        counterfactuals=tuple(_counterfactuals(traces)),
+        phantoms=tuple(_phantoms(traces, result.outcomes)),
+        recall_by_top_k=_recall_by_top_k(traces),
+    )
+
+
+def _present(traces: Traces) -> list[str]:
+    """List the stages that this config has; a stage that every config has is always there."""
+    absent = {
+        INDEX: not traces.exact,
+        FUSION: not traces.legs,
+        RERANKING: not traces.candidates,
+        BUDGET: bool((traces.in_context == traces.within(traces.ranked)).all()),
+    }
+    return [stage for stage in STAGES if not absent.get(stage)]
+
+
+def _of(stages: list[str], *columns: list[int]) -> Iterator[list[int]]:
+    for column in columns:
+        yield [column[STAGES.index(stage)] for stage in stages]
+
+
+def _lost_at(traces: Traces) -> Numbers:
+    """Return the number of the stage that lost each evidence; that behind the last one where it was not lost."""
+    within, legs = traces.within, list(traces.legs.values()) or [traces.first]
+    found, near = _any(legs), np.any([within(leg) for leg in legs], axis=0)
+    exact = list(traces.exact.values())
+    near_exact = np.any([within(leg) for leg in exact], axis=0) if exact else np.zeros_like(found)
+    first = within(traces.first)
+    conditions = {
+        CORPUS: traces.held == 0,
+        CHUNKING: traces.held < 1,
+        INDEX: (_any(exact) & ~found) | (near_exact & ~near & ~first) if exact else np.zeros_like(found),
+        RETRIEVAL: ~found,
+        FUSION: (traces.first == 0) | (near & ~first & ~within(traces.ranked)),
+        RERANKING: (traces.ranked == 0) | (first & ~within(traces.ranked)),
+        TOP_K: ~within(traces.ranked),
+        BUDGET: ~traces.in_context,
+    }
+    lost = np.select([traces.in_context, *conditions.values()], [len(STAGES), *range(len(STAGES))], len(STAGES))
+    return np.asarray(lost, dtype=np.int64)
+
+
+def _any(ranks: list[Numbers]) -> Flags:
+    return np.asarray(np.any([one > 0 for one in ranks], axis=0)) if ranks else np.zeros(0, dtype=bool)
+
+
+def _unsolved(result: Result, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
+    """Return for the questions with all evidence in the context and a scored answer whether it fails."""
+    if success is None or "answer" not in result.outcomes or success.metric not in result.outcomes:
+        return {}
+    scores = zip(result.outcomes["question_id"], result.outcomes[success.metric], strict=True)
+    return {
+        name: not success.solves(score) for name, score in scores if lost_by.get(name) == "" and not math.isnan(score)
+    }
+
+
+# --- what changes of one stage would do --------------------------------------------------------------------------
+
+
+def _counterfactuals(traces: Traces) -> Iterator[Counterfactual]:
+    """Yield what one change each would do, as far as the ranks can say it; the largest gains first."""
+    found = [*_first_stage(traces), *_after(traces)]
+    yield from sorted((one for one in found if one.recovered), key=lambda one: -one.gain)
+
+
+def _first_stage(traces: Traces) -> Iterator[Counterfactual]:
+    """Yield the changes of chunking, index and fusion."""
+    if (split := (traces.held > 0) & (traces.held < 1)).any():
+        yield _change(traces, CHUNKING, "whole", traces.in_context | split, traces.in_context, bound=True)
+    for leg, exact in traces.exact.items():
+        own = traces.legs.get(leg, traces.first)
+        yield _change(traces, INDEX, leg, traces.within(exact), traces.within(own))
+    for leg, ranks in traces.legs.items():
+        yield _change(traces, FUSION, leg, traces.within(ranks), traces.within(traces.first))
+
+
+def _after(traces: Traces) -> Iterator[Counterfactual]:
+    """Yield the changes of reranker, top_k and budget."""
+    now = traces.within(traces.ranked)
+    if traces.candidates:
+        yield _change(traces, RERANKING, "none", traces.within(traces.first), now)
+    seen = traces.within(traces.first, traces.candidates or int(traces.first.max()))
+    yield _change(traces, RERANKING, "perfect", _best_order(traces, seen), now, bound=True)
+    more = traces.within(traces.ranked, 2 * traces.top_k)
+    if (more & ~now).any():
+        top_k = int(traces.ranked[more].max())  # a longer context, up to twice as long, has no more of it
+        yield _change(traces, TOP_K, str(top_k), traces.within(traces.ranked, top_k), now, top_k)
+    yield _change(traces, BUDGET, "none", now, traces.in_context)
+
+
+def _change(
+    traces: Traces, change: str, to: str, after: Flags, before: Flags, cutoff: int | None = None, bound: bool = False
+) -> Counterfactual:
+    recall = traces.recall(after)
+    return Counterfactual(
+        change, to, cutoff or traces.top_k, int((after & ~before).sum()), int((before & ~after).sum()), recall,
+        recall - traces.recall(before), bound,
+    )  # fmt: skip
+
+
+def _best_order(traces: Traces, seen: Flags) -> Flags:
+    """Return the evidences within ``top_k`` if the chunks that cover most of those ``seen`` came first."""
+    stride = int(traces.first.max()) + 1
+    place = np.where(seen, traces.question * stride + traces.first, -1)
+    chunks, back, covers = np.unique(place, return_inverse=True, return_counts=True)
+    order = np.lexsort((-covers, chunks // stride))
+    owner = (chunks // stride)[order]
+    kept = np.empty(len(chunks), dtype=bool)
+    kept[order] = np.arange(len(owner)) - np.searchsorted(owner, owner) < traces.top_k
+    return np.asarray(seen & kept[back])
+
+
+def _recall_by_top_k(traces: Traces) -> dict[int, float]:
+    cutoffs = np.unique(traces.ranked[traces.ranked > 0]).tolist()
+    return {cutoff: traces.recall(traces.within(traces.ranked, cutoff)) for cutoff in cutoffs}
+
+
+def _phantoms(traces: Traces, outcomes: Mapping[str, Any]) -> Iterator[PhantomHit]:
+    """Yield the first chunks that a reranker scored high though they are irrelevant, the highest first."""
+    number = np.bincount(traces.question, minlength=len(traces.questions))
+    relevant = np.bincount(traces.question, traces.ranked == 1, len(traces.questions)) > 0
+    known = (number > 0) & ~np.isnan(traces.top)
+    if not (known & relevant).any():
+        return
+    usual = float(np.median(traces.top[known & relevant]))
+    high = np.flatnonzero(known & ~relevant & (traces.top > usual))
+    for row in high[np.argsort(-traces.top[high], kind="stable")].tolist():
+        context = outcomes["context"][row]
+        yield PhantomHit(traces.questions[row], context[0] if context else "", float(traces.top[row]), usual)

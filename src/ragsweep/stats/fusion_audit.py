@@ -1,0 +1,204 @@
+"""A hybrid against its own legs: where fusion gains, where it loses, and what the best choice of a leg would give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.results import Result
+from ragsweep.stats.comparable import labels_of
+from ragsweep.stats.evidence_traces import Traces, read_traces
+from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.slices import by_slice
+
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+FEWEST = 3
+"""Questions by which a leg must win more often than it loses, before a slice is worth a sentence."""
+LEAST = 0.1
+"""Difference of means from which on a slice is worth a sentence though chance may explain it."""
+
+
+@dataclass(frozen=True)
+class LegComparison:
+    """The hybrid less one of its legs, on all questions or on one slice, in plain data.
+
+    ``difference`` is in the metric's unit and direction, with a simultaneous interval (NaN where it is unknown) and
+    the p-value of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` are
+    the hybrid's, beyond chance. ``wins`` and ``losses`` count the questions that the hybrid scores better and worse.
+    """
+
+    leg: str
+    questions: int
+    hybrid: float  # mean
+    alone: float  # mean of the leg
+    difference: float
+    low: float
+    high: float
+    p_holm: float
+    worse: bool
+    better: bool
+    wins: int
+    losses: int
+    label: str = ""
+    value: str = ""
+    small: bool = False
+
+    @property
+    def notable(self) -> bool:
+        """Whether the leg looks better than the hybrid by enough to be worth a sentence, be it chance or not."""
+        return self.worse or (abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST)
+
+
+@dataclass(frozen=True)
+class UniqueRecall:
+    """The evidences that one leg alone has among its first ``top_k``, and how many of them the hybrid keeps there."""
+
+    leg: str
+    evidences: int
+    share: float  # of all evidences
+    kept: int
+
+
+@dataclass(frozen=True)
+class FusionAudit:
+    """A hybrid against its legs by one metric, in plain data (``dataclasses.asdict`` gives JSON types).
+
+    ``oracle`` is the mean if each question were answered by its best leg, which fusion alone cannot reach by choosing;
+    it may exceed it, because fused rankings are new ones. ``by_question`` has the scores of the hybrid ("") and of each
+    leg for every question that was scored.
+    """
+
+    config: str
+    metric: str
+    top_k: int
+    questions: int
+    hybrid: float
+    legs: Mapping[str, float]
+    best_leg: str
+    oracle: float
+    headroom: float  # oracle less hybrid, positive where the oracle is better
+    differences: tuple[LegComparison, ...]  # one a leg, on all questions
+    slices: tuple[LegComparison, ...]
+    unique: tuple[UniqueRecall, ...]
+    by_question: Mapping[str, Mapping[str, float]]
+
+    @property
+    def worst_slices(self) -> list[LegComparison]:
+        """The slices where a leg looks better than the hybrid: those beyond chance first, then the largest."""
+        found = [one for one in self.slices if one.notable]
+        return sorted(found, key=lambda one: (not one.worse, -abs(one.difference), -one.questions))
+
+
+def audited_metrics(result: Result) -> tuple[str, ...]:
+    """List the metrics by which a result's legs were scored; the objective first, where it is one of them."""
+    traces = read_traces(result)
+    return tuple(dict.fromkeys(metric for scores in traces.scores.values() for metric in scores)) if traces else ()
+
+
+def fusion_audit(result: Result, metric: str | None = None) -> FusionAudit | None:
+    """Compare a hybrid with each of its legs at the same ``top_k`` and budget, without reranking.
+
+    Args:
+        result: Of a hybrid. Where it is reranked, the fused ranking before that is audited.
+        metric: One of :func:`audited_metrics`; the first of them unless given.
+
+    Returns:
+        None of a config that is no hybrid, of a record from before legs were scored, and of one without scores.
+    """
+    traces = read_traces(result)
+    if traces is None or not traces.scores:
+        return None
+    legs = list(traces.legs)
+    metric = metric or next(iter(traces.scores[legs[0]]))
+    matrix = _matrix(result, traces, metric)
+    if not matrix.questions:
+        return None
+    means = matrix.values.mean(axis=1)
+    best = legs[int(matrix.better[1:].mean(axis=1).argmax())]
+    sign = 1.0 if matrix.higher_is_better else -1.0
+    oracle = sign * float(matrix.better[1:].max(axis=0).mean())
+    return FusionAudit(
+        config=result.name,
+        metric=metric,
+        top_k=traces.top_k,
+        questions=len(matrix.questions),
+        hybrid=float(means[0]),
+        legs=dict(zip(legs, means[1:].tolist(), strict=True)),
+        best_leg=best,
+        oracle=oracle,
+        headroom=sign * (oracle - float(means[0])),
+        differences=_overall(matrix),
+        slices=_slices(matrix, labels_of(result, matrix.questions)),
+        unique=_unique(traces),
+        by_question={
+            question: dict(zip(matrix.configs, scores, strict=True))
+            for question, scores in zip(matrix.questions, matrix.scores.T.tolist(), strict=True)
+        },
+    )
+
+
+def _matrix(result: Result, traces: Traces, metric: str) -> Matrix:
+    """Arrange the scores of the hybrid, in row 0 and named "", and of its legs."""
+    # Scores of legs are kept with six digits: the hybrid's own must have no more, or equal scores would differ.
+    own = [float(f"{score:.6g}") for score in result.outcomes[metric]]
+    columns = {"": own} | {leg: scores[metric].tolist() for leg, scores in traces.scores.items()}
+    return score_matrix(
+        [replace(result, name=leg, outcomes={**result.outcomes, metric: column}) for leg, column in columns.items()],
+        metric,
+    )
+
+
+def _overall(matrix: Matrix) -> tuple[LegComparison, ...]:
+    found = compare_with_baseline(matrix, 0)
+    everything = np.ones(len(matrix.questions), dtype=bool)
+    ends = np.stack([found.estimate, found.low, found.high, found.randomisation_holm])
+    return tuple(
+        replace(_compared(matrix, everything, row, ends[:, row]), worse=bool(found.better[row]),
+                better=bool(found.worse[row]))
+        for row in range(1, len(matrix.configs))
+    )  # fmt: skip
+
+
+def _slices(matrix: Matrix, labels: Mapping[str, Sequence[str]]) -> tuple[LegComparison, ...]:
+    """Compare in every slice, corrected over all legs and slices."""
+    return tuple(
+        replace(
+            _compared(matrix, np.array([value == part.value for value in labels[part.label]], dtype=bool), row,
+                      np.array([part.estimate[row], part.low[row], part.high[row], part.p_holm[row]])),
+            worse=bool(part.better[row]), better=bool(part.worse[row]), label=part.label, value=part.value,
+            small=part.small,
+        )
+        for part in by_slice(matrix, labels)
+        for row in range(1, len(matrix.configs))
+    )  # fmt: skip
+
+
+def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComparison:
+    """Turn the difference of a leg from the hybrid (estimate, low, high, p) into that of the hybrid from the leg."""
+    weights = np.ones(len(chosen)) if matrix.weights is None else matrix.weights
+    hybrid, alone = (float(np.average(matrix.scores[n][chosen], weights=weights[chosen])) for n in (0, row))
+    change = matrix.better[0][chosen] - matrix.better[row][chosen]
+    estimate, low, high, p_holm = ends.tolist()
+    return LegComparison(
+        leg=matrix.configs[row], questions=int(chosen.sum()), hybrid=hybrid, alone=alone, difference=-estimate,
+        low=-high, high=-low, p_holm=p_holm, worse=False, better=False, wins=int((change > 0).sum()),
+        losses=int((change < 0).sum()),
+    )  # fmt: skip
+
+
+def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
+    near = {leg: traces.within(ranks) for leg, ranks in traces.legs.items()}
+    number = np.sum(list(near.values()), axis=0)
+    kept = traces.within(traces.first)
+    return tuple(
+        UniqueRecall(leg, int(alone.sum()), float(alone.mean()) if len(alone) else math.nan, int((alone & kept).sum()))
+        for leg, mine in near.items()
+        for alone in [mine & (number == 1)]
+    )

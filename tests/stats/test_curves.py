@@ -1,0 +1,57 @@
+"""The curve over a swept number: its flat region, and a choice that is not made in sample."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ragsweep.core.results import Result
+from ragsweep.stats.curves import curves
+from scored import scored
+
+
+def config(alpha: float, scores: list[float], **parameters: str) -> Result:
+    given = {"retriever.alpha": str(alpha), **parameters}
+    return scored({"ndcg": scores}, parameters=given, name=f"alpha={alpha}")
+
+
+def swept(means: dict[float, float], count: int = 200, noise: float = 0.3) -> list[Result]:
+    generator = np.random.default_rng(1)
+    common = generator.normal(0, 0.2, count)
+    return [
+        config(alpha, (mean + common + generator.normal(0, noise, count)).tolist()) for alpha, mean in means.items()
+    ]
+
+
+def test_the_flat_region_holds_what_cannot_be_told_from_the_best() -> None:
+    (curve,) = curves(swept({0.0: 0.2, 0.25: 0.5, 0.5: 0.51, 0.75: 0.5, 1.0: 0.2}), "retriever.alpha", "ndcg")
+    assert [point.value for point in curve.points] == [0, 0.25, 0.5, 0.75, 1]
+    assert curve.flat == (0.25, 0.75)
+    assert curve.best in (0.25, 0.5, 0.75)
+    assert all(point.low < point.mean < point.high for point in curve.points)
+    assert sum(point.chosen for point in curve.points) == pytest.approx(1)
+
+
+def test_the_best_of_equals_is_worth_less_on_unseen_questions() -> None:
+    equal = swept(dict.fromkeys(np.linspace(0, 1, 11).tolist(), 0.5), noise=1.0)
+    (curve,) = curves(equal, "retriever.alpha", "ndcg")
+    assert curve.held_out < curve.best_mean - 0.02
+    assert curve.flat == (0, 1)
+    assert max(point.chosen for point in curve.points) < 1
+    (clear,) = curves(swept({0.0: 0.1, 0.5: 0.9, 1.0: 0.1}), "retriever.alpha", "ndcg")
+    assert (clear.chosen, clear.flat) == (0.5, (0.5, 0.5))
+    assert clear.held_out == pytest.approx(clear.best_mean)
+
+
+def test_each_setting_of_the_other_parameters_has_its_own_curve() -> None:
+    results = [
+        config(alpha, [alpha, 0.5], top_k=top_k, **{"store.path": f"{alpha}"})
+        for top_k in ("3", "5")
+        for alpha in (0.0, 0.5, 1.0)
+    ]
+    found = curves([*results, config(0.5, [1.0, 1.0], top_k="9")], "retriever.alpha", "ndcg")
+    assert len(found) == 2
+    assert all(curve.best == curve.chosen == 1 and math.isnan(curve.held_out) for curve in found)
+    assert curves(results, "retriever.k", "ndcg") == []

@@ -1,0 +1,221 @@
+"""Planted faults: each is attributed to the stage that has it, and repairing it gives the number that was foretold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.identity import BuiltPart, Spec
+from ragsweep.core.results import Result
+from ragsweep.core.types import Arrays, Corpus, Dataset, Evidence, Floats, GoldenSet, Question, Rankings, Spans
+from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.indexes import Flat
+from ragsweep.parts.metrics import ContextRecall
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.parts.retrievers import HybridRrf, Vector
+from ragsweep.report.evidence_losses import funnel_rows, funnel_sentences
+from ragsweep.stats import funnel as stages
+from ragsweep.stats.context_effect import Success
+from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
+from toys import Letters, LongestFirst, Whole, Words, built, corpus, padded
+
+DOCUMENTS = corpus(["one two three", "two three four", "one two three four five"])
+"""The evidence is d2; "one two three four" shares most words with it."""
+
+
+class Cut:
+    """Chunks of so many words."""
+
+    VERSION = "1"
+
+    def __init__(self, words: int) -> None:
+        self.words = words
+
+    def split(self, corpus: Corpus) -> Spans:
+        rows = []
+        for document, text in enumerate(corpus.texts):
+            starts = [0, *(n + 1 for n, letter in enumerate(text) if letter == " ")][:: self.words]
+            rows += [(document, low, high) for low, high in zip(starts, [*starts[1:], len(text)], strict=True)]
+        return Spans(*np.array(rows, dtype=np.int64).T)
+
+
+class Listed:
+    """Rank the same documents for every query."""
+
+    VERSION = "1"
+
+    def __init__(self, order: Sequence[int]) -> None:
+        self.order = order
+
+    def build(self, texts: Sequence[str]) -> Arrays:
+        return {"texts": np.array([len(texts)])}
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        scores = np.arange(len(self.order), 0, -1, dtype=np.float32)
+        return padded(
+            np.tile(np.array(self.order, np.int32), (len(queries), 1)), np.tile(scores, (len(queries), 1)), depth
+        )
+
+
+class Forgetful(Flat):
+    """An index that never finds d2."""
+
+    def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
+        found = super().search(index, vectors, queries, depth)
+        kept = found.positions[found.positions != 2].reshape(len(queries), -1)
+        return padded(kept, found.scores[:, : kept.shape[1]], depth)
+
+
+class Knowing:
+    """A perfect reranker of these documents."""
+
+    VERSION = "1"
+
+    def __init__(self, candidates: int = 3) -> None:
+        self.candidates = candidates
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        return np.array(["five" in text for _, text in pairs], dtype=np.float32)
+
+
+class Shortest(Knowing):
+    """A reranker that likes short chunks."""
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        return np.array([-len(text) for _, text in pairs], dtype=np.float32)
+
+
+def rrf(**legs: BuiltPart) -> BuiltPart:
+    spec = Spec("HybridRrf", "1", {"legs": {name: leg.spec for name, leg in legs.items()}})
+    return BuiltPart(HybridRrf({name: leg.value for name, leg in legs.items()}), spec)
+
+
+def listed(*order: int) -> BuiltPart:
+    return built(Listed(order), order=order)
+
+
+def search_by_letters(index: Any) -> BuiltPart:
+    exact = Spec("Flat", "1")
+    spec = {"embedder": Spec("Letters", "1"), "index": Spec(type(index).__name__, "1"), "exact": exact}
+    return BuiltPart(Vector(Letters(), index, Flat()), Spec("Vector", "1", spec))
+
+
+def run(top_k: int = 1, threshold: float = 0.9, **given: Any) -> Result:
+    """Run the pipeline on one question, whose evidence is the anchor of d2."""
+    question = Question("q", "one two three four", evidence=(Evidence("d2", "two three four five"),))
+    reranker = given.pop("reranker", built(NoReranker()))
+    known = {"chunker": built(Whole()), "retriever": built(Words()), "depth": 3, "compared": True, **given}
+    parts = Parts(corpus=DOCUMENTS, reranker=reranker, top_k=top_k, **known)
+    config = {"objective": "context_recall", "top_k": top_k, "reranker": {"candidates": reranker.value.candidates}}
+    asked = Experiment("made", (), config, {}, Dataset("toy", DOCUMENTS, GoldenSet((question,))), graph(parts), top_k,
+                       (ContextRecall(),), threshold, "s")  # fmt: skip
+    return Evaluator().evaluate(asked)
+
+
+def lost(result: Result) -> tuple[str, Funnel]:
+    found = funnel(result)
+    assert found
+    ((fate,),) = found.fates.values()
+    assert found.lost_by == {"q": fate}
+    assert sum(stage.lost for stage in found.stages) == (fate != "")
+    assert found.stages[-1].left == (fate == "")
+    return fate, found
+
+
+def foretold(found: Funnel, change: str, to: str) -> Counterfactual:
+    (one,) = (one for one in found.counterfactuals if (one.change, one.to) == (change, to))
+    return one
+
+
+FAULTS: Mapping[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "split by chunking": (
+        stages.CHUNKING, "whole", {"chunker": built(Cut(2), words=2)}, {"chunker": built(Cut(9), words=9)},
+    ),
+    "lost by the index": (
+        stages.INDEX, "", {"retriever": search_by_letters(Forgetful()), "top_k": 3},
+        {"retriever": search_by_letters(Flat()), "top_k": 3},
+    ),
+    "demoted by fusion": (
+        stages.FUSION, "a", {"retriever": rrf(a=listed(2, 1, 0), b=listed(0, 1, 2), c=listed(0, 1))},
+        {"retriever": listed(2, 1, 0)},
+    ),
+    "demoted by the reranker": (
+        stages.RERANKING, "none", {"reranker": built(Shortest(), candidates=3)}, {},
+    ),
+    "cut by top_k": (stages.TOP_K, "2", {"retriever": listed(0, 2, 1)}, {"retriever": listed(0, 2, 1), "top_k": 2}),
+    "cut by the budget": (
+        stages.BUDGET, "none", {"retriever": listed(0, 2), "top_k": 2, "context_budget": 5},
+        {"retriever": listed(0, 2), "top_k": 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_and_its_repair_foretold(fault: str) -> None:
+    stage, to, broken, repaired = FAULTS[fault]
+    before, after = run(**broken), run(**repaired)
+    fate, found = lost(before)
+    assert fate == stage
+    assert found.recall == before.summaries["context_recall"].value == 0
+    one = foretold(found, stage, to)
+    assert (one.recovered, one.gain) == (1, 1)
+    assert one.recall == after.summaries["context_recall"].value == 1
+    assert lost(after)[0] == ""
+
+
+def test_the_index_lost_what_exact_search_has_among_its_candidates() -> None:
+    fate, found = lost(run(retriever=search_by_letters(Forgetful())))
+    assert fate == stages.INDEX
+    assert [one for one in found.counterfactuals if one.change == stages.INDEX] == []  # it is second there
+
+
+def test_what_no_leg_finds_was_lost_by_retrieval() -> None:
+    fate, found = lost(run(retriever=rrf(a=listed(0, 1), b=listed(1))))
+    assert fate == stages.RETRIEVAL
+    assert not found.counterfactuals  # no rank says what another retriever would do
+
+
+def test_a_perfect_reranker_reaches_its_bound_among_the_candidates_alone() -> None:
+    _, found = lost(run(retriever=listed(0, 1, 2)))
+    bound = foretold(found, stages.RERANKING, "perfect")
+    perfect = run(retriever=listed(0, 1, 2), reranker=built(Knowing(), candidates=3))
+    assert bound.recall == perfect.summaries["context_recall"].value == 1
+    too_few = lost(run(retriever=listed(0, 1, 2), reranker=built(Knowing(2), candidates=2)))[1]
+    assert [one for one in too_few.counterfactuals if one.change == stages.RERANKING] == []
+
+
+def test_records_without_paths_and_questions_without_evidence_have_no_funnel() -> None:
+    result = run()
+    assert json.loads(result.outcomes["evidence_trace"][0]) == {"held": [1], "ranked": [1]}
+    old = {name: column for name, column in result.outcomes.items() if name != "evidence_trace"}
+    assert funnel(replace(result, outcomes=old)) is None
+    assert funnel(replace(result, outcomes={**old, "evidence_trace": ["{}"]})) is None
+
+
+def test_evidence_in_the_context_of_a_wrong_answer_was_lost_by_the_answer() -> None:
+    result = run()
+    for score, fate in ((0.0, stages.ANSWER), (1.0, "")):
+        answered = replace(result, outcomes={**result.outcomes, "answer": ["a"], "success_rate": [score]})
+        found = funnel(answered, Success())
+        assert found
+        assert found.lost_by == {"q": fate}
+        assert funnel_rows(found)[-1][0] == "solved, of 1 questions with all evidence"
+
+
+def test_the_highest_scores_of_irrelevant_first_chunks_are_listed() -> None:
+    result = run(reranker=built(LongestFirst(), candidates=3))
+    tops = ((1, 0.5), (2, 0.9), (0, 0.4), (1, 0.7))
+    rows = [{"held": [1], "first": [1], "ranked": [rank], "top": top} for rank, top in tops]
+    columns = {"question_id": list("abcd"), "context": [["x"], ["y"], ["z"], ["w"]],
+               "evidence_trace": list(map(json.dumps, rows))}  # fmt: skip
+    found = funnel(replace(result, outcomes=columns))
+    assert found
+    assert [(one.question, one.chunk, one.usual) for one in found.phantoms] == [("b", "y", 0.6)]
+    assert any("1 irrelevant chunk first" in sentence for sentence in funnel_sentences(found))
+    assert json.dumps(asdict(found))

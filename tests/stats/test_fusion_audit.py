@@ -1,0 +1,98 @@
+"""A hybrid against its legs: what is planted is found, slice by slice, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from ragsweep.core.results import Result
+from ragsweep.report.evidence_losses import audit_sentences, degraded_slices, loss_facts
+from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, fusion_audit
+from scored import scored
+
+
+def hybrid(
+    fused: Sequence[float], legs: dict[str, Sequence[float]], labels: Sequence[str] = (), weights: Sequence[float] = ()
+) -> Result:
+    """Make a hybrid whose questions have one evidence each, in first place where the score is 1."""
+    rows = [
+        {"held": [1], "legs": {leg: [int(scores[n] == 1)] for leg, scores in legs.items()},
+         "ranked": [int(fused[n] == 1)], "scores": {leg: {"recall": scores[n]} for leg, scores in legs.items()}}
+        for n in range(len(fused))
+    ]  # fmt: skip
+    result = scored({"recall": fused}, {"category": list(labels)} if labels else None, config={"top_k": 1}, name="#2 h")
+    columns = {"weight": list(weights)} if weights else {}
+    return replace(result, outcomes={**result.outcomes, **columns, "evidence_trace": list(map(json.dumps, rows))})
+
+
+def audited(result: Result) -> FusionAudit:
+    found = fusion_audit(result)
+    assert found
+    return found
+
+
+def test_numbers_by_hand() -> None:
+    found = audited(hybrid([1, 1, 0, 0, 0], {"a": [1, 0, 1, 0, 0], "b": [1, 0, 0, 1, 0]}))
+    assert (found.hybrid, found.legs, found.best_leg) == (0.4, {"a": 0.4, "b": 0.4}, "a")
+    assert (found.oracle, found.headroom) == pytest.approx((0.6, 0.2))
+    assert [(one.wins, one.losses, one.difference) for one in found.differences] == [(1, 1, 0), (1, 1, 0)]
+    assert [(one.leg, one.evidences, one.share, one.kept) for one in found.unique] == [
+        ("a", 1, 0.2, 0),
+        ("b", 1, 0.2, 0),
+    ]
+    assert found.by_question["q2"] == {"": 0, "a": 1, "b": 0}
+
+
+def test_weights_weigh() -> None:
+    found = audited(hybrid([1, 0], {"a": [0, 1]}, weights=[3, 1]))
+    assert (found.hybrid, found.legs["a"], found.headroom) == pytest.approx((0.75, 0.25, -0.5))
+    assert (found.differences[0].hybrid, found.differences[0].alone) == pytest.approx((0.75, 0.25))
+
+
+def test_degradation_is_shown_where_it_is_and_not_where_it_is_chance() -> None:
+    generator = np.random.default_rng(0)
+    fused = generator.integers(0, 2, 120).astype(float)
+    leg = fused.copy()
+    leg[:40], fused[:40] = 1, 0  # of the category "bad"
+    leg[45:48], fused[45:48] = 1, 0  # of the 12 questions "few"
+    leg[48:57] = fused[48:57]
+    labels = ["bad"] * 40 + ["good"] * 5 + ["few"] * 12 + ["good"] * 63
+    result = hybrid(fused.tolist(), {"a": leg.tolist(), "b": fused.tolist()}, labels)
+    found = audited(result)
+    by_value = {(one.value, one.leg): one for one in found.slices}
+    assert by_value["bad", "a"].worse
+    assert by_value["bad", "a"].difference == -1
+    assert by_value["bad", "a"].p_holm < 0.001
+    few = by_value["few", "a"]
+    assert (few.worse, few.notable, few.small, few.difference) == (False, True, True, pytest.approx(-0.25))
+    assert not any(one.worse or one.better or one.notable for one in found.slices if one.leg == "b")
+    assert [one.worse for one in found.differences] == [True, False]
+    assert [(one.value, one.leg) for one in found.worst_slices] == [("bad", "a"), ("few", "a")]
+    assert list(degraded_slices(result)) == [
+        "On category bad (40 questions) recall is 1.00 for a alone and .00 for #2 h: more than chance explains."
+    ]
+    assert any("worse than its best leg, a" in sentence for sentence in audit_sentences(found))
+
+
+def test_a_few_questions_are_named_as_few() -> None:
+    fused, leg = [0.0] * 12 + [1.0] * 30, [1.0] * 3 + [0.0] * 9 + [1.0] * 30
+    result = hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)
+    (sentence,) = degraded_slices(result)
+    assert sentence == (
+        "On category how_to (12 questions) recall is .25 for a alone and .00 for #2 h: chance may explain it."
+    )
+    leg[2] = 0.0
+    assert list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30))) == []
+
+
+def test_facts_are_plain_and_configs_without_legs_have_no_audit() -> None:
+    facts = loss_facts(hybrid([1, 0], {"a": [0, 1]}))
+    assert json.loads(json.dumps(facts))["audits"]["recall"]["legs"] == {"a": 0.5}
+    assert json.dumps(asdict(audited(hybrid([1, 0], {"a": [0, 1]}))))
+    single = scored({"recall": [1.0, 0.0]})
+    assert (fusion_audit(single), audited_metrics(single)) == (None, ())
+    assert loss_facts(single) == {"funnel": None, "audits": {}}
