@@ -70,6 +70,22 @@ def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(
     assert told["result"]["kind"] == came.parent("sweep").tags["ragsweep.result"] == "none"
 
 
+def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(tmp_path: Path) -> None:
+    scores = [0.0] * 12 + [1.0] * 40
+    fused = scored("b", scores)
+    leg = [1.0] * 4 + scores[4:]
+    traces = [
+        json.dumps({"held": [1], "legs": {"vector": [1]}, "ranked": [1], "scores": {"vector": {METRIC: score}}})
+        for score in leg
+    ]
+    labels = {"category": ["how_to"] * 12 + ["fact"] * 40, "evidence_trace": traces}
+    best = replace(fused, outcomes={**fused.outcomes, **labels}, groups={"category": {"how_to": {}, "fact": {}}})
+    came = summarise_sweep(ledger := kept(tmp_path, scored("a", [0.0] * 52), best), ledger.records("sweep"))
+    said = "On category how_to (12 questions) "
+    assert any(said in line for line in printed(came))
+    assert said in came.description()
+
+
 def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
     ledger = kept(tmp_path, Failure("c", (), {}, "error"))
     came = summarise_sweep(ledger, ledger.records("sweep"))

@@ -62,6 +62,7 @@ def test_vectors_and_hybrids_on_scifact(session: Session, collections: Path) -> 
 @pytest.mark.nightly
 def test_fusion_audit_is_that_of_run_files_and_qrels(session: Session, collections: Path) -> None:
     asked = [*beir(collections / "scifact"), "chunker=none", "objective=ndcg_at_10", "headline=[recall_at_10]"]
+    asked += ["embedder.dtype=float32"]  # as above: the session embeds once
     fused, bm25, vector = (
         evaluate(session, *asked, f"retriever={name}", "top_k=10") for name in ("hybrid_rrf", "bm25", "vector")
     )

@@ -128,15 +128,6 @@ class Coverage:
         return np.where(first == never, 0, first)
 
     @cached_property
-    def largest_share(self) -> NDArray[np.float64]:
-        """The largest share of each evidence (evidences,) that stands in one chunk; 0 where no chunk has any of it."""
-        places, touches = self.places, self.touches
-        share = (touches.end - touches.start) / (places.end - places.start)[touches.place]
-        largest = np.zeros(len(self.question))
-        np.maximum.at(largest, places.evidence[touches.place], share)
-        return largest
-
-    @cached_property
     def covering(self) -> Numbers:
         """Where the covering pairs stand among the marked ones (pairs,)."""
         return self._among_marked(self.question[self.evidence], self.chunk)

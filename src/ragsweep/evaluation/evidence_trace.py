@@ -76,8 +76,11 @@ def trace_evidence(
 
 
 def _held(coverage: Coverage, threshold: float) -> NDArray[np.float64]:
-    share = coverage.largest_share
-    return np.where(share >= threshold, 1.0, np.minimum(share.round(3), 0.999))
+    places, touches = coverage.places, coverage.touches
+    share = (touches.end - touches.start) / (places.end - places.start)[touches.place]
+    largest = np.zeros(len(coverage.question))
+    np.maximum.at(largest, places.evidence[touches.place], share)
+    return np.where(largest >= threshold, 1.0, np.minimum(largest.round(3), 0.999))
 
 
 def _scores(

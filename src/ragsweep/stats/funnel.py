@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -214,16 +214,14 @@ def _after(traces: Traces) -> Iterator[Counterfactual]:
     more = traces.within(traces.ranked, 2 * traces.top_k)
     if (more & ~now).any():
         top_k = int(traces.ranked[more].max())  # a longer context, up to twice as long, has no more of it
-        yield _change(traces, TOP_K, str(top_k), traces.within(traces.ranked, top_k), now, top_k)
+        yield replace(_change(traces, TOP_K, str(top_k), traces.within(traces.ranked, top_k), now), cutoff=top_k)
     yield _change(traces, BUDGET, "none", now, traces.in_context)
 
 
-def _change(
-    traces: Traces, change: str, to: str, after: Flags, before: Flags, cutoff: int | None = None, bound: bool = False
-) -> Counterfactual:
+def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, bound: bool = False) -> Counterfactual:
     recall = traces.recall(after)
     return Counterfactual(
-        change, to, cutoff or traces.top_k, int((after & ~before).sum()), int((before & ~after).sum()), recall,
+        change, to, traces.top_k, int((after & ~before).sum()), int((before & ~after).sum()), recall,
         recall - traces.recall(before), bound,
     )  # fmt: skip
 

@@ -109,8 +109,8 @@ class SweepSummary:
         """Yield where the recommended config, or without one that with the best mean, is worse than one of its legs."""
         name = self.decision.recommended if self.decision else None
         name = name or verdict.matrix.configs[verdict.selection_bias.winner]
-        chosen = next((result for result in self.results if result.name == name), None)
-        if chosen:
+        everything = (*self.finalists.results, *self.results)
+        if chosen := next((result for result in everything if result.name == name), None):
             yield from degraded_slices(chosen)
 
     def _next_steps(self, reference: str, view: str) -> Iterator[tuple[str, str]]:
