@@ -18,7 +18,7 @@ from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, Qu
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.evaluation.question_table import ChunkNames, qrels_text
+from ragsweep.evaluation.question_table import ChunkNames, QuestionTable, qrels_text
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridRrf
@@ -47,6 +47,13 @@ def test_every_average_states_its_denominator_and_why_a_score_is_missing() -> No
     assert summary.reasons == {"unanswerable": 1}
     assert summary.value == pytest.approx(2 / 3)  # "xylophone" finds nothing: scored 0, not left out
     assert 0 <= summary.low <= summary.value <= summary.high <= 1
+
+
+def test_right_answers_are_a_column_where_the_golden_set_has_any() -> None:
+    first, second, *_ = QUESTIONS.questions
+    answered = QuestionTable((replace(first, references=("yes", "it is")), second))
+    assert answered.columns["reference"] == ["yes\nit is", ""]
+    assert "reference" not in QuestionTable((first, second)).columns
 
 
 def test_outcomes_hold_a_row_a_question_with_the_reason_of_each_missing_score() -> None:

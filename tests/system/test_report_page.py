@@ -13,6 +13,9 @@ import pytest
 
 from ragsweep.commands.report import report
 from ragsweep.core.errors import RagsweepError
+from ragsweep.records.ledger import Ledger
+from ragsweep.sweep.closing import summarise_sweep
+from ragsweep.sweep.command import reference, sweep_title
 from scored import record_sweep, refuse
 from sheets import COUNT, HOSTILE, grid
 
@@ -118,6 +121,15 @@ def _driven(folder: Path) -> dict[str, Any]:
     dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     said: dict[str, Any] = json.loads(unescape(dumped.partition('<pre id="said">')[2].partition("</pre>")[0]))
     return said
+
+
+def test_the_parent_run_holds_the_page_that_the_command_writes(tmp_path: Path) -> None:
+    record_sweep(tmp_path, PARENT, *grid({"3": 0.0, "5": 0.2}))
+    assert report([PARENT, "--path", str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
+    ledger = Ledger(tmp_path)
+    (sweep,) = ledger.sweeps()
+    parent = summarise_sweep(ledger, ledger.records(sweep.id)).parent(sweep.name, sweep_title(sweep), reference(sweep))
+    assert parent.files["report.html"] == (tmp_path / "page.html").read_bytes()
 
 
 def test_the_same_sweep_is_markdown_for_a_pull_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

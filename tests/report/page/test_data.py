@@ -132,6 +132,16 @@ def test_a_config_that_leaves_a_parameter_at_its_default_is_a_point_of_the_curve
     assert shown["options"][0]["figure"]["data"][1]["x"] == [3.0, 5.0, 10.0]
 
 
+def test_options_with_parameters_of_their_own_are_compared_as_one_parameter() -> None:
+    """k1 belongs to bm25 alone: it changes with the option, and is no effect beside it."""
+    first, other = config(0, 1, retriever="bm25"), config(0.2, 1, retriever="vector")
+    first = replace(
+        first, parameters={"retriever": "bm25", "retriever.k1": "2"}, overrides=("retriever=bm25", "retriever.k1=2")
+    )
+    (shown,) = section(build_document(source([first, other])), "effects")
+    assert [one["label"] for one in shown["options"]] == ["retriever"]
+
+
 def test_parallel_axes_are_to_scale_and_show_what_is_not_set() -> None:
     heights, ticks = _heights(["1", "", "5", "2"])
     assert heights == pytest.approx([0, UNSET, 1, 0.25])

@@ -21,7 +21,7 @@ from ragsweep.report.page.questions import browse
 from ragsweep.report.recommendation import WORDS, Decision
 from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
-from ragsweep.stats.comparable import factors
+from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import TOO_SHORT
 
@@ -244,6 +244,9 @@ class _Page:
             shown = [one for one in self.results if one.name in configs]
             yield _charts([{"label": "", "figure": charts.parallel(shown, configs, self.metric, keys)}],
                           "Each line is a config. The best tenth is in colour.")  # fmt: skip
+        if not self.source.sampler:  # a search has too few configs of each option: parameters by themselves tell more
+            compared = [one for one in self.results if one.name in configs]
+            configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
         curves = list(effects(found, configs))
         if not curves:
             return

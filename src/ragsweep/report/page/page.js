@@ -2,7 +2,7 @@
 const ragsweep = (() => {
   // Texts reach the page as text nodes only, never as markup.
   const sheet = JSON.parse(document.getElementById("data").textContent);
-  const ROWS = 50, PAGE = 25;
+  const ROWS = 50, PAGE = 25, SHORT = 28;
   const LIGHT = { accent: "#0b63a5", muted: "#8a929c", ink: "#1a1d21", grid: "#dfe3e8", surface: "#ffffff",
                   band: "rgba(11, 99, 165, .16)" };
   const DARK = { accent: "#63b3ed", muted: "#7d8792", ink: "#e6e8eb", grid: "#323941", surface: "#14171b",
@@ -96,7 +96,7 @@ const ragsweep = (() => {
     function fill() {
       body.replaceChildren(...order.slice(0, all ? undefined : ROWS).map((row) => el(
         "tr", { class: item.marked && item.marked[row] ? "marked" : null },
-        ...item.rows[row].map((text, n) => el("td", { class: item.right[n] ? "right" : null }, text)))));
+        ...item.rows[row].map((text, n) => el("td", { class: item.right[n] ? "right" : text.length <= SHORT ? "short" : null }, text)))));
       more.hidden = all;
     }
     function sort(column) {
