@@ -85,7 +85,8 @@ class SweepSummary:
             terminal.block("RESULT", self.decision.sentences())
         terminal.block("LIMITS", self._limits())
         terminal.block("FIX", fixes(self.results))
-        terminal.next_steps(self._next_steps(reference, view))
+        page = [(f"ragsweep report {reference}", "everything on one page")] if reference and self.results else []
+        terminal.next_steps([*self._next_steps(reference), *page, (view, f"the runs of {reference}")])
 
     def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str) -> None:
         recommended = self.decision.recommended if self.decision else None
@@ -113,14 +114,13 @@ class SweepSummary:
         if chosen := next((result for result in everything if result.name == name), None):
             yield from degraded_slices(chosen)
 
-    def _next_steps(self, reference: str, view: str) -> Iterator[tuple[str, str]]:
+    def _next_steps(self, reference: str) -> Iterator[tuple[str, str]]:
         """Yield commands that lead on from here, and what each shows."""
         if reference and isinstance(self.verdict, SweepComparison):
             configs = self.verdict.matrix.configs
             numbers = [configs[row].partition(" ")[0] for row in (0, self.verdict.selection_bias.winner)]
             other = numbers[1] if numbers[0] != numbers[1] else configs[1].partition(" ")[0]
             yield f"ragsweep compare {reference}{numbers[0]} {reference}{other}", "which questions changed"
-        yield view, f"the runs of {reference}"
 
     @property
     def decision(self) -> Decision | None:
@@ -185,7 +185,7 @@ class SweepSummary:
         """Write the sweep as one HTML file that needs nothing else."""
         notes = [*race_lines(self.results), *front_lines(self.front, self.objectives, len(self.results)),
                  *self.finalists.lines(), *gap_line(self.gap)]  # fmt: skip
-        commands = [(command, what) for command, what in self._next_steps(reference, "") if command]
+        commands = list(self._next_steps(reference))
         source = PageSource(
             title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes, commands,
             self.study.sampler if self.study else "",

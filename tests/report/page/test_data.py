@@ -130,6 +130,11 @@ def test_a_config_that_leaves_a_parameter_at_its_default_is_a_point_of_the_curve
     page = source([first, config(0.1, 1, k="5"), config(0.2, 1, k="10")])
     (shown,) = section(build_document(page), "effects")
     assert shown["options"][0]["figure"]["data"][1]["x"] == [3.0, 5.0, 10.0]
+    search = source([first, config(0.1, 1, k="5", b="1"), config(0.2, 1, k="10", b="2")], sampler="tpe")
+    lines, _ = section(build_document(search), "effects")
+    ticks = [note["text"] for note in lines["options"][0]["figure"]["layout"]["annotations"]]
+    assert ticks[:3] == ["3", "5", "10"]
+    assert ticks.count("not set") == 1  # b, which the first config does not have
 
 
 def test_options_with_parameters_of_their_own_are_compared_as_one_parameter() -> None:
