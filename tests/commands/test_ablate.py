@@ -285,7 +285,7 @@ def test_a_run_on_the_bundled_set_is_ablated_compared_and_gated(
 ) -> None:
     done = call(tmp_path, "-m", "ragsweep", "run", "retriever=bm25")
     assert done.returncode == 0, done.stderr
-    run = done.stdout.strip().splitlines()[-1].rpartition("(")[2].rstrip(")")
+    run = done.stdout.split()[-1]
     ablated = call(tmp_path, "-m", "ragsweep", "ablate", run, "--factor", "top_k", "--metric", "context_recall")
     assert ablated.returncode == 0, ablated.stderr
     told = ablated.stdout[ablated.stdout.index("ablate   context_recall") :]

@@ -93,7 +93,7 @@ def test_what_cannot_be_said_is_one_clear_line(tmp_path: Path) -> None:
     )
     record_sweep(tmp_path, "beef" * 8, config("1", "1"), replace(config("1", "2"), state=PARTIAL))
     refuse(effects, {
-        'no sweep "x"; its id is that of the parent': ["x"],
+        'no sweep "x"; its id is printed when it ends': ["x"],
         "it is the run of one config": ["1" * 8],
         "rebaseline": [PARENT],
         "two are needed": ["beef"],

@@ -58,7 +58,7 @@ def test_long_sentences_are_wrapped_and_repeated_ones_shown_once(terminal: Termi
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("LIMITS    word")
     assert all(line.startswith(" " * 10) for line in lines[1:])
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert sum(line.count("word") for line in lines) == 50
 
 

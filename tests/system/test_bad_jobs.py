@@ -70,7 +70,7 @@ def check(folder: Path, fates: list[str], *more: str) -> None:
     assert done.returncode == (1 if bad else 0), done.stderr
     found = outcomes(folder)
     for fate in fates:
-        outcome = found[f"+retriever.fate={fate}"]
+        outcome = found[f"fate={fate}"]
         if fate in SAID:
             assert isinstance(outcome, Failure), fate
             assert outcome.error.startswith(SAID[fate])
@@ -155,8 +155,8 @@ def test_sweep_stops_after_so_many_failures(tmp_path: Path) -> None:
 def test_job_that_cannot_be_written_down_ends_the_sweep_and_is_run_again_by_the_next(tmp_path: Path) -> None:
     done = sweep(tmp_path, ["one", "unwritten"])
     assert done.returncode == 1
-    assert "+retriever.fate=unwritten · did not run to its end: IntegrityError: no room for it" in done.stdout
-    assert set(outcomes(tmp_path)) == {"+retriever.fate=one"}
+    assert "fate=unwritten · did not run to its end: IntegrityError: no room for it" in done.stdout
+    assert set(outcomes(tmp_path)) == {"fate=one"}
     with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
         connection.execute("DROP TRIGGER full")
         assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)

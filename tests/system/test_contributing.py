@@ -52,7 +52,7 @@ def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
     overrides = ("retriever=bm25,shortest", *metric)
     swept = call(tmp_path, "-m", "ragsweep", "run", "-m", *overrides, "tracking=none", **trusted)
     assert swept.returncode == 0, swept.stderr
-    assert "retriever=shortest" in swept.stdout
+    assert "shortest" in swept.stdout
     assert "first_chunk" in swept.stdout
 
 

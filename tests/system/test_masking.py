@@ -138,8 +138,9 @@ def test_configs_that_differ_in_a_secret_keep_apart_and_are_found_again(ragsweep
     assert leaks(tmp_path, first.stdout + first.stderr + again.stdout) == []
     with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
         ((names,),) = connection.execute("SELECT names FROM sweeps").fetchall()
-    assert json.loads(names) == [f"+noted={MASK} (1)", f"+noted={MASK} (2)"]
+    assert json.loads(names) == [f"noted={MASK}"] * 2
     assert "is finished already" in again.stdout
+    assert f"#1 noted={MASK}" in first.stdout
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp
     results = [record.outcome for record in ledger.records(ledger.sweeps()[-1].id)]
     calls = {one.name: (one.state, one.usage["generate"]["calls"]) for one in results if isinstance(one, Result)}
     assert calls == {
-        f"llm.seed={seed} budget.calls={limit}": (PARTIAL, 1) if limit == 1 else (COMPLETE, 4)
+        f"seed={seed} calls={limit}": (PARTIAL, 1) if limit == 1 else (COMPLETE, 4)
         for seed in (1, 2)
         for limit in (1, 100)
     }

@@ -11,7 +11,7 @@ from ragsweep.core.results import COMPLETE, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import number
-from ragsweep.report.sweep_table import sweep_table
+from ragsweep.report.sweep_table import GAP, sweep_table
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import summarise_sweep
@@ -51,7 +51,7 @@ def _show_sweep(ledger: Ledger, sweep: Sweep, terminal: Terminal) -> None:
         recommended = summary.decision.recommended if summary.decision else None
         shown, most = headline(summary.results), len(summary.results)
         table = sweep_table(summary.results, shown, summary.verdict, recommended, terminal.width, most)
-        terminal.table(table.header, table.rows)
+        terminal.table(table.header, table.rows, GAP)
     terminal.failures(summary.failures)
 
 

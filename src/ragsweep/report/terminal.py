@@ -17,7 +17,6 @@ from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import about, cell
-from ragsweep.report.sweep_table import GAP
 from ragsweep.report.tables import evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
@@ -135,12 +134,12 @@ class Terminal:
                 start = f"{word:<{_MARGIN}} " if n == line == 0 else indent
                 self.console.print(Text.assemble((start, "bold"), text), soft_wrap=True)
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], gap: int = 3) -> None:
         """Print rows below a header; columns named >NAME are aligned to the right and never wrapped."""
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
         for n, name in enumerate(header):
             right = name.startswith(">")
             table.add_column(

@@ -18,7 +18,7 @@ from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource, build_document, write_page
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
-from ragsweep.report.sweep_table import MARK, sweep_table, swept
+from ragsweep.report.sweep_table import GAP, MARK, sweep_table, swept
 from ragsweep.report.tables import headline, markdown
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.report.verdict import gap_line, holdout_use, limits
@@ -91,7 +91,7 @@ class SweepSummary:
     def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str) -> None:
         recommended = self.decision.recommended if self.decision else None
         table = sweep_table(shown, headline(shown), self.verdict, recommended, terminal.width)
-        terminal.table(table.header, table.rows)
+        terminal.table(table.header, table.rows, GAP)
         if any(cell.endswith(MARK) for row in table.rows for cell in row):
             terminal.line("", f"* {TOO_SHORT}")
         if table.hidden:

@@ -109,7 +109,9 @@ def sweep_title(sweep: Sweep) -> str:
     named = re.search(r"(?:^| )sweeps=(\S+)", sweep.name)
     if not any(sweep.jobs):
         return f"{named[1] if named else 'search'}, {len(sweep.names)} trials"
-    keys = varying_keys([read_settings(job) for job in sweep.jobs])
+    # Not by Hydra's parser: masked values need not be overrides any more.
+    pairs = ([line.lstrip("+~").partition("=") for line in job] for job in sweep.jobs)
+    keys = varying_keys([{key: value for key, _, value in job} for job in pairs])
     shown = list(short_keys(keys).values())
     more = f" and {len(shown) - MOST_KEYS} more" if len(shown) > MOST_KEYS else ""
     swept = " × ".join(shown[:MOST_KEYS]) + more or sweep.name
