@@ -103,10 +103,9 @@ def differences(verdict: SweepComparison, recommended: str | None, by_size: bool
                    for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
         trace |= {"type": "scatter", "mode": "markers", "x": _json(middle)}
         trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}
-    what = "ratio to" if found.ratios else "better than"
-    axis: Figure = {
-        "title": {"text": literal(f"{verdict.metric}: {what} {short(names[0])}{'' if found.ratios else ' by'}")}
-    }
+    first = names[found.baseline].partition(" ")[0]
+    what = f"ratio to {first}" if found.ratios else f"better than {first} by"
+    axis: Figure = {"title": {"text": literal(f"{verdict.metric}: {what}")}}
     if found.ratios:  # right is better, whichever direction the metric has
         axis |= {"type": "log", **({"autorange": "reversed"} if sign < 0 else {})}
     line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start,

@@ -16,7 +16,7 @@ from ragsweep.core.results import DROPPED, Failure, Result, objectives
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
 from ragsweep.report.page import charts
-from ragsweep.report.page.curves import Curve, effects
+from ragsweep.report.page.curves import Cloud, Curve, effects
 from ragsweep.report.page.questions import browse
 from ragsweep.report.recommendation import WORDS, Decision
 from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
@@ -31,6 +31,12 @@ SIDE_BY_SIDE = 8
 MOST_SLICED = 20
 MOST_BOXES = 3
 MOST_NAMED = 6
+
+CURVE = (
+    "The mean of all configs with a value; the band or bar is its 95 % interval. Points in colour, and all values in"
+    " the grey region, may be the best; grey points are worse, by more than chance."
+)
+CLOUD = "Each point is a config; the other settings vary, too."
 
 Item = dict[str, Any]
 _AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
@@ -250,14 +256,10 @@ class _Page:
         curves = list(effects(found, configs))
         if not curves:
             return
-        crossed = any(isinstance(one, Curve) for one in curves)
-        note = (
-            "The mean of all configs with a value; the band is its 95 % interval. Within the grey region values may be"
-            " the best: the questions cannot tell them apart." if crossed
-            else "Each point is a config; the other settings vary, too."
-        )  # fmt: skip
-        options = [{"label": one.name, "figure": charts.effect(one, self.metric, found.unit)} for one in curves]
-        yield _charts(options, note)
+        notes = {Curve: CURVE, Cloud: CLOUD}
+        figures = ((one, charts.effect(one, self.metric, found.unit)) for one in curves)
+        options = [{"label": one.name, "figure": figure, "note": notes[type(one)]} for one, figure in figures]
+        yield _charts(options, "")
 
     def _is_ablation(self) -> bool:
         """Return whether each config is the first with one change, and the changes are of several parameters."""

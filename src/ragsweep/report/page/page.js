@@ -72,12 +72,16 @@ const ragsweep = (() => {
     const node = el("div", { class: "chart" });
     const chart = { node, options: item.options, shown: 0 };
     charts.push(chart);
+    const note = el("p", { class: "note" });
+    const explain = () => { note.textContent = item.options[chart.shown].note || item.note; };
+    explain();
     const tabs = item.options.map((option, n) => el("button", { type: "button", "aria-pressed": String(n === 0), onclick: () => {
       chart.shown = n;
       tabs.forEach((tab, place) => tab.setAttribute("aria-pressed", String(place === n)));
+      explain();
       draw(chart);
     } }, option.label));
-    return [...heading(item), ...(tabs.length > 1 ? [el("div", { class: "tabs", role: "group" }, ...tabs)] : []), node, ...remark(item)];
+    return [...heading(item), ...(tabs.length > 1 ? [el("div", { class: "tabs", role: "group" }, ...tabs)] : []), node, note];
   }
 
   // --- tables --------------------------------------------------------------------------------------------------
