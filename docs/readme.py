@@ -1,4 +1,4 @@
-"""Fill the README from a real run: what the demo prints, MLflow's comparison of its configs, the measured table.
+"""Fill the README from a real run: what the demo prints, its report, MLflow's comparison, the measured table.
 
 Needs Chromium, and docs/measurements.md (benchmarks/published.py). From the clone: .venv/bin/python docs/readme.py
 """
@@ -38,6 +38,10 @@ def main() -> None:
         demo = [sys.executable, str(ROOT / "run.py"), "-m", "top_k=3,5,10"]
         printed = subprocess.run(demo, cwd=folder, check=True, capture_output=True, text=True).stdout
         _fill("output", f"```text\n{_shown(printed)}\n```")
+        sweep = next(word for word in printed.split() if "#1" in word).partition("#")[0]
+        report = [sys.executable, "-m", "ragsweep", "report", sweep, "-o", "report.html"]
+        subprocess.run(report, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        _photograph(f"file://{folder}/report.html", ROOT / "docs" / "report.png", folder / "profile", "1200,1500")
         _fill("measured", _table((ROOT / "docs" / "measurements.md").read_text()))
         port = _free_port()
         server = subprocess.Popen(
@@ -81,10 +85,10 @@ def _comparison(address: str) -> str:
     return f'{address}/#/compare-runs?runs=[{identifiers}]&experiments=["{experiment.experiment_id}"]'
 
 
-def _photograph(address: str, target: Path, profile: Path) -> None:
+def _photograph(address: str, target: Path, profile: Path, size: str = "1500,1150") -> None:
     options = [
         f"--screenshot={target}",
-        "--window-size=1500,1150",
+        f"--window-size={size}",
         "--virtual-time-budget=20000",
         f"--user-data-dir={profile}",
     ]
