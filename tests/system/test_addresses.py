@@ -446,7 +446,7 @@ def test_another_class_is_another_computation(
 
 
 @pytest.mark.parametrize(
-    "change", ["targets=none", "targets=rag", "+targets.mrr.threshold=.6", "+targets.top_score.share=.1"]
+    "change", ["targets=none", "targets=rag", "targets=retrieval", "targets=rag_lenient"]
 )
 def test_another_target_is_the_same_result(change: str, data: dict[str, Path], changed: Changed) -> None:
     lines = base("", data)

@@ -74,7 +74,7 @@ def check(folder: Path, fates: list[str], *more: str) -> None:
         if fate in SAID:
             assert isinstance(outcome, Failure), fate
             assert outcome.error.startswith(SAID[fate])
-            assert f"failed   +retriever.fate={fate} · {outcome.error}" in done.stdout
+            assert f" fate={fate} · {outcome.error}" in done.stdout
             assert "no luck" not in outcome.error or "fates.py" in outcome.traceback
         else:
             assert isinstance(outcome, Result), outcome

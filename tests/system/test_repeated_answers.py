@@ -127,9 +127,9 @@ def test_a_command_with_repetitions_and_samples_divides_the_variance_and_counts_
         again = call(tmp_path, "-m", "ragsweep", *sweep, "rerun=true").stdout
         assert len(server.log) == asked
         judged = sum(one.request.schema is not None for one in server.log)
-    (told,) = [line for line in first.splitlines() if "of the variance of this difference" in line]
-    assert told in again.splitlines()
-    sentence = told[told.index("of the variance") :]
+    shown = " ".join(first.split())
+    sentence = shown[shown.index("of the variance of this difference") :].partition(". ")[0]
+    assert sentence in " ".join(again.split())
     assert "from answers (3 repetitions), " in sentence
     assert "from the judge: twice the questions would narrow the interval to .71 of its width" in sentence
     ledger = Ledger(tmp_path / ".ragsweep")

@@ -11,6 +11,9 @@ from ragsweep.parts.tracking.files import key, metrics, question_table
 from recorded import NAN, a_result, summary
 
 
+ENDS = ("_n_failed", "_coverage", "_low_bound", "_high_bound")
+
+
 @settings(deadline=None)  # shared machines stall, and libraries are loaded inside
 @given(st.text(st.sampled_from("a.é /-:@\n_"), max_size=20).map(lambda text: text * 20))
 def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
@@ -25,7 +28,7 @@ def test_objective_and_headline_have_intervals_and_metrics_at_a_rank_are_left_to
     config = {"objective": "recall_at_10", "headline": ["mrr"]}
     sent = metrics(a_result(summaries=measured, config=config, groups={"category": {"a": measured}}, usage={}, race={}))
     intervals = [f"{name}{end}" for name in ("recall_at_10", "mrr") for end in ("", "_low", "_high")]
-    failures = [f"{name}{end}" for name in ("recall_at_10", "mrr", "map", "f1") for end in ("_n_failed", "_coverage")]
+    failures = [f"{name}{end}" for name in ("recall_at_10", "mrr", "map", "f1") for end in ENDS]
     assert sorted(sent) == sorted([*intervals, "map", "f1", *failures])
 
 
