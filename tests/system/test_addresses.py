@@ -445,9 +445,7 @@ def test_another_class_is_another_computation(
     assert after.signature != before.signature
 
 
-@pytest.mark.parametrize(
-    "change", ["targets=none", "targets=rag", "targets=retrieval", "targets=rag_lenient"]
-)
+@pytest.mark.parametrize("change", ["targets=none", "targets=rag", "targets=retrieval", "targets=rag_lenient"])
 def test_another_target_is_the_same_result(change: str, data: dict[str, Path], changed: Changed) -> None:
     lines = base("", data)
     before, after = changed(lines), changed([*lines, change])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ragsweep.parts.tracking.files import key, metrics, question_table
 from recorded import NAN, a_result, summary
 
-
 ENDS = ("_n_failed", "_coverage", "_low_bound", "_high_bound")
 
 
