@@ -92,7 +92,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         with pytest.raises(InputError, match=r"judge\.labels: none\.csv"):
             sweep("judge.labels=none.csv")
         assert not server.log
-        assert "llm.model=b is better than llm.model=a (the first config): +" in printed(sweep)
+        assert re.search(r"#2 model=b \(.*?\) is better than #1 model=a in \S+: \+", printed(sweep))
         asked, ledger = len(server.log), Ledger(tmp_path / ".ragsweep")
         runs = [f"{record.job + 1}" * 32 for record in ledger.records(ledger.sweeps()[0].id)]
         for run, record in zip(runs, ledger.records(ledger.sweeps()[0].id), strict=True):
