@@ -61,7 +61,7 @@ def typed(server: LlmServer, folder: Path) -> list[str]:
     write(folder / "golden.jsonl", [{"id": f"q{n}", "question": question(n), "references": [f"reference {n}"],
                                      "evidence": [{"document": f"d{n}"}]} for n in numbers])  # fmt: skip
     drawn = random.Random(0).sample(numbers, 30)
-    given = [(f"q{n}", f"llm.model={model}", int(swayed(model, question(n)))) for n in drawn for model in "ab"]
+    given = [(f"q{n}", f"model={model}", int(swayed(model, question(n)))) for n in drawn for model in "ab"]
     names = ("question_id", "run", "label")
     write(folder / "labels.jsonl", [{**dict(zip(names, one, strict=True)), "metric": M} for one in given])
     return [

@@ -145,7 +145,7 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
         if power.note == GUARDED:
-            yield f"power: {power.note}"
+            yield f"{power.note[0].upper()}{power.note[1:]}."
         return
     least, alone = (size(verdict, value) for value in (power.typical, power.alone))
     clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""
