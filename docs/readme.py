@@ -38,7 +38,7 @@ def main() -> None:
         demo = [sys.executable, str(ROOT / "run.py"), "-m", "top_k=3,5,10"]
         printed = subprocess.run(demo, cwd=folder, check=True, capture_output=True, text=True).stdout
         _fill("output", f"```text\n{_shown(printed)}\n```")
-        sweep = next(word for word in printed.split() if "#1" in word).partition("#")[0]
+        sweep = printed[printed.index("ragsweep compare ") :].split()[2].partition("#")[0]
         report = [sys.executable, "-m", "ragsweep", "report", sweep, "-o", "report.html"]
         subprocess.run(report, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         _photograph(f"file://{folder}/report.html", ROOT / "docs" / "report.png", folder / "profile", "1200,1500")
@@ -65,7 +65,8 @@ def _fill(name: str, text: str) -> None:
 
 def _shown(printed: str) -> str:
     """Leave out the path by which this environment's mlflow is called."""
-    return printed.rstrip().replace(f"{Path(sys.executable).parent}/", "")
+    lines = printed.replace(f"{Path(sys.executable).parent}/", "").splitlines()
+    return "\n".join(line.rstrip() for line in lines).rstrip()
 
 
 def _table(measurements: str) -> str:
