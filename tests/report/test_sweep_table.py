@@ -49,8 +49,8 @@ def test_baseline_recommended_and_best_have_a_row_and_a_mark() -> None:
     marks = {row[0]: row[-1] for row in table.rows}
     assert list(marks) == ["40", "39", "7", "1"]
     assert marks["1"] == "baseline"
-    assert marks["40"].endswith("< best")
-    assert marks["7"].endswith("< recommended")
+    assert marks["40"].endswith("(best)")
+    assert marks["7"].endswith("(recommended)")
 
 
 def test_differences_are_those_from_the_baseline() -> None:

@@ -354,7 +354,7 @@ def test_one_scale_decides_everything_about_an_amount() -> None:
     assert found.sliced == (0, 2, 1)
     assert [part.better.tolist() for part in found.slices] == [[False, True, False]] * 2
     told = written(found)
-    assert re.search(r"Differences below \d+ % are often missed", told)
+    assert re.search(r"A true difference below \d+ % may go unseen", told)
     assert re.search(r"better: c2 \(.*x 0\.5\d+ \[0\.\d+, 0\.\d+\]", told)
 
 

@@ -73,7 +73,7 @@ def test_degradation_is_shown_where_it_is_and_not_where_it_is_chance() -> None:
     assert [one.worse for one in found.differences] == [True, False]
     assert [(one.value, one.leg) for one in found.worst_slices] == [("bad", "a"), ("few", "a")]
     assert list(degraded_slices(result)) == [
-        "On category bad (40 questions) recall is 1.00 for a alone and .00 for #2 h: more than chance explains."
+        "On category bad (40 questions) recall is 1.00 for its leg a alone and .00 for #2 h: more than chance explains."
     ]
     assert any("worse than its best leg, a" in sentence for sentence in audit_sentences(found))
 
@@ -83,7 +83,7 @@ def test_a_few_questions_are_named_as_few() -> None:
     result = hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)
     (sentence,) = degraded_slices(result)
     assert sentence == (
-        "On category how_to (12 questions) recall is .25 for a alone and .00 for #2 h: chance may explain it."
+        "On category how_to (12 questions) recall is .25 for its leg a alone and .00 for #2 h: chance may explain it."
     )
     leg[2] = 0.0
     assert list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30))) == []

@@ -126,8 +126,8 @@ def slice_sentence(audit: FusionAudit, one: LegComparison) -> str:
     """Say that a leg is better than its hybrid on a slice, and whether chance may explain it."""
     surely = "more than chance explains" if one.worse else "chance may explain it"
     return (
-        f"On {one.label} {one.value} ({one.questions:,} questions) {audit.metric} is {number(one.alone)} for {one.leg}"
-        f" alone and {number(one.hybrid)} for {short(audit.config)}: {surely}."
+        f"On {one.label} {one.value} ({one.questions:,} questions) {audit.metric} is {number(one.alone)} for its leg"
+        f" {one.leg} alone and {number(one.hybrid)} for {short(audit.config)}: {surely}."
     )
 
 

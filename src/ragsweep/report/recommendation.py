@@ -247,7 +247,8 @@ def _highest(verdict: SweepComparison) -> Iterator[str]:
 def _choose(verdict: SweepComparison) -> str:
     decided = _decide(verdict).partition(": ")[2]
     keys = " and ".join(verdict.recommendation.decide_by)
-    return f"A higher {keys} can only raise {verdict.metric}: {decided}."
+    rising = f"That alone is no reason to ship it: a higher {keys} can only raise {verdict.metric}."
+    return f"{rising} {decided[0].upper()}{decided[1:]}."
 
 
 def _figure(verdict: SweepComparison) -> str:

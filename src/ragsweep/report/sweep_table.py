@@ -138,7 +138,7 @@ def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | No
         differences.append(change(found, row).removesuffix(doubt) + (MARK if doubt else "") if row else "")
         words.append(verdict_word(better, worse, alike) if row else "baseline")
         marks = [word for word, name in (("recommended", recommended), ("best", best)) if name == result.name]
-        words[-1] += f"  < {', '.join(marks)}" if marks else ""
+        words[-1] += f" ({', '.join(marks)})" if marks else ""
     number = found.matrix.configs[0].partition(" ")[0]
     return [Column(f">{found.metric} vs {number}", differences), Column("", words)]
 

@@ -151,7 +151,10 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
     clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""
     among = f" among {configs:,} configs ({alone} between two)" if configs > 2 else ""
     questions = f"{power.questions:,} questions{clusters}"
-    yield f"Differences below {least} are often missed: {questions} show that much in 4 of 5 cases{among}."
+    yield (
+        f"A true difference below {least} may go unseen: {questions} show that much in 4 of 5 cases{among}."
+        " A smaller one that is shown still counts."
+    )
 
 
 def variance(verdict: SweepComparison) -> Iterator[str]:

@@ -30,6 +30,10 @@ from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.finalists import SUFFIX, Finalists, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 
+INTERVALS = (
+    "in brackets: 95 % intervals; differences are paired by question, so they show more than the overlap of two means"
+)
+"""What the table's numbers are."""
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose a config by the scores of earlier ones."""
 PAGE = "report.html"
@@ -92,6 +96,7 @@ class SweepSummary:
         recommended = self.decision.recommended if self.decision else None
         table = sweep_table(shown, headline(shown), self.verdict, recommended, terminal.width)
         terminal.table(table.header, table.rows, GAP)
+        terminal.line("", INTERVALS)
         if any(cell.endswith(MARK) for row in table.rows for cell in row):
             terminal.line("", f"* {TOO_SHORT}")
         if table.hidden:

@@ -199,7 +199,7 @@ class _Page:
         )
         header = [name.removeprefix(">") for name in table.header]
         by_number = {one.name.partition(" ")[0].lstrip("#"): one for one in self.results}
-        rows = [[text.replace("  < ", " · ") for text in row] for row in table.rows]
+        rows = table.rows
         keys = [[_sort_key(by_number.get(row[0]), name, text) for name, text in zip(header, row, strict=True)]
                 for row in rows]  # fmt: skip
         note = (
