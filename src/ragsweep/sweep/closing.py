@@ -96,7 +96,7 @@ class SweepSummary:
         recommended = self.decision.recommended if self.decision else None
         table = sweep_table(shown, headline(shown), self.verdict, recommended, terminal.width)
         terminal.table(table.header, table.rows, GAP)
-        terminal.line("", INTERVALS)
+        terminal.block("", [INTERVALS])
         if any(cell.endswith(MARK) for row in table.rows for cell in row):
             terminal.line("", f"* {TOO_SHORT}")
         if table.hidden:
