@@ -64,13 +64,14 @@ class SweepSummary:
     finalists: Finalists = field(default_factory=Finalists)
     gap: Gap | None = None  # where the holdout was evaluated, and the same configs were measured on tune
 
-    def show(self, terminal: Terminal, reference: str = "", view: str = "") -> None:
+    def show(self, terminal: Terminal, reference: str = "", view: str = "", address: str = "") -> None:
         """Print the table, what a race and a search add, and the conclusions.
 
         Args:
             terminal: The screen.
             reference: The sweep in commands: ``ffea9bd0``.
-            view: The command that shows the sweep in MLflow.
+            view: The command that serves MLflow's pages.
+            address: The page of the sweep's parent run.
         """
         shown = [result for result in self.results if result.state != DROPPED]
         if shown:
@@ -90,7 +91,7 @@ class SweepSummary:
         terminal.block("LIMITS", self._limits())
         terminal.block("FIX", fixes(self.results))
         page = [(f"ragsweep report {reference}", "everything on one page")] if reference and self.results else []
-        terminal.next_steps([*self._next_steps(reference), *page, (view, f"the runs of {reference}")])
+        terminal.next_steps([*self._next_steps(reference), *page, (view, address or f"the runs of {reference}")])
 
     def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str) -> None:
         recommended = self.decision.recommended if self.decision else None

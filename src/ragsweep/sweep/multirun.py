@@ -235,7 +235,7 @@ class Multirun:
         summary, status = self._summarise(sweep, records, status, why)
         if status == FINISHED and self.tracker.identity and not all(record.tracked for record in recorded):
             status = FAILED
-        summary.show(self.terminal, reference(sweep), self.tracker.view_command())
+        summary.show(self.terminal, reference(sweep), self.tracker.view_command(), self.tracker.address(sweep.parent))
         if self.tracker.identity:
             parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep))
             mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere)

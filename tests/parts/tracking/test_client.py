@@ -224,6 +224,8 @@ def test_view_command_names_command_or_server(server_uri: str, tmp_path: Path, m
     record(server)
     identifier = client(server).get_experiment_by_name("ragsweep").experiment_id
     assert server.view_command() == f"{server_uri}/#/experiments/{identifier}"
+    assert server.address("abc") == f"{server_uri}/#/experiments/{identifier}/runs/abc"
+    assert Mlflow("sqlite:///a b.db").address("abc") == ""  # nothing is recorded there yet
 
 
 def test_default_place_is_the_environment_then_the_current_folder(

@@ -97,6 +97,13 @@ class Mlflow:
             return f"{mlflow_command()} ui"
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
+    def address(self, run_id: str) -> str:
+        """Return where MLflow's pages show a run, once they are served; empty where nothing was recorded yet."""
+        if (experiment := self._connection.experiments.get(self.experiment)) is None:
+            return ""
+        base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"
+        return f"{base}/#/experiments/{experiment}/runs/{run_id}"
+
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
         """Open the parent run of a sweep, or adopt the run with this id (made by ``mlflow run``); return its id."""
         with self._connection.opened():

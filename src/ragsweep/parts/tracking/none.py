@@ -67,6 +67,10 @@ class NoTracking:
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
         """Do nothing."""
 
+    def address(self, run_id: str) -> str:
+        """Return an empty address."""
+        return ""
+
     def view_command(self) -> str:
         """Return an empty command."""
         return ""
