@@ -196,7 +196,7 @@ def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_tw
     assert states == {"good": None, "fair": None, "poor": "dropped", "bad": "dropped"}
     assert parent.data.metrics["race/questions_saved"] == 4 * QUESTIONS - needed
     (dropped,) = (run for run in children if run.data.params["llm.model"] == "bad")
-    assert dropped.data.metrics["race/asked"] == found["bad"].race["asked"]
+    assert dropped.data.metrics["race_asked"] == found["bad"].race["asked"]
 
 
 @pytest.mark.parametrize(("heavy", "dropped"), [(1, "frequent"), (30, "rare")])
