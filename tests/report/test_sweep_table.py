@@ -103,3 +103,9 @@ def test_every_config_has_a_row_or_is_counted(configs: int, most: int) -> None:
 def test_few_values_of_a_parameter_are_listed_and_many_are_not() -> None:
     assert swept(RESULTS[:3]) == "top_k = 1, 2, 3"
     assert swept(RESULTS) == "top_k"
+
+
+def test_metrics_of_answers_are_dropped_last() -> None:
+    results = [replace(one, config={**one.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
+    table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results), width=84)
+    assert [name for name in table.header if name in (">ndcg", ">recall", ">tokens")] == [">ndcg", ">tokens"]

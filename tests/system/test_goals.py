@@ -152,7 +152,7 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     done = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
     assert done.returncode == 0, done.stderr
     assert "questions that the search has not seen" in done.stdout
-    assert "has been looked at once" in done.stdout
+    assert "The holdout was used once" in done.stdout
     ledger = Ledger(tmp_path / ".ragsweep")
     (sweep,) = ledger.sweeps()
     finals = ledger.finalists(sweep.id)
@@ -172,4 +172,4 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     assert more.returncode == 0, more.stderr
     assert len(ledger.finalists(sweep.id)) > len(finals)
     assert [record.outcome.name for record in ledger.records(sweep.id)].count("defaults") == 1
-    assert "has been looked at twice" in more.stdout
+    assert "The holdout was used twice" in more.stdout

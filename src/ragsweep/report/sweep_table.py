@@ -83,8 +83,12 @@ def sweep_table(
     ends = _ends(shown, found, recommended) if found else []
     parameters, wanted = _parameters(shown, results), [Column(f">{name}", _cells(shown, name)) for name in metrics]
     decides = set(objectives(results[0].config)) | ({found.metric} if found else set())
-    while _width([*first, *parameters, *wanted, *ends]) > width and any(_name(one) not in decides for one in wanted):
-        wanted.remove(next(one for one in reversed(wanted) if _name(one) not in decides))
+    answers = decides | set(results[0].config.get("answer_headline", ()))  # paid for, so dropped last
+    for kept_metrics in (answers, decides):
+        while _width([*first, *parameters, *wanted, *ends]) > width and any(
+            _name(w) not in kept_metrics for w in wanted
+        ):
+            wanted.remove(next(one for one in reversed(wanted) if _name(one) not in kept_metrics))
     if _width([*first, *parameters, *wanted, *ends]) > width:
         parameters = [Column("config", [without_number(rounded(one.name)) for one in shown])]
     columns = [*first, *parameters, *wanted, *ends]
