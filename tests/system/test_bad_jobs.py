@@ -103,7 +103,7 @@ def test_config_that_kills_its_process_late_in_a_race_takes_only_itself_with_it(
     done = run(tmp_path, *many_questions(tmp_path), *lines, *lives, *race, *LAUNCHERS["joblib"])
     assert done.returncode == 1, done.stdout + done.stderr
     found = outcomes(tmp_path)
-    assert [type(found[f"llm.name={name}"]) for name in ("one", "two", "three")] == [Result, Failure, Result]
+    assert [type(found[f"name={name}"]) for name in ("one", "two", "three")] == [Result, Failure, Result]
     (failure,) = (one for one in found.values() if isinstance(one, Failure))
     assert failure.error.startswith(SAID["killed"])
 
@@ -116,7 +116,7 @@ def test_study_ledger_and_mlflow_agree_on_trials_that_end_badly(launcher: str, t
               "hydra.sweeper.n_trials=7", "hydra.sweeper.max_failure_rate=1", "hydra.sweeper.plots=false"]  # fmt: skip
     done = until_it_survives(tmp_path, fates, *search, *LAUNCHERS[launcher])
     assert done.returncode == 1, done.stdout + done.stderr
-    found = {name.removeprefix("+retriever.fate="): outcome for name, outcome in outcomes(tmp_path).items()}
+    found = {name.removeprefix("fate="): outcome for name, outcome in outcomes(tmp_path).items()}
     states = {job: one.state for job, one in stored_trials(tmp_path / "study.db").items()}
     children = {run.data.tags["ragsweep.job"]: run.info.status for run in runs(tmp_path, "config")}
     assert set(found) == set(fates)
