@@ -63,4 +63,4 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) < 200
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
