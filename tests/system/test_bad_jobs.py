@@ -26,7 +26,7 @@ LAUNCHERS = {
     "basic": ["hydra/launcher=basic"],
     "joblib": ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"],
     "submitit_local": ["hydra/launcher=submitit_local"],
-    "ray": ["hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=2"],
+    "ray": ["hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=2", "+hydra.launcher.ray.remote.max_retries=0"],
 }
 PLUGINS = {"joblib": "hydra_joblib_launcher", "submitit_local": "hydra_submitit_launcher", "ray": "hydra_ray_launcher"}
 
