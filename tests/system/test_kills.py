@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,30 @@ def test_killed_sweep_is_continued(seed: int, tmp_path: Path, undisturbed: Undis
 @pytest.mark.parametrize("seed", range(2, 52))
 def test_sweep_killed_at_fifty_moments_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
     kill_and_resume(tmp_path, undisturbed, seed)
+
+
+@pytest.mark.nightly
+def test_workers_of_a_killed_command_end_with_their_job(tmp_path: Path) -> None:
+    process, ledger = start(tmp_path, MANY), Ledger(tmp_path / ".ragsweep")
+    wait_until(lambda: any(ledger.records(sweep.id) for sweep in ledger.sweeps()))
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not is_running(process.pid))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def is_running(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("undisturbed", [FEW], indirect=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ragsweep.core.locks import Holder, myself
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.command import Command, searches
@@ -42,10 +44,11 @@ class HydraTask:
     context: RunContext | None = None
     body: Callable[[Launch, Path], str] | None = None
     result: str | BaseException = field(default="", init=False)  # of the body
+    command: Holder = field(default_factory=myself, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Send a worker the sweep only."""
-        return {"sweep": self.sweep, "context": None, "body": None, "result": ""}
+        """Send a worker the sweep and the command's process only."""
+        return {"sweep": self.sweep, "context": None, "body": None, "result": "", "command": self.command}
 
     def drive(self, launch: Launch, master: DictConfig) -> None:
         """Run the body; its result, or what it raises, is kept for the caller of `through_hydra`."""
@@ -60,7 +63,15 @@ class HydraTask:
             self.result = fault
 
     def __call__(self, config: DictConfig) -> JobValue:
-        """Run the job that Hydra has begun: its number and settings are those of `HydraConfig`."""
+        """Run the job that Hydra has begun; a worker whose command was killed ends with it."""
+        try:
+            return self._run(config)
+        finally:
+            if not self.command.lives(0):
+                os._exit(0)  # nothing reads the job's value: a worker of joblib would wait forever to write it
+
+    def _run(self, config: DictConfig) -> JobValue:
+        """Run a job: its number and settings are those of `HydraConfig`."""
         from hydra.core.hydra_config import HydraConfig
 
         whole: Any = HydraConfig.instance().cfg
