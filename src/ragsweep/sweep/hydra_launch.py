@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,9 @@ class HydraTask:
             return self._run(config)
         finally:
             if not self.command.lives(0):
-                os._exit(0)  # nothing reads the job's value: a worker of joblib would wait forever to write it
+                signal.raise_signal(
+                    signal.SIGKILL
+                )  # nothing reads the job's value: a worker of joblib would wait forever to write it
 
     def _run(self, config: DictConfig) -> JobValue:
         """Run a job: its number and settings are those of `HydraConfig`."""
