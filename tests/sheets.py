@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -61,3 +61,27 @@ def source(results: Sequence[Result], failures: Sequence[Failure] = (), **change
     verdict = compare_configs(results, failures)
     facts: dict[str, Any] = {"blocks": {"Result": ["#1 is best."]}, "commands": [("ragsweep list", "all")], **changes}
     return PageSource("k × b", results, failures, verdict, Decision(verdict), **facts)
+
+
+def section(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    return next((one["items"] for one in document["sections"] if one["id"] == key), [])
+
+
+def figures(node: Any) -> Iterator[dict[str, Any]]:
+    """Find all figures of a document."""
+    if isinstance(node, dict):
+        if "figure" in node:
+            yield node["figure"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for one in node:
+            yield from figures(one)
+
+
+def painted(node: Any) -> Any:
+    """Replace the names of colours."""
+    if isinstance(node, dict):
+        return {key: painted(one) for key, one in node.items()}
+    if isinstance(node, list | tuple):
+        return [painted(one) for one in node]
+    return "#123456" if isinstance(node, str) and node.startswith("$") else node

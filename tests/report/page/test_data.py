@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,33 +15,9 @@ from ragsweep.report.page.curves import Cloud, Curve, effects
 from ragsweep.report.page.data import PageSource
 from ragsweep.report.sweep_table import settings
 from scored import scored, summary
-from sheets import COUNT, config, grid, source
+from sheets import COUNT, config, figures, grid, painted, section, source
 
 GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
-
-
-def section(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    return next((one["items"] for one in document["sections"] if one["id"] == key), [])
-
-
-def figures(node: Any) -> Iterator[dict[str, Any]]:
-    """Find all figures of a document."""
-    if isinstance(node, dict):
-        if "figure" in node:
-            yield node["figure"]
-        node = list(node.values())
-    if isinstance(node, list):
-        for one in node:
-            yield from figures(one)
-
-
-def painted(node: Any) -> Any:
-    """Replace the names of colours."""
-    if isinstance(node, dict):
-        return {key: painted(one) for key, one in node.items()}
-    if isinstance(node, list | tuple):
-        return [painted(one) for one in node]
-    return "#123456" if isinstance(node, str) and node.startswith("$") else node
 
 
 def curve(page: PageSource, name: str) -> Curve | Cloud:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.results import Result
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.curves import curves
 from ragsweep.stats.inference.confidence_set import model_confidence_set
 from ragsweep.stats.inference.differences import transform_amounts
 from ragsweep.stats.intervals import means_with_intervals
@@ -26,6 +28,7 @@ class Curve:
     ``numbers`` are the values where all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
     """
 
+    key: str
     name: str
     values: tuple[str, ...]
     numbers: tuple[float, ...] | None
@@ -40,6 +43,7 @@ class Curve:
 class Cloud:
     """A number that is not crossed with the rest: one point a config."""
 
+    key: str
     name: str
     numbers: tuple[float, ...]
     mean: tuple[float, ...]
@@ -62,9 +66,27 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
         if len(rows) < 2:
             continue
         if _crossed(configs, key, keys, rows):
-            yield _curve(verdict, name, rows)
+            yield _curve(verdict, key, name, rows)
         elif (numbers := read_numbers(tuple(rows))) is not None:
-            yield _cloud(verdict, name, dict(zip(rows, numbers, strict=True)), rows)
+            yield _cloud(verdict, key, name, dict(zip(rows, numbers, strict=True)), rows)
+
+
+def swept_within(results: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[Curve]:
+    """Yield the curve of each number that was swept within some option only, the weight of one hybrid say.
+
+    ``drawn`` are the parameters that have a picture. Of several curves of a parameter that with the best mean is meant.
+    """
+    settings = [one.parameters for one in results]
+    for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():
+        sign = -1 if any(one.summaries[metric].higher_is_better is False for one in results) else 1
+        found = max(curves(results, key, metric), key=lambda one: sign * one.best_mean, default=None)
+        if found is not None:
+            points, (low, high) = found.points, found.flat
+            yield Curve(
+                key, name, tuple(f"{one.value:g}" for one in points), tuple(one.value for one in points),
+                np.array([one.mean for one in points]), np.array([one.low for one in points]),
+                np.array([one.high for one in points]), np.array([low <= one.value <= high for one in points]), 1,
+            )  # fmt: skip
 
 
 def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
@@ -74,7 +96,7 @@ def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: M
     return sum(map(len, rows.values())) == len(configs) and all(one == found[0] for one in found)
 
 
-def _curve(verdict: SweepComparison, name: str, rows: Mapping[str, Sequence[int]]) -> Curve:
+def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Sequence[int]]) -> Curve:
     numbers = read_numbers(tuple(rows))
     values = list(rows) if numbers is None else [value for _, value in sorted(zip(numbers, rows, strict=True))]
     means = np.stack([verdict.matrix.values[list(rows[value])].mean(axis=0) for value in values])
@@ -82,17 +104,18 @@ def _curve(verdict: SweepComparison, name: str, rows: Mapping[str, Sequence[int]
     unbounded = np.full(len(values), np.nan)
     mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
     return Curve(
-        name, tuple(values), None if numbers is None else tuple(sorted(numbers)), mean, low, high,
+        key, name, tuple(values), None if numbers is None else tuple(sorted(numbers)), mean, low, high,
         model_confidence_set(transform_amounts(pooled, verdict.unit)).mask, len(rows[values[0]]),
     )  # fmt: skip
 
 
 def _cloud(
-    verdict: SweepComparison, name: str, numbers: Mapping[str, float], rows: Mapping[str, Sequence[int]]
+    verdict: SweepComparison, key: str, name: str, numbers: Mapping[str, float], rows: Mapping[str, Sequence[int]]
 ) -> Cloud:
     points = [(numbers[value], row) for value, members in rows.items() for row in members]
     means = verdict.means.tolist()
     return Cloud(
+        key,
         name,
         tuple(number for number, _ in points),
         tuple(means[row] for _, row in points),

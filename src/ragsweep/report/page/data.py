@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +15,16 @@ from ragsweep.core.results import DROPPED, Failure, Result, objectives
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
 from ragsweep.report.page import charts
-from ragsweep.report.page.curves import Cloud, Curve, effects
+from ragsweep.report.page.curves import Cloud, Curve, effects, swept_within
+from ragsweep.report.page.items import Item, make_charts, make_table, sort_key
+from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import browse
 from ragsweep.report.recommendation import WORDS, Decision
 from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.curves import curves
 from ragsweep.stats.inference.differences import TOO_SHORT
 
 FORMAT = "ragsweep.report/1"
@@ -37,9 +39,6 @@ CURVE = (
     " the grey region, may be the best; grey points are worse, by more than chance."
 )
 CLOUD = "Each point is a config; the other settings vary, too."
-
-Item = dict[str, Any]
-_AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,8 @@ def build_document(source: PageSource) -> dict[str, Any]:
         ("differences", "Differences", page.differences()),
         ("effects", "Effects", page.effects()),
         ("slices", "Slices", page.slices()),
+        ("losses", "Where the evidence was lost", page.losses()),
+        ("fusion", "Fusion audit", page.fusion()),
         ("questions", "Questions", page.questions()),
         ("details", "Details", page.details()),
     )
@@ -97,6 +98,7 @@ class _Page:
         self.roles = self._roles()
         self.best_first = self._best_first()
         self.chosen = self._chosen()
+        self.funnels = follow_evidence(self._sorted(self.chosen))
 
     def _metric(self) -> str:
         """Name the metric that decides, or else the first that is shown."""
@@ -138,6 +140,10 @@ class _Page:
             key=lambda one: min(ranks[role] for role in self.roles[one.name].split(", ")),
         )
         return [*marked, *(one for one in self.best_first if one.name not in self.roles)][:SIDE_BY_SIDE]
+
+    def _sorted(self, some: Sequence[Result]) -> list[Result]:
+        names = {one.name for one in some}
+        return [one for one in self.best_first if one.name in names]
 
     # --- sections, in the order of the page ------------------------------------------------------------------------
 
@@ -184,7 +190,7 @@ class _Page:
                 figure = charts.quality_against(self.best_first, self.metric, cost, self.roles)
                 options.append({"label": words, "figure": figure})
         if options:
-            yield _charts(
+            yield make_charts(
                 options,
                 "Each point is a config, each bar its 95 % interval. The dotted line joins the configs"
                 " that no other beats in both quality and cost.",
@@ -200,7 +206,7 @@ class _Page:
         header = [name.removeprefix(">") for name in table.header]
         by_number = {one.name.partition(" ")[0].lstrip("#"): one for one in self.results}
         rows = table.rows
-        keys = [[_sort_key(by_number.get(row[0]), name, text) for name, text in zip(header, row, strict=True)]
+        keys = [[sort_key(by_number.get(row[0]), name, text) for name, text in zip(header, row, strict=True)]
                 for row in rows]  # fmt: skip
         note = (
             f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
@@ -209,7 +215,7 @@ class _Page:
         )
         note += f" * {TOO_SHORT}." if any(text.endswith(MARK) for row in rows for text in row) else ""
         marked = [row[0] in by_number and by_number[row[0]].name in self.roles for row in rows]
-        yield {**_table(table.header, rows, note), "keys": keys, "marked": marked}
+        yield {**make_table(table.header, rows, note), "keys": keys, "marked": marked}
 
     def differences(self) -> Iterator[Item]:
         """Yield the differences from the baseline, and which configs may be the best."""
@@ -232,7 +238,7 @@ class _Page:
             "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are"
             " worse than the best, by more than chance."
         )
-        yield _charts([{"label": "", "figure": charts.differences(found, self.recommended)}], note)
+        yield make_charts([{"label": "", "figure": charts.differences(found, self.recommended)}], note)
 
     def effects(self) -> Iterator[Item]:
         """Yield what each swept parameter does to the objective."""
@@ -243,23 +249,43 @@ class _Page:
         if self._is_ablation():
             tornado = charts.differences(found, self.recommended, by_size=True)
             note = "Each bar is one change to the baseline, the largest effect on top, with its 95 % interval."
-            yield _charts([{"label": "", "figure": tornado}], note)
+            yield make_charts([{"label": "", "figure": tornado}], note)
             return
         keys = short_keys(varying_keys(list(configs.values())))
         if self.source.sampler and len(keys) > 1:
             shown = [one for one in self.results if one.name in configs]
-            yield _charts([{"label": "", "figure": charts.parallel(shown, configs, self.metric, keys)}],
+            yield make_charts([{"label": "", "figure": charts.parallel(shown, configs, self.metric, keys)}],
                           "Each line is a config. The best tenth is in colour.")  # fmt: skip
         if not self.source.sampler:  # a search has too few configs of each option: parameters by themselves tell more
             compared = [one for one in self.results if one.name in configs]
             configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
-        curves = list(effects(found, configs))
-        if not curves:
-            return
+        drawn = list(effects(found, configs))
+        if not self.source.sampler:
+            drawn += swept_within(self.results, self.metric, {one.key for one in drawn})
         notes = {Curve: CURVE, Cloud: CLOUD}
-        figures = ((one, charts.effect(one, self.metric, found.unit)) for one in curves)
-        options = [{"label": one.name, "figure": figure, "note": notes[type(one)]} for one, figure in figures]
-        yield _charts(options, "")
+        options = [{"label": one.name, "figure": charts.effect(one, self.metric, found.unit),
+                    "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
+        if options:
+            yield make_charts(options, "")
+
+    def _generalising(self, shown: Curve | Cloud) -> Iterator[str]:
+        """Yield where a curve is flat, and what its best value is worth on unseen questions."""
+        if isinstance(shown, Cloud) or shown.numbers is None:
+            return
+        found = curves(self.results, shown.key, self.metric)
+        best = {one.name: n for n, one in enumerate(self.best_first)}
+        if not found:
+            return
+        one = min(found, key=lambda curve: min(best[point.config] for point in curve.points))
+        low, high = one.flat
+        same = f"{low:g} to {high:g} cannot be told from the best" if low < high else "no neighbour is as good"
+        chosen = next(point for point in one.points if point.value == one.chosen)
+        often = "" if math.isnan(chosen.chosen) else f" chooses {one.chosen:g} in {chosen.chosen:.0%} of the folds"
+        where = f" (of the curve through {one.points[0].config.partition(' ')[0]})" if len(found) > 1 else ""
+        yield (
+            f"Best in sample: {shown.name} {one.best:g}{where}, {number(one.best_mean)}; {same}."
+            f" Cross-validation{often}; what it chooses has {number(one.held_out)} on unseen questions."
+        )
 
     def _is_ablation(self) -> bool:
         """Return whether each config is the first with one change, and the changes are of several parameters."""
@@ -268,20 +294,29 @@ class _Page:
 
     def slices(self) -> Iterator[Item]:
         """Yield a heatmap for each label of the questions, and box plots."""
-        shown = [*self.chosen, *(one for one in self.best_first if one not in self.chosen)][:MOST_SLICED]
+        others = [one for one in self.best_first if one not in self.chosen]
+        shown = self._sorted([*self.chosen, *others][:MOST_SLICED])
         scored = {label: [value for value, group in shown[0].groups[label].items()
                           if self.metric in group and group[self.metric].n_scored]
                   for label in (shown[0].groups if shown else ())}  # fmt: skip
         labels = [label for label, values in scored.items() if len(values) > 1]
         if not labels:
             return
-        yield _charts([{"label": label, "figure": charts.slices(shown, label, self.metric)} for label in labels],
+        yield make_charts([{"label": label, "figure": charts.slices(shown, label, self.metric)} for label in labels],
                       f"Mean {self.metric} of each config in each slice; n is the number of scored questions."
                       " Small slices show large differences only.")  # fmt: skip
         few = [one for one in self.chosen[:MOST_BOXES] if all(label in one.outcomes for label in labels)]
         if few and self.metric in few[0].outcomes:
-            yield _charts([{"label": label, "figure": charts.boxes(few, label, self.metric)} for label in labels],
+            yield make_charts([{"label": label, "figure": charts.boxes(few, label, self.metric)} for label in labels],
                           f"The spread of {self.metric} over the questions. Dashed: the mean.")  # fmt: skip
+
+    def losses(self) -> Iterator[Item]:
+        """Yield which stage lost the evidence."""
+        yield from funnel_items(list(self.funnels.values()))
+
+    def fusion(self) -> Iterator[Item]:
+        """Yield each hybrid against its legs."""
+        yield from fusion_items(self._sorted(self.chosen), self.metric)
 
     def questions(self) -> Iterator[Item]:
         """Yield the browser of questions."""
@@ -297,13 +332,15 @@ class _Page:
                 {"label": one.name, "figure": charts.scores_of_first(one)} for one in reversed(distinct.values())
             ]
             note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
-            yield _charts(options, note, "Scores of the first chunk")
+            yield make_charts(options, note, "Scores of the first chunk")
         yield from self._targets()
         yield from self._coverage()
         if self.source.failures:
-            yield _table(["config", "error"], [[one.name, one.error] for one in self.source.failures], "", "Failures")
+            yield make_table(
+                ["config", "error"], [[one.name, one.error] for one in self.source.failures], "", "Failures"
+            )
         if self.compared and self.compared.left_out:
-            yield _table(["config", "why"], list(self.compared.left_out), "", "Not compared")
+            yield make_table(["config", "why"], list(self.compared.left_out), "", "Not compared")
         yield from self._latency()
         yield from self._environment()
 
@@ -316,7 +353,7 @@ class _Page:
             found = [next((t for t in one.targets if t.metric == target.metric), None) for one in judged]
             rows.append([target.metric, number(target.threshold) if math.isfinite(target.threshold) else NOT_MEASURED,
                          *(_target(one.verdict, one.value) if one else NOT_MEASURED for one in found)])  # fmt: skip
-        yield _table(["metric", ">target", *(one.name for one in judged)], rows, "", "Targets")
+        yield make_table(["metric", ">target", *(one.name for one in judged)], rows, "", "Targets")
 
     def _coverage(self) -> Iterator[Item]:
         names = list(dict.fromkeys([self.metric, *self.headline]))
@@ -329,14 +366,14 @@ class _Page:
                 for (name, scored, skipped, failed, reasons), configs in counts.items()]  # fmt: skip
         if rows:
             header = ["metric", ">configs", ">scored", ">skipped", ">failed", "why not scored"]
-            yield _table(header, rows, "Questions by metric.", "Coverage")
+            yield make_table(header, rows, "Questions by metric.", "Coverage")
 
     def _latency(self) -> Iterator[Item]:
         rows = [[one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
                 for one in self.chosen for stage, found in one.latency.items()]  # fmt: skip
         if rows:
             note = "Milliseconds of one warm question at a time."
-            yield _table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
+            yield make_table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
 
     def _environment(self) -> Iterator[Item]:
         if not self.results:
@@ -368,26 +405,3 @@ def _has_top_scores(result: Result) -> bool:
 
 def _target(verdict: str, value: float) -> str:
     return f"{number(value)} {verdict}" if math.isfinite(value) else verdict
-
-
-def _sort_key(result: Result | None, column: str, text: str) -> float | str | None:
-    """Return by what a cell is sorted: the metric itself, the number that it begins with, or its text."""
-    if result and column in result.summaries:
-        value = result.summaries[column].value
-        return value if math.isfinite(value) else None
-    if amount := _AMOUNT.match(text):
-        return float(amount[1].replace(",", ""))
-    return None if text in ("", NOT_MEASURED) else text.casefold()
-
-
-def _charts(options: Sequence[Item], note: str, title: str = "") -> Item:
-    """Make an item of charts of which one is shown at a time."""
-    return {"kind": "charts", "title": title, "note": note, "options": options}
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], note: str, title: str = "") -> Item:
-    """Make a table; right-aligned columns begin with ``>``."""
-    keys = [[_sort_key(None, "", text) for text in row] for row in rows]
-    names, right = [name.removeprefix(">") for name in header], [name.startswith(">") for name in header]
-    texts = [[*row] for row in rows]
-    return {"kind": "table", "title": title, "note": note, "header": names, "right": right, "rows": texts, "keys": keys}

@@ -1,0 +1,37 @@
+"""What a section of the page consists of: charts of which one is shown at a time, and tables that sort."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ragsweep.core.results import Result
+from ragsweep.report.numbers import NOT_MEASURED
+
+Item = dict[str, Any]
+_AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
+
+
+def sort_key(result: Result | None, column: str, text: str) -> float | str | None:
+    """Return by what a cell is sorted: the metric itself, the number that it begins with, or its text."""
+    if result and column in result.summaries:
+        value = result.summaries[column].value
+        return value if math.isfinite(value) else None
+    if amount := _AMOUNT.match(text):
+        return float(amount[1].replace(",", ""))
+    return None if text in ("", NOT_MEASURED) else text.casefold()
+
+
+def make_charts(options: Sequence[Item], note: str, title: str = "") -> Item:
+    """Make an item of charts of which one is shown at a time."""
+    return {"kind": "charts", "title": title, "note": note, "options": options}
+
+
+def make_table(header: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", title: str = "") -> Item:
+    """Make a table; right-aligned columns begin with ``>``."""
+    keys = [[sort_key(None, "", text) for text in row] for row in rows]
+    names, right = [name.removeprefix(">") for name in header], [name.startswith(">") for name in header]
+    texts = [[*row] for row in rows]
+    return {"kind": "table", "title": title, "note": note, "header": names, "right": right, "rows": texts, "keys": keys}

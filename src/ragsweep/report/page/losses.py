@@ -1,0 +1,102 @@
+"""Where evidence was lost and what fusion does to its legs, as items of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragsweep.core.results import Result
+from ragsweep.report.answers import success_of
+from ragsweep.report.evidence_losses import PASSED, audit_sentences, funnel_sentences
+from ragsweep.report.numbers import number, verdict_word, with_interval
+from ragsweep.report.page import charts
+from ragsweep.report.page.items import Item, make_charts, make_table
+from ragsweep.stats.funnel import STAGES, Funnel, StageLoss, funnel
+from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, fusion_audit
+
+MOST_HYBRIDS = 4
+MOST_PHANTOMS = 10
+"""Phantom hits that are listed of each config."""
+
+FUNNEL = (
+    "Each bar is all evidence of the questions. An evidence that is not in the context is counted at the first stage"
+    " that lost it."
+)
+AUDIT = (
+    "The fused ranking against each of its legs alone, at the same top_k and before any reranking. Where a circle is"
+    " right of the diamond, a leg alone has more."
+)
+UNIQUE = "Evidence that one leg alone has within top_k, and how much of it the fused ranking keeps there."
+
+
+def follow_evidence(results: Sequence[Result]) -> dict[str, Funnel]:
+    """Return the funnel of each config that has one, by its name."""
+    found = {one.name: funnel(one, success_of(one)) for one in results}
+    return {name: one for name, one in found.items() if one}
+
+
+def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
+    """Yield the losses by stage, what changes of single stages would do, and phantom hits."""
+    if not funnels:
+        return
+    yield make_charts([{"label": "", "figure": charts.losses(funnels)}], FUNNEL)
+    stages = [stage for stage in STAGES if any(part.stage == stage for one in funnels for part in one.stages)]
+    rows = [_funnel_row(one, stages) for one in funnels]
+    header = ["config", *(f">{PASSED[stage]}" for stage in stages)]
+    if any(one.solved or one.unsolved for one in funnels):
+        header.append(">solved, of the questions with all evidence")
+        for row, one in zip(rows, funnels, strict=True):
+            row.append(f"{one.solved:,} of {one.solved + one.unsolved:,}")
+    yield make_table(header, rows, "Evidence left after each stage, and in brackets how much of it that stage lost.")
+    changes = [(one.config, " ".join(funnel_sentences(one))) for one in funnels]
+    changes = [(name, text) for name, text in changes if text]
+    if changes:
+        yield {"kind": "facts", "title": "What a change of one stage would do, by the stored rankings", "rows": changes}
+    phantoms = [[one.config, hit.question, hit.chunk, number(hit.score), number(hit.usual)]
+                for one in funnels for hit in one.phantoms[:MOST_PHANTOMS]]  # fmt: skip
+    if phantoms:
+        note = "Irrelevant chunks that a reranker put first with a score above the median of relevant first chunks."
+        yield make_table(["config", "question", "chunk", ">score", ">usual"], phantoms, note, "Phantom hits")
+
+
+def _funnel_row(found: Funnel, stages: Sequence[str]) -> list[str]:
+    parts = {part.stage: part for part in found.stages}
+    return [found.config, *(_left(parts[stage]) if stage in parts else "" for stage in stages)]
+
+
+def _left(part: StageLoss) -> str:
+    return f"{part.left:,}{f' (-{part.lost:,})' if part.lost else ''}"
+
+
+def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
+    """Yield each hybrid against its legs: in a picture and words, in a table, and what single legs find."""
+    found = [audit for one in results if (audit := _audit(one, metric))][:MOST_HYBRIDS]
+    if not found:
+        return
+    options = [
+        {"label": one.config, "figure": charts.legs(one), "note": f"{' '.join(audit_sentences(one))} {AUDIT}"}
+        for one in found
+    ]
+    yield make_charts(options, "")
+    rows = [row for one in found for row in _audit_rows(one)]
+    header = ["config", "questions of", "leg", ">n", f">{found[0].metric} fused", ">leg alone", ">fused less leg",
+              ">gain", ">lose", ""]  # fmt: skip
+    note = (
+        "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain and lose: questions that the"
+        " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out."
+    )
+    yield make_table(header, rows, note, "Fused against each leg")
+    unique = [[one.config, part.leg, f"{part.evidences:,}", f"{part.kept:,}"] for one in found for part in one.unique]
+    yield make_table(["config", "leg", ">only this leg has", ">fusion keeps"], unique, UNIQUE, "Unique recall")
+
+
+def _audit(result: Result, metric: str) -> FusionAudit | None:
+    """Audit by the metric where legs were scored by it, else by the first that they were."""
+    return fusion_audit(result, metric if metric in audited_metrics(result) else None)
+
+
+def _audit_rows(audit: FusionAudit) -> Iterator[list[str]]:
+    for one in charts.known_parts(audit):
+        where = f"{one.label} {one.value}" if one.label else "all"
+        yield [audit.config, where, one.leg, f"{one.questions:,}", number(one.hybrid), number(one.alone),
+               with_interval(one.difference, one.low, one.high), f"{one.wins:,}", f"{one.losses:,}",
+               verdict_word(one.better, one.worse, one.wins == one.losses == 0)]  # fmt: skip

@@ -1,0 +1,69 @@
+"""The sections on lost evidence and on fusion: they state what ``stats`` found, in every part of the page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ragsweep.core.results import Result
+from ragsweep.report.page import build_document
+from sheets import COUNT, config, figures, painted, section, source
+
+RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]
+"""Of each fourth question: the rank in the leg a, in the leg b, and in the fused ranking; top_k is 2."""
+
+
+def traced(result: Result) -> Result:
+    """Give a config the paths of one evidence a question, through two legs and a reranker that changes nothing."""
+    rows: list[dict[str, Any]] = []
+    for n in range(COUNT - 4):
+        a, b, fused = RANKS[n % 4]
+        scores = {leg: {"ndcg": result.outcomes["ndcg"][n] + better} for leg, better in (("a", -0.1), ("b", 0.2))}
+        rows.append({"held": [1], "legs": {"a": [a], "b": [b]}, "first": [fused], "ranked": [fused], "top": n % 3,
+                     "scores": {"": {"ndcg": result.outcomes["ndcg"][n]}, **scores}})  # fmt: skip
+    texts = [*map(json.dumps, rows), *["{}"] * 4]
+    setting = {**result.config, "top_k": 2, "reranker": {"candidates": 3}}
+    return replace(result, config=setting, outcomes={**result.outcomes, "evidence_trace": texts})
+
+
+def document() -> dict[str, Any]:
+    return build_document(source([traced(config(gain, 1, k=k)) for k, gain in (("3", 0.0), ("5", 0.2))]))
+
+
+def test_each_evidence_is_counted_once_at_the_stage_that_lost_it() -> None:
+    bars, table, *_ = section(document(), "losses")
+    figure = bars["options"][0]["figure"]
+    assert {trace["name"]: trace["x"][0] for trace in figure["data"]} == {
+        "in the context": 9, "not among the candidates": 9, "demoted by fusion": 9, "below top_k": 9,
+    }  # fmt: skip
+    assert [name[:2] for name in figure["data"][0]["y"]] == ["#2", "#1"]  # the best on top
+    row = dict(zip(table["header"], table["rows"][0], strict=True))
+    assert (row["among the candidates"], row["in the first top_k"]) == ("27 (-9)", "9 (-9)")
+
+
+def test_changes_of_stages_and_phantom_hits_are_named() -> None:
+    _, _, changes, phantoms = section(document(), "losses")
+    assert "Fusion demoted 9 that b had in its first 2" in changes["rows"][0][1]
+    assert {row[0][:2] for row in phantoms["rows"]} == {"#1", "#2"}
+    assert {row[3] for row in phantoms["rows"]} == {"2.0"}  # above the usual score of relevant first chunks
+
+
+def test_a_hybrid_stands_beside_its_legs() -> None:
+    picture, table, unique = section(document(), "fusion")
+    assert [one["label"][:2] for one in picture["options"]] == ["#2", "#1"]
+    names = [trace["name"] for trace in picture["options"][0]["figure"]["data"]]
+    assert names[:3] == ["a alone", "b alone", "fused"]
+    assert names[3].startswith("best leg of each question")
+    rows = {(row[0][:2], row[1], row[2]): row for row in table["rows"]}
+    assert rows["#2", "all", "b"][-1] == "worse"
+    assert rows["#2", "all", "a"][-1] == "better"
+    assert rows["#2", "all", "b"][6].startswith("-.200")
+    assert [row[1:] for row in unique["rows"]][:2] == [["a", "9", "9"], ["b", "9", "0"]]
+
+
+def test_their_figures_are_ones_that_plotly_accepts() -> None:
+    for figure in figures(document()):
+        go.Figure(painted(figure))
