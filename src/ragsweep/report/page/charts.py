@@ -14,10 +14,7 @@ from ragsweep.report.naming import rounded, short
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.page.curves import Cloud, Curve, read_numbers
 from ragsweep.report.verdict import change
-from ragsweep.stats import funnel as stages
 from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.funnel import STAGES, Funnel
-from ragsweep.stats.fusion_audit import FusionAudit, LegComparison
 
 Figure = dict[str, Any]
 Marks = Mapping[str, str]
@@ -32,26 +29,6 @@ NEAR = 0.06
 MOST_TICKS = 8
 UNSET = -0.1
 """Where a line crosses the axis of a parameter that its config does not have."""
-LEG_SYMBOLS = ("circle", "circle-open", "square", "square-open")
-IN_CONTEXT = "in the context"
-LOST = {
-    stages.CORPUS: "not in the corpus",
-    stages.CHUNKING: "split by chunking",
-    stages.INDEX: "missed by the index",
-    stages.RETRIEVAL: "not among the candidates",
-    stages.FUSION: "demoted by fusion",
-    stages.RERANKING: "demoted by the reranker",
-    stages.TOP_K: "below top_k",
-    stages.BUDGET: "beyond the budget",
-}
-"""What happened to an evidence that a stage lost."""
-LOSS_COLOURS = dict(
-    zip(
-        STAGES,
-        ("#7f7f7f", "#e69f00", "#56b4e9", "#b9bec5", "#cc79a7", "#009e73", "#e8c468", "#d55e00"),
-        strict=True,
-    )
-)
 MOST_BARS = 40
 MOST_LINES = 300
 ROW, FRAME = 26, 110  # pixels
@@ -82,14 +59,14 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
         plain = [one for one in points if one.name not in marks and (one.name in named) == on_front]
         if plain:
             traces.append(
-                _points(plain, metric, cost, _marker(MUTED, "circle", 9), on_front, len(points) <= MOST_INTERVALS)
+                _points(plain, metric, cost, marker(MUTED, "circle", 9), on_front, len(points) <= MOST_INTERVALS)
             )
     for one in (one for one in points if one.name in marks):
         symbol = (
             "diamond" if "recommended" in marks[one.name] else "square" if "baseline" in marks[one.name] else "star"
         )
         colour = INK if symbol == "square" else ACCENT
-        trace = _points([one], metric, cost, _marker(colour, symbol, 12), True, True)
+        trace = _points([one], metric, cost, marker(colour, symbol, 12), True, True)
         trace["text"] = [f"{trace['text'][0]} {marks[one.name]}"]
         traces.append(trace)
     for trace in traces[1:]:  # away from the nearer edge, which would cut the text off
@@ -114,7 +91,7 @@ def differences(verdict: SweepComparison, recommended: str | None, by_size: bool
     bars = {"type": "data", "symmetric": False, "array": _json(high - middle), "arrayminus": _json(middle - low),
             "thickness": 1.5, "width": 3, "color": MUTED}  # fmt: skip
     labels = [literal(short(names[row])) for row in rows]
-    hover = [_lines(names[row], f"{verdict.metric}: {change(verdict, row) if row else 'the baseline'}",
+    hover = [lines(names[row], f"{verdict.metric}: {change(verdict, row) if row else 'the baseline'}",
                     "may be the best" if keep else "") for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
     trace: Figure = {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
     colours = [ACCENT if keep else MUTED for keep in kept]
@@ -142,7 +119,7 @@ def effect(found: Curve | Cloud, metric: str, unit: str) -> Figure:
     axis: Figure = {"title": {"text": literal(found.name)}}
     layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(_named(metric, unit))}}, "height": 360}
     if isinstance(found, Cloud):
-        hover = [_lines(name, f"{found.name} {x:g}", f"{metric} {number(y, unit)}")
+        hover = [lines(name, f"{found.name} {x:g}", f"{metric} {number(y, unit)}")
                  for name, x, y in zip(found.configs, found.numbers, found.mean, strict=True)]  # fmt: skip
         axis |= _scale(found.numbers)
         trace: Figure = {"type": "scatter", "mode": "markers", "x": list(found.numbers), "y": list(found.mean)}
@@ -150,7 +127,7 @@ def effect(found: Curve | Cloud, metric: str, unit: str) -> Figure:
         return {"data": [trace], "layout": layout}
     x: list[Any] = [literal(short(value)) for value in found.values] if found.numbers is None else [*found.numbers]
     colours = [ACCENT if best else MUTED for best in found.may_be_best.tolist()]
-    hover = [_lines(f"{found.name} {value}", f"{metric} {_interval(found, n, unit)}",
+    hover = [lines(f"{found.name} {value}", f"{metric} {_interval(found, n, unit)}",
                     "may be the best value" if found.may_be_best[n] else "worse than the best value")
              for n, value in enumerate(found.values)]  # fmt: skip
     points: Figure = {"type": "scatter", "x": x, "y": _json(found.mean), "hovertext": hover, "hoverinfo": "text",
@@ -192,7 +169,7 @@ def parallel(
         for row in rows:
             x += [*range(len(axes)), None]
             y += [*(heights[row] for heights, _ in axes), None]
-            hover += [_lines(known[row].name, f"{metric} {cell(known[row].summaries[metric])}")] * (len(axes) + 1)
+            hover += [lines(known[row].name, f"{metric} {cell(known[row].summaries[metric])}")] * (len(axes) + 1)
         traces.append({"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "hovertext": hover, "opacity": 0.8,
                        "hoverinfo": "text", "line": {"color": colour, "width": width},
                        "marker": {"color": colour, "size": 4}})  # fmt: skip
@@ -215,14 +192,14 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
         "type": "heatmap",
         "x": [f"{literal(short(value))}<br>n = {sizes[value]:,}" for value in values],
         "y": [literal(short(one.name)) for one in results],
-        "z": [[_finite(one.value) if one else None for one in row] for row in found],
+        "z": [[finite(one.value) if one else None for one in row] for row in found],
         "text": [
             [number(one.value, one.unit) if one and math.isfinite(one.value) else "" for one in row] for row in found
         ],
         "texttemplate": "%{text}",
         "hovertext": [
             [
-                _lines(one.name, f"{label} {value}", f"{metric} {cell(summary)}")
+                lines(one.name, f"{label} {value}", f"{metric} {cell(summary)}")
                 for value, summary in zip(values, row, strict=True)
             ]
             for one, row in zip(results, found, strict=True)
@@ -259,70 +236,6 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
                                        "yaxis": {"title": {"text": title}}, "height": 400}}  # fmt: skip
 
 
-def losses(funnels: Sequence[Funnel]) -> Figure:
-    """Draw for each config which stage lost how much of the evidence, and what stands in the context."""
-    labels = [literal(short(one.config)) for one in funnels]
-    kept = [one.evidences - sum(stage.lost for stage in one.stages) for one in funnels]
-    lost = {
-        stage: [next((part.lost for part in one.stages if part.stage == stage), 0) for one in funnels]
-        for stage in STAGES
-    }
-    bars = [(IN_CONTEXT, ACCENT, kept), *((LOST[stage], LOSS_COLOURS[stage], lost[stage]) for stage in STAGES)]
-    traces = [{"type": "bar", "orientation": "h", "name": name, "y": labels, "x": counts,
-               "text": [f"{count:,}" if count else "" for count in counts], "textposition": "inside",
-               "insidetextanchor": "middle", "textangle": 0, "constraintext": "none",
-               "hovertext": [_lines(one.config, f"{count:,} of {one.evidences:,} evidences: {name}")
-                             for one, count in zip(funnels, counts, strict=True)],
-               "hoverinfo": "text", "marker": {"color": colour}}
-              for name, colour, counts in bars if any(counts)]  # fmt: skip
-    return {"data": traces, "layout": {"barmode": "stack", "showlegend": True,
-                                       "xaxis": {"title": {"text": "evidences"}},
-                                       "yaxis": {"autorange": "reversed", "type": "category"},
-                                       "height": FRAME + 60 + 34 * len(funnels)}}  # fmt: skip
-
-
-def known_parts(audit: FusionAudit) -> list[LegComparison]:
-    """List the comparisons with each leg: on all questions, and on the slices that have enough of them to judge."""
-    return [*audit.differences, *(one for one in audit.slices if not math.isnan(one.low))]
-
-
-def legs(audit: FusionAudit) -> Figure:
-    """Draw the fused ranking beside each of its legs, on all questions and on each slice."""
-    parts = known_parts(audit)
-    rows = {(one.label, one.value): one for one in parts}
-    names = {key: literal(f"{f'{key[0]} {short(key[1])}' if key[0] else 'all'}, n = {one.questions:,}")
-             for key, one in rows.items()}  # fmt: skip
-    traces: list[Figure] = []
-    for leg, symbol in zip(audit.legs, LEG_SYMBOLS, strict=False):
-        found = [one for one in parts if one.leg == leg]
-        hover = [_lines(f"{leg} alone {number(one.alone)}", "more than chance explains" if one.worse else "")
-                 for one in found]  # fmt: skip
-        traces.append({"type": "scatter", "mode": "markers", "name": literal(f"{leg} alone"), "hoverinfo": "text",
-                       "x": [_finite(one.alone) for one in found], "hovertext": hover,
-                       "y": [names[one.label, one.value] for one in found],
-                       "marker": _marker(MUTED, symbol, 10)})  # fmt: skip
-    traces.append({"type": "scatter", "mode": "markers", "name": "fused", "hoverinfo": "text",
-                   "x": [_finite(one.hybrid) for one in rows.values()], "y": list(names.values()),
-                   "hovertext": [f"fused {number(one.hybrid)}" for one in rows.values()],
-                   "marker": _marker(ACCENT, "diamond", 12)})  # fmt: skip
-    best = f"best leg of each question, {number(audit.oracle)}"
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": best,
-            "hoverinfo": "text",
-            "hovertext": [best],
-            "x": [_finite(audit.oracle)],
-            "y": [names["", ""]],
-            "marker": _marker(INK, "line-ns-open", 14),
-        }
-    )
-    return {"data": traces, "layout": {"showlegend": True, "xaxis": {"title": {"text": literal(audit.metric)}},
-                                       "yaxis": {"autorange": "reversed", "type": "category"},
-                                       "height": FRAME + 40 + ROW * len(rows)}}  # fmt: skip
-
-
 def scores_of_first(result: Result) -> Figure:
     """Draw the score of the first chunk of each question, by whether the evidence is in the context."""
     columns = result.outcomes
@@ -353,7 +266,8 @@ def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
 
 
-def _marker(colour: str, symbol: str, size: int) -> Figure:
+def marker(colour: str, symbol: str, size: int) -> Figure:
+    """Return how a point looks."""
     return {"color": colour, "symbol": symbol, "size": size}
 
 
@@ -366,7 +280,7 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
         "y": [one.value for one in quality],
         "text": [literal(one.name.partition(" ")[0]) for one in results],
         "textfont": {"color": INK},
-        "hovertext": [_lines(one.name, f"{metric} {cell(one.summaries[metric])}", f"{cost} {cell(one.summaries[cost])}")
+        "hovertext": [lines(one.name, f"{metric} {cell(one.summaries[metric])}", f"{cost} {cell(one.summaries[cost])}")
                       for one in results],
         "hoverinfo": "text",
         "marker": marker,
@@ -375,8 +289,8 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
         trace["error_y"] = {
             "type": "data",
             "symmetric": False,
-            "array": [_finite(one.high - one.value) for one in quality],
-            "arrayminus": [_finite(one.value - one.low) for one in quality],
+            "array": [finite(one.high - one.value) for one in quality],
+            "arrayminus": [finite(one.value - one.low) for one in quality],
             "color": marker["color"],
             "thickness": 1,
             "width": 0,
@@ -444,13 +358,15 @@ def _known(result: Result, metric: str) -> bool:
     return metric in result.summaries and math.isfinite(result.summaries[metric].value)
 
 
-def _lines(*texts: str) -> str:
+def lines(*texts: str) -> str:
+    """Join the lines of a hover text; empty ones are left out."""
     return "<br>".join(literal(text) for text in texts if text)
 
 
 def _json(values: Any) -> list[float | None]:
-    return [_finite(value) for value in np.asarray(values).tolist()]
+    return [finite(value) for value in np.asarray(values).tolist()]
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """Return a number as JSON has it."""
     return value if math.isfinite(value) else None

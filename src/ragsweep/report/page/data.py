@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import platform
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 from ragsweep.core.results import DROPPED, Failure, Result, objectives
 from ragsweep.report.naming import short_keys, varying_keys
-from ragsweep.report.numbers import NOT_MEASURED, duration, number
-from ragsweep.report.page import charts
+from ragsweep.report.numbers import number
+from ragsweep.report.page import charts, details
 from ragsweep.report.page.curves import Cloud, Curve, effects, swept_within
 from ragsweep.report.page.items import Item, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
@@ -333,58 +330,16 @@ class _Page:
             ]
             note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
             yield make_charts(options, note, "Scores of the first chunk")
-        yield from self._targets()
-        yield from self._coverage()
+        yield from details.targets(self.chosen)
+        yield from details.coverage(self.results, list(dict.fromkeys([self.metric, *self.headline])))
         if self.source.failures:
             yield make_table(
                 ["config", "error"], [[one.name, one.error] for one in self.source.failures], "", "Failures"
             )
         if self.compared and self.compared.left_out:
             yield make_table(["config", "why"], list(self.compared.left_out), "", "Not compared")
-        yield from self._latency()
-        yield from self._environment()
-
-    def _targets(self) -> Iterator[Item]:
-        judged = [one for one in self.chosen if one.targets]
-        if not judged:
-            return
-        rows = []
-        for target in judged[0].targets:
-            found = [next((t for t in one.targets if t.metric == target.metric), None) for one in judged]
-            rows.append([target.metric, number(target.threshold) if math.isfinite(target.threshold) else NOT_MEASURED,
-                         *(_target(one.verdict, one.value) if one else NOT_MEASURED for one in found)])  # fmt: skip
-        yield make_table(["metric", ">target", *(one.name for one in judged)], rows, "", "Targets")
-
-    def _coverage(self) -> Iterator[Item]:
-        names = list(dict.fromkeys([self.metric, *self.headline]))
-        counts: Counter[tuple[str, int, int, int, str]] = Counter()
-        for result in self.results:
-            for summary in (result.summaries[name] for name in names if name in result.summaries):
-                reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.reasons.items()))
-                counts[summary.name, summary.n_scored, summary.n_skipped, summary.n_failed, reasons] += 1
-        rows = [[name, f"{configs:,}", f"{scored:,}", f"{skipped:,}", f"{failed:,}", reasons]
-                for (name, scored, skipped, failed, reasons), configs in counts.items()]  # fmt: skip
-        if rows:
-            header = ["metric", ">configs", ">scored", ">skipped", ">failed", "why not scored"]
-            yield make_table(header, rows, "Questions by metric.", "Coverage")
-
-    def _latency(self) -> Iterator[Item]:
-        rows = [[one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
-                for one in self.chosen for stage, found in one.latency.items()]  # fmt: skip
-        if rows:
-            note = "Milliseconds of one warm question at a time."
-            yield make_table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
-
-    def _environment(self) -> Iterator[Item]:
-        if not self.results:
-            return
-        dataset = self.results[0].dataset
-        seconds = max(one.ended for one in self.results) - min(one.started for one in self.results)
-        facts = [("Corpus", dataset.corpus_digest), ("Golden set", dataset.golden_digest)]
-        facts += [("Partition", f"{dataset.partition} {dataset.partition_digest}")] if dataset.partition_digest else []
-        facts += [("Sweep took", duration(seconds))] if seconds > 0 else []
-        facts.append(("Page written by", f"ragsweep {version('ragsweep')}, Python {platform.python_version()}"))
-        yield {"kind": "facts", "title": "Environment", "rows": facts}
+        yield from details.latency(self.chosen)
+        yield from details.environment(self.results)
 
 
 def _all_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:
@@ -401,7 +356,3 @@ def _all_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:
 def _has_top_scores(result: Result) -> bool:
     needed = ("top_score", "first_evidence_rank", "evidence", "context")
     return all(name in result.outcomes for name in needed) and any(map(math.isfinite, result.outcomes["top_score"]))
-
-
-def _target(verdict: str, value: float) -> str:
-    return f"{number(value)} {verdict}" if math.isfinite(value) else verdict

@@ -8,7 +8,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.answers import success_of
 from ragsweep.report.evidence_losses import PASSED, audit_sentences, funnel_sentences
 from ragsweep.report.numbers import number, verdict_word, with_interval
-from ragsweep.report.page import charts
+from ragsweep.report.page import loss_charts
 from ragsweep.report.page.items import Item, make_charts, make_table
 from ragsweep.stats.funnel import STAGES, Funnel, StageLoss, funnel
 from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, fusion_audit
@@ -38,7 +38,7 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
     """Yield the losses by stage, what changes of single stages would do, and phantom hits."""
     if not funnels:
         return
-    yield make_charts([{"label": "", "figure": charts.losses(funnels)}], FUNNEL)
+    yield make_charts([{"label": "", "figure": loss_charts.losses(funnels)}], FUNNEL)
     stages = [stage for stage in STAGES if any(part.stage == stage for one in funnels for part in one.stages)]
     rows = [_funnel_row(one, stages) for one in funnels]
     header = ["config", *(f">{PASSED[stage]}" for stage in stages)]
@@ -73,7 +73,7 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
     if not found:
         return
     options = [
-        {"label": one.config, "figure": charts.legs(one), "note": f"{' '.join(audit_sentences(one))} {AUDIT}"}
+        {"label": one.config, "figure": loss_charts.legs(one), "note": f"{' '.join(audit_sentences(one))} {AUDIT}"}
         for one in found
     ]
     yield make_charts(options, "")
@@ -95,7 +95,7 @@ def _audit(result: Result, metric: str) -> FusionAudit | None:
 
 
 def _audit_rows(audit: FusionAudit) -> Iterator[list[str]]:
-    for one in charts.known_parts(audit):
+    for one in loss_charts.known_parts(audit):
         where = f"{one.label} {one.value}" if one.label else "all"
         yield [audit.config, where, one.leg, f"{one.questions:,}", number(one.hybrid), number(one.alone),
                with_interval(one.difference, one.low, one.high), f"{one.wins:,}", f"{one.losses:,}",

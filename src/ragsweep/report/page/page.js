@@ -41,12 +41,12 @@ const ragsweep = (() => {
                    tickfont: { color: palette.ink }, fixedrange: true };
     const legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: palette.ink } };
     return { data, layout: {
-      showlegend: false, hovermode: "closest", bargap: 0.3, legend,
+      showlegend: false, hovermode: "closest", bargap: 0.3,
       margin: { l: 10, r: 20, t: layout.showlegend ? 40 : 24, b: 10 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: palette.muted },
       hoverlabel: { bgcolor: palette.surface, bordercolor: palette.muted, font: { color: palette.ink }, align: "left" },
-      ...layout, xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis },
+      ...layout, legend: { ...legend, ...layout.legend }, xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis },
     } };
   }
 

@@ -1,0 +1,98 @@
+"""The charts of lost evidence, and of a hybrid beside its legs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ragsweep.report.naming import short
+from ragsweep.report.numbers import number
+from ragsweep.report.page.charts import ACCENT, FRAME, INK, MUTED, ROW, Figure, finite, lines, literal, marker
+from ragsweep.stats import funnel as stages
+from ragsweep.stats.funnel import STAGES, Funnel
+from ragsweep.stats.fusion_audit import FusionAudit, LegComparison
+
+LEG_SYMBOLS = ("circle", "circle-open", "square", "square-open")
+IN_CONTEXT = "in the context"
+LOST = {
+    stages.CORPUS: "not in the corpus",
+    stages.CHUNKING: "split by chunking",
+    stages.INDEX: "missed by the index",
+    stages.RETRIEVAL: "not among the candidates",
+    stages.FUSION: "demoted by fusion",
+    stages.RERANKING: "demoted by the reranker",
+    stages.TOP_K: "below top_k",
+    stages.BUDGET: "beyond the budget",
+}
+"""What happened to an evidence that a stage lost."""
+LOSS_COLOURS = dict(
+    zip(
+        STAGES,
+        ("#7f7f7f", "#e69f00", "#56b4e9", "#b9bec5", "#cc79a7", "#009e73", "#e8c468", "#d55e00"),
+        strict=True,
+    )
+)
+
+
+def losses(funnels: Sequence[Funnel]) -> Figure:
+    """Draw for each config which stage lost how much of the evidence, and what stands in the context."""
+    labels = [literal(short(one.config)) for one in funnels]
+    kept = [one.evidences - sum(stage.lost for stage in one.stages) for one in funnels]
+    lost = {
+        stage: [next((part.lost for part in one.stages if part.stage == stage), 0) for one in funnels]
+        for stage in STAGES
+    }
+    bars = [(IN_CONTEXT, ACCENT, kept), *((LOST[stage], LOSS_COLOURS[stage], lost[stage]) for stage in STAGES)]
+    traces = [{"type": "bar", "orientation": "h", "name": name, "y": labels, "x": counts,
+               "text": [f"{count:,}" if count else "" for count in counts], "textposition": "inside",
+               "insidetextanchor": "middle", "textangle": 0, "constraintext": "none",
+               "hovertext": [lines(one.config, f"{count:,} of {one.evidences:,} evidences: {name}")
+                             for one, count in zip(funnels, counts, strict=True)],
+               "hoverinfo": "text", "marker": {"color": colour}}
+              for name, colour, counts in bars if any(counts)]  # fmt: skip
+    return {"data": traces, "layout": {"barmode": "stack", "showlegend": True, "legend": {"traceorder": "normal"},
+                                       "xaxis": {"title": {"text": "evidences"}},
+                                       "yaxis": {"autorange": "reversed", "type": "category"},
+                                       "height": FRAME + 60 + 34 * len(funnels)}}  # fmt: skip
+
+
+def known_parts(audit: FusionAudit) -> list[LegComparison]:
+    """List the comparisons with each leg: on all questions, and on the slices that have enough of them to judge."""
+    return [*audit.differences, *(one for one in audit.slices if not math.isnan(one.low))]
+
+
+def legs(audit: FusionAudit) -> Figure:
+    """Draw the fused ranking beside each of its legs, on all questions and on each slice."""
+    parts = known_parts(audit)
+    rows = {(one.label, one.value): one for one in parts}
+    names = {key: literal(f"{f'{key[0]} {short(key[1])}' if key[0] else 'all'}, n = {one.questions:,}")
+             for key, one in rows.items()}  # fmt: skip
+    traces: list[Figure] = []
+    for leg, symbol in zip(audit.legs, LEG_SYMBOLS, strict=False):
+        found = [one for one in parts if one.leg == leg]
+        hover = [lines(f"{leg} alone {number(one.alone)}", "more than chance explains" if one.worse else "")
+                 for one in found]  # fmt: skip
+        traces.append({"type": "scatter", "mode": "markers", "name": literal(f"{leg} alone"), "hoverinfo": "text",
+                       "x": [finite(one.alone) for one in found], "hovertext": hover,
+                       "y": [names[one.label, one.value] for one in found],
+                       "marker": marker(MUTED, symbol, 10)})  # fmt: skip
+    traces.append({"type": "scatter", "mode": "markers", "name": "fused", "hoverinfo": "text",
+                   "x": [finite(one.hybrid) for one in rows.values()], "y": list(names.values()),
+                   "hovertext": [f"fused {number(one.hybrid)}" for one in rows.values()],
+                   "marker": marker(ACCENT, "diamond", 12)})  # fmt: skip
+    best = f"best leg of each question, {number(audit.oracle)}"
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": best,
+            "hoverinfo": "text",
+            "hovertext": [best],
+            "x": [finite(audit.oracle)],
+            "y": [names["", ""]],
+            "marker": marker(INK, "line-ns-open", 14),
+        }
+    )
+    return {"data": traces, "layout": {"showlegend": True, "xaxis": {"title": {"text": literal(audit.metric)}},
+                                       "yaxis": {"autorange": "reversed", "type": "category"},
+                                       "height": FRAME + 40 + ROW * len(rows)}}  # fmt: skip
