@@ -68,9 +68,8 @@ class HydraTask:
             return self._run(config)
         finally:
             if not self.command.lives(0):
-                signal.raise_signal(
-                    signal.SIGKILL
-                )  # nothing reads the job's value: a worker of joblib would wait forever to write it
+                # Nothing reads the job's value: a worker of joblib would wait forever to write it.
+                signal.raise_signal(signal.SIGKILL)
 
     def _run(self, config: DictConfig) -> JobValue:
         """Run a job: its number and settings are those of `HydraConfig`."""
