@@ -223,7 +223,9 @@ def luck(replications: int) -> list[str]:
                      f"{(told - true) / replications:+.4f}", f"{-true / replications:+.4f}"])  # fmt: skip
     title = (
         f"**How much better the best of {TRIALS} trials looks than it is**, {QUESTIONS} questions, three parameters;"
-        " the error of our estimate (within .005 for a random search; a lower bound of the luck where the sampler follows the scores), and of reporting the highest mean as it is, as peers do"
+        " the error of our estimate (within .005 for a random"
+        " search; a lower bound of the luck where the sampler follows the scores), and of reporting the highest mean as"
+        " it is, as peers do"
     )
     return table(title, ["sampler", "true", "estimated", "error: ours", "error: highest mean"], rows)
 

@@ -12,8 +12,9 @@ from ragsweep.report.numbers import ROUNDING, change_with_interval
 from ragsweep.report.tables import log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
+from ragsweep.stats.comparison import LENGTHENING, RISING
 from ragsweep.stats.inference import factorial
-from ragsweep.stats.inference.differences import has_ratios, transform_amounts
+from ragsweep.stats.inference.differences import TOO_SHORT, has_ratios, transform_amounts
 from ragsweep.stats.inference.factorial import Effect
 from ragsweep.stats.inference.matrix import score_matrix
 
@@ -53,7 +54,8 @@ def effects(arguments: Sequence[str]) -> int:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
     matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
-    found, ratios = factorial.effects(factor_values(results), transform_amounts(matrix, unit)), has_ratios(matrix, unit)
+    ratios, lengthening = has_ratios(matrix, unit), LENGTHENING if metric.startswith(RISING) else ()
+    found = factorial.effects(factor_values(results), transform_amounts(matrix, unit), lengthening=lengthening)
     note = _INTERACTIONS.get(found.interactions, "")
     ordered, method = sorted(found.effects, key=_order), _METHODS[found.method]
     method += f"; {weighted}" if (weighted := weighted_note(results[0])) else ""
@@ -96,7 +98,7 @@ def _cells(effect: Effect, unit: str, ratios: bool) -> list[str]:
         "" if len(effect.factors) == 1 else "together",
         ", ".join(map(_change, effect.factors, effect.against, effect.levels)),
         effect.note or change_with_interval(effect.estimate, effect.low, effect.high, unit, ratios),
-        "" if effect.note or _beyond_chance(effect) else "may be chance",
+        "" if effect.note or _beyond_chance(effect) else TOO_SHORT if effect.exposed else "may be chance",
     ]
 
 
@@ -110,7 +112,7 @@ def _change(factor: str, before: str, after: str) -> str:
 
 
 def _beyond_chance(effect: Effect) -> bool:
-    return abs(effect.estimate) > ROUNDING and (effect.low > 0 or effect.high < 0)
+    return abs(effect.estimate) > ROUNDING and not effect.exposed and (effect.low > 0 or effect.high < 0)
 
 
 def _row(effect: Effect, ratios: bool) -> dict[str, object]:

@@ -178,12 +178,14 @@ def _compare(
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
     lengths = context_lengths(results, matrix)
     units = {metric: results[0].summaries[metric].unit for metric in metrics}
-    differences = compare_amounts(matrix, 0, units[metrics[0]], rising_configs(results, matrix))
+    rising = rising_configs(results, matrix)
+    differences = compare_amounts(matrix, 0, units[metrics[0]], rising)
     compared = transform_amounts(matrix, units[metrics[0]])
     spending = {name: found for name in COSTS if (found := _spending(results, name))}
     by_mean = np.argsort(-compared.better.mean(axis=1), kind="stable").tolist()
     rows = (0, *[row for row in by_mean if row][: SLICED - 1])
-    slices = by_slice(compared.select_configs(rows), labels_of(results[0], matrix.questions))
+    labels = labels_of(results[0], matrix.questions)
+    slices = by_slice(compared.select_configs(rows), labels, rising=None if rising is None else rising[list(rows)])
     margin, costs = _margin(results[0], matrix), find_costs(results, spending)
     recommendation = recommend(
         Pairs(compared), differences, costs, results[0].config.get("constraints") or {}, margin, lengths

@@ -147,3 +147,14 @@ def test_interactions_that_an_additive_model_leaves_out_are_detected() -> None:
     one_by_one = [{"a": "x", "b": "p"}, {"a": "y", "b": "p"}, {"a": "x", "b": "q"}]
     assert effects(one_by_one, matrix(noisy(np.array([0.5, 0.6, 0.4])))).interactions == "untestable"
     assert effects(grid(a="xy", b="pq"), normal(4, 40)).interactions == "estimated"
+
+
+def test_what_cannot_lose_is_not_exposed() -> None:
+    """A fifth of 60 questions gain a little: an unseen loss could undo it, unless a longer context excludes one."""
+    one = normal(2, 60)
+    one.values[1] = one.values[0] + np.where(np.arange(60) % 5, 0.0, 0.1)
+    settings = [{"top_k": "3"}, {"top_k": "5"}]
+    assert [effect.exposed for effect in effects(settings, one).effects] == [True]
+    assert [effect.exposed for effect in effects(settings, one, lengthening=["top_k"]).effects] == [False]
+    one.values[1, 0] -= 0.2
+    assert [effect.exposed for effect in effects(settings, one, lengthening=["top_k"]).effects] == [True]

@@ -11,7 +11,7 @@ from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals, student_probability
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
-from ragsweep.stats.inference.rare_losses import chance_of_no_gain, largest_loss, losses_are_seen
+from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import RESAMPLES
 
 Doubles = NDArray[np.float64]
@@ -117,8 +117,8 @@ def compare_with_baseline(
     )  # fmt: skip
     shown = others & ((found.low > 0) | (found.high < 0))
     doubted = shown & found.confirmed & (True if rising is None else ~rising)
-    exposed = np.array([bool(claim) and _exposed(matrix, differences[row], baseline, found)
-                        for row, claim in enumerate(doubted)], dtype=bool)  # fmt: skip
+    most, allowed = largest_losses(matrix.scores[baseline]), 1 - student_probability(found.critical, found.degrees)
+    exposed = find_exposed(differences, matrix.clusters, doubted, most, allowed)
     notes = [
         "; ".join(reason for reason in (note, UNSEEN if undone else "") if reason) if confirmed else UNCONFIRMED
         for note, undone, confirmed in zip(found.notes, exposed, found.confirmed | ~shown, strict=True)
@@ -157,17 +157,6 @@ def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
     logarithms = np.log(matrix.scores)
     logarithms -= logarithms[0].mean()
     return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)
-
-
-def _exposed(matrix: Matrix, differences: Doubles, baseline: int, found: Differences) -> bool:
-    """Return whether a loss too rare to have been seen could undo a difference that an interval shows."""
-    rises = bool(differences.mean() > 0)
-    gains = differences if rises else -differences
-    if losses_are_seen(gains, matrix.clusters):
-        return False
-    loss = largest_loss(matrix.scores[baseline], falls=rises)
-    allowed = 1 - student_probability(found.critical, found.degrees)
-    return chance_of_no_gain(gains, matrix.clusters, loss) >= allowed
 
 
 def _corrected(p_values: Doubles, others: Flags) -> Doubles:

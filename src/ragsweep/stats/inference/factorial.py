@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import max_t_intervals
+from ragsweep.stats.inference.max_t import max_t_intervals, student_probability
+from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES
 
 Doubles = NDArray[np.float64]
@@ -28,6 +29,7 @@ class Effect:
 
     Of one parameter: its level less the first level, averaged over all levels of the others. Of two: how much more the
     second one's change brings where the first one is changed, too. NaN where the effect is not estimable (``note``).
+    ``exposed``: a loss too rare to have been seen could undo what the interval shows.
     """
 
     factors: tuple[str, ...]
@@ -38,6 +40,7 @@ class Effect:
     high: float
     standard_error: float
     note: str = ""
+    exposed: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,11 @@ class _Design:
 
 
 def effects(
-    parameters: Sequence[Mapping[str, str]], matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES
+    parameters: Sequence[Mapping[str, str]],
+    matrix: Matrix,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    lengthening: Sequence[str] = (),
 ) -> Effects:
     """Estimate main effects and two-way interactions of the factors, with simultaneous bootstrap intervals.
 
@@ -76,6 +83,7 @@ def effects(
     effect is a difference of plain averages over configs; else a model of main effects and two-way interactions is
     fitted by least squares, or of main effects alone where there are too few configs for that, as in an ablation that
     changes one parameter at a time. Either way an effect is one number a question, so pairs and clusters are kept.
+    A main effect of ``lengthening`` factors that loses no question is not exposed: the metric can only rise with them.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]
@@ -87,13 +95,21 @@ def effects(
     inverse = np.linalg.pinv(inputs)
     contrasts = np.array([_contrast(design, term) for term in terms])
     known = np.abs(contrasts @ inverse @ inputs - contrasts).max(axis=1) < 1e-8
-    bounds = max_t_intervals(
-        (contrasts @ inverse)[known] @ matrix.values, matrix.clusters, level, resamples, matrix.weights
-    )
+    rows = (contrasts @ inverse)[known] @ matrix.values
+    bounds = max_t_intervals(rows, matrix.clusters, level, resamples, matrix.weights)
+    lengthens = np.array([len(term) == 1 and term[0][0] in lengthening for term in terms])[known]
+    shown = ((bounds.low > 0) | (bounds.high < 0)) & ~(lengthens & (rows >= -NEGLIGIBLE).all(axis=1))
+    allowed = 1 - student_probability(bounds.critical, bounds.degrees)
+    exposed = np.zeros(len(terms), dtype=bool)
+    scaled = rows / np.array([len(term) for term in terms])[known, None]  # a question can lose twice in an interaction
+    exposed[known] = find_exposed(scaled, matrix.clusters, shown, largest_losses(matrix.scores), allowed)
     numbers = np.full((len(terms), 4), math.nan)
     numbers[known] = np.stack([bounds.means, bounds.low, bounds.high, bounds.errors], axis=1)
     return Effects(
-        tuple(_effect(factors, term, row, bool(sure)) for term, row, sure in zip(terms, numbers, known, strict=True)),
+        tuple(
+            _effect(factors, term, row, bool(sure), bool(doubted))
+            for term, row, sure, doubted in zip(terms, numbers, known, exposed, strict=True)
+        ),
         method,
         level,
         _interactions(matrix, inputs, inverse, level, resamples) if method == ADDITIVE else "estimated",
@@ -153,10 +169,15 @@ def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
 
 
 def _effect(
-    factors: Mapping[str, tuple[str, ...]], term: tuple[tuple[str, str], ...], numbers: Doubles, known: bool
+    factors: Mapping[str, tuple[str, ...]],
+    term: tuple[tuple[str, str], ...],
+    numbers: Doubles,
+    known: bool,
+    exposed: bool,
 ) -> Effect:
     estimate, low, high, error = numbers.tolist()
     return Effect(
         tuple(name for name, _ in term), tuple(level for _, level in term), tuple(factors[name][0] for name, _ in term),
         estimate, low, high, error, "" if known else "the configs cannot tell it from another effect",
+        exposed,
     )  # fmt: skip

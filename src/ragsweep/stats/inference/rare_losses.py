@@ -17,6 +17,7 @@ from ragsweep.stats.inference.resampling import cluster_sums
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 SEEN = 10
 """With as many clusters that lose, losses are seen: their spread is in the interval."""
@@ -42,6 +43,11 @@ def largest_loss(scores: Doubles, falls: bool) -> float:
     return float(scores.max() if falls else 1 - scores.min())
 
 
+def largest_losses(scores: Doubles) -> tuple[float, float]:
+    """Return by how much one question can fall below these scores, and rise above them."""
+    return largest_loss(scores, falls=True), largest_loss(scores, falls=False)
+
+
 def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
     """Return whether enough clusters lose at least half of what the gaining ones gain on average.
 
@@ -53,6 +59,24 @@ def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
     if not (sums > 0).any():
         return True
     return int(np.count_nonzero(sums <= -COMPARABLE * sums[sums > 0].mean())) >= SEEN
+
+
+def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[float, float], allowed: float) -> Flags:
+    """Flag the rows where a loss too rare to have been seen could undo the direction of the mean difference.
+
+    Args:
+        rows: Differences of each question (rows, questions).
+        clusters: Of each question, numbered from 0.
+        shown: The rows in question, one flag a row; the others are not exposed.
+        most: By how much one question can fall, and rise (`largest_losses`).
+        allowed: One-sided p-value below which a direction stands.
+    """
+    exposed = np.zeros(len(rows), dtype=bool)
+    for n in np.flatnonzero(shown):
+        rises = bool(rows[n].mean() > 0)
+        gains, loss = (rows[n], most[0]) if rises else (-rows[n], most[1])
+        exposed[n] = not losses_are_seen(gains, clusters) and chance_of_no_gain(gains, clusters, loss) >= allowed
+    return exposed
 
 
 def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:

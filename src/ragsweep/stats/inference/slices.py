@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix, relative
-from ragsweep.stats.inference.max_t import critical_value, largest_deviation
+from ragsweep.stats.inference.max_t import critical_value, largest_deviation, student_probability
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
+from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores
 
 Doubles = NDArray[np.float64]
@@ -34,6 +35,7 @@ class Slice:
 
     In the metric's unit and its own direction. Intervals hold for all configs and all slices together; NaN with fewer
     than ten effective clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
+    ``exposed``: a loss too rare to have been seen could undo what the interval shows, so that no gain is claimed.
     """
 
     label: str
@@ -45,16 +47,17 @@ class Slice:
     high: Doubles
     p: Doubles
     p_holm: Doubles
+    exposed: Flags
     higher_is_better: bool = True
 
     @property
     def better(self) -> Flags:
         """The configs that are better than the baseline in this slice, corrected over all slices."""
-        return self._sure(1.0)
+        return self._sure(1.0) & ~self.exposed
 
     @property
     def worse(self) -> Flags:
-        """The configs that are worse than the baseline in this slice, corrected over all slices."""
+        """The configs that are worse than the baseline in this slice, corrected over all slices: a warning."""
         return self._sure(-1.0)
 
     def _sure(self, side: float) -> Flags:
@@ -74,7 +77,7 @@ class Reversal(NamedTuple):
 
 def by_slice(
     matrix: Matrix, labels: Mapping[str, Sequence[str]], baseline: int = 0, level: float = 0.95,
-    resamples: int = RESAMPLES,
+    resamples: int = RESAMPLES, rising: Flags | None = None,
 ) -> tuple[Slice, ...]:  # fmt: skip
     """Compare every config with the baseline in every slice, corrected over all of them (max-T; Holm).
 
@@ -84,6 +87,7 @@ def by_slice(
         baseline: The row that the others are compared with.
         level: At which all intervals hold together.
         resamples: Of the clusters; fewer where there is much to compute.
+        rising: The configs that cannot lose a question by the metric's definition.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
@@ -97,12 +101,13 @@ def by_slice(
     p_values = np.array([_tested(differences, matrix.clusters, mask, baseline) for *_, mask in chosen])
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
     ends = _intervals(differences, matrix, [mask for *_, mask in chosen], level, resamples)
+    most, guarded = largest_losses(matrix.scores[baseline]), True if rising is None else ~rising
     return tuple(
         Slice(
-            label, value, int(mask.sum()), int(mask.sum()) < SMALL, means, low, high, p, adjusted,
-            matrix.higher_is_better,
+            label, value, int(mask.sum()), int(mask.sum()) < SMALL, part.means, part.low, part.high, p, adjusted,
+            _exposed(differences[:, mask], matrix.clusters[mask], part, most) & guarded, matrix.higher_is_better,
         )
-        for (label, value, mask), (means, low, high), p, adjusted in zip(chosen, ends, p_values, corrected, strict=True)
+        for (label, value, mask), part, p, adjusted in zip(chosen, ends, p_values, corrected, strict=True)
     )  # fmt: skip
 
 
@@ -126,10 +131,24 @@ def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int)
     return p_values
 
 
+class _Interval(NamedTuple):
+    """The means of one slice's differences with their ends, and the one-sided p-value that a claim needs."""
+
+    means: Doubles
+    low: Doubles
+    high: Doubles
+    allowed: float
+
+
+def _exposed(differences: Doubles, clusters: Numbers, part: _Interval, most: tuple[float, float]) -> Flags:
+    numbers = np.unique(clusters, return_inverse=True)[1]
+    return find_exposed(differences, numbers, (part.low > 0) | (part.high < 0), most, part.allowed)
+
+
 def _intervals(
     differences: Doubles, matrix: Matrix, masks: Sequence[Flags], level: float, resamples: int
-) -> list[tuple[Doubles, Doubles, Doubles]]:
-    """Bound each slice's means, all together: means, low and high ends a slice.
+) -> list[_Interval]:
+    """Bound each slice's means, all together.
 
     The slices are drawn together; each interval reaches out by its own slice's errors and degrees of freedom.
     """
@@ -141,9 +160,11 @@ def _intervals(
         largest = largest_deviation(np.concatenate(known), level, fewer)
     found = []
     for part in parts:
-        half = np.where(part.errors > 0, critical_value(largest, part.degrees) * part.errors, 0.0)
+        critical = critical_value(largest, part.degrees)
+        half = np.where(part.errors > 0, critical * part.errors, 0.0)
         half = half if part.enough else np.full(len(half), math.nan)
-        found.append((part.means, part.means - half, part.means + half))
+        allowed = 1 - student_probability(critical, part.degrees)
+        found.append(_Interval(part.means, part.means - half, part.means + half, allowed))
     return found
 
 
