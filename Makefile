@@ -1,4 +1,4 @@
-# make demo: install, then sweep top_k on the bundled golden set. make test: install, then the tests. Second runs install nothing.
+# make demo: install, then compare retrievers on the bundled golden set. make test: install, then the tests. Second runs install nothing.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 .PHONY: demo test coverage test-nightly check clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python run.py -m top_k=3,5,10
+	$(BIN)/python run.py -m sweeps=demo
 
 test: $(VENV)/.test-installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 $(PYTEST)

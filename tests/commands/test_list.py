@@ -9,8 +9,9 @@ import pytest
 
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.list import list as list_runs
+from ragsweep.commands.name import name
 from ragsweep.commands.show import show
-from ragsweep.core.errors import InputError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
 from scored import normal, record, record_sweep, refuse, scored
@@ -54,9 +55,9 @@ def test_a_config_is_found_by_sweep_and_number(path: str) -> None:
     ledger = Ledger(Path(path))
     sweep = ledger.sweeps()[0]
     assert find_run(path, f"{sweep.id[:8]}#2").result.name == "#2 top_k=5"  # as untracked sweeps are named
-    for name, why in (("feed#3", "it has #1 to #2"), ("feed#0", "no such config"), ("nope#1", 'no sweep "nope"')):
+    for wrong, why in (("feed#3", "it has #1 to #2"), ("feed#0", "no such config"), ("nope#1", 'no sweep "nope"')):
         with pytest.raises(InputError, match=why):
-            find_run(path, name)
+            find_run(path, wrong)
     ledger.write(sweep.id, 1, Failure("top_k=5", ("top_k=5",), {}, "no luck"))
     with pytest.raises(InputError, match="that config failed: no luck"):
         find_run(path, "feed#2")
@@ -81,3 +82,34 @@ def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None
     slow = scored({"latency_p95_ms": normal(50)}, name="slow")
     (run,) = record(tmp_path / "other", replace(slow))
     refuse(show, {"is no miss": [run, "--missed"]}, "--path", str(tmp_path / "other"))
+
+
+def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for target, given in (("feed#2", "baseline"), ("feed", "mine"), ("mine#1", "first")):
+        assert name([target, given, "--path", path]) == 0
+    assert find_run(path, "baseline").result.name == find_run(path, "mine#2").result.name == "#2 top_k=5"
+    assert find_run(path, "first").result.name == "#1 top_k=3"
+    assert str(find_run(path, "baseline")) == "#2 top_k=5 (baseline)"
+    assert show(["baseline", "--path", path]) == list_runs(["mine", "--path", path]) == 0
+    capsys.readouterr()
+    list_runs(["--path", path])
+    assert "baseline (#2), mine, first (#1)" in capsys.readouterr().out
+    with pytest.raises(InputError, match='"mine" is a sweep; name one of its configs, "mine#1"'):
+        find_run(path, "mine")
+
+
+def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: str) -> None:
+    name(["feed#2", "baseline", "--path", path])
+    name(["feed#2", "baseline", "--path", path])  # of the same config it is no contradiction
+    with pytest.raises(ConfigError, match=r'"baseline" is taken by .{8}#2; choose another, or free it'):
+        name(["feed#1", "baseline", "--path", path])
+    for wrong, why in (("feed#1", "is none"), ("bad", "looks like the id"), ("a b", "is none"), ("7th", "is none")):
+        with pytest.raises(ConfigError, match=why):
+            name(["feed#1", wrong, "--path", path])
+    name(["--drop", "baseline", "--path", path])
+    name(["feed#1", "baseline", "--path", path])
+    assert find_run(path, "baseline").result.name == "#1 top_k=3"
+    with pytest.raises(InputError, match='no name "basline"; did you mean'):
+        name(["--drop", "basline", "--path", path])
+    with pytest.raises(InputError, match='no sweep "nope"'):
+        name(["nope", "base", "--path", path])

@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
-from ragsweep.report.sweep_table import GAP, SweepTable, sweep_table, swept
+from ragsweep.report.sweep_table import GAP, SweepTable, slice_table, sweep_table, swept
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from scored import normal, scored
 
@@ -109,3 +109,19 @@ def test_metrics_of_answers_are_dropped_last() -> None:
     results = [replace(one, config={**one.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
     table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results), width=84)
     assert [name for name in table.header if name in (">ndcg", ">recall", ">tokens")] == [">ndcg", ">tokens"]
+
+
+@pytest.mark.parametrize(("wide", "has_intervals"), [(120, True), (40, False)])
+def test_a_slice_has_a_row_and_every_config_a_column_with_its_interval_where_that_fits(
+    wide: int, has_intervals: bool
+) -> None:
+    results = []
+    for n in (3, 5, 6):
+        groups = {"a": scored({"ndcg": [0.0] * 15}).summaries, "b": scored({"ndcg": normal(n / 10, 25)}).summaries}
+        results.append(replace(scored({"ndcg": normal(n / 10)}, name=f"#{n} top_k"), groups={"category": groups}))
+    table = slice_table(results, "category", "ndcg", ["6", "3"], wide)
+    assert table.header == ["category", ">questions", ">#6", ">#3"]
+    assert [row[:2] for row in table.rows] == [["a", "15"], ["b", "25"]]
+    assert [cell.partition(" ")[0] for cell in table.rows[1][2:]] == [".60", ".30"]
+    assert ("[" in table.rows[1][2]) == has_intervals
+    assert width(table) <= wide

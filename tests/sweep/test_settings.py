@@ -8,7 +8,7 @@ import pytest
 
 from configs import composed
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.settings import check_command, check_config, check_constraints
+from ragsweep.sweep.settings import check_command, check_config, check_constraints, check_shown
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,17 @@ def test_constraint_that_could_never_be_kept_is_an_error(name: str, limit: objec
     with pytest.raises(ConfigError) as raised:
         check_constraints({name: limit}, {})
     assert fault in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("configs", "fault"),
+    [
+        ([{"name": None, "by": "colour"}], r'by: no label "colour" divides these questions; known: category, level'),
+        ([{"name": None, "by": "level"}, {"name": None, "by": None}], "by: cannot differ within a sweep"),
+        ([{"name": "a", "by": None}, {"name": "b", "by": None}], "name: cannot differ within a sweep"),
+        ([{"name": 7, "by": None}], "name: 7 is none"),
+    ],
+)
+def test_name_and_label_of_a_sweep_are_checked(configs: list[dict[str, object]], fault: str) -> None:
+    with pytest.raises(ConfigError, match=fault):
+        check_shown(configs, ["category", "level"])

@@ -17,7 +17,7 @@ from tiny_models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
 NAMED = {
-    "ablation", "chunking", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth", "retrievers",
+    "ablation", "chunking", "demo", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth", "retrievers",
     "top_k",
 }  # fmt: skip
 TRIALS = 3

@@ -77,7 +77,7 @@ Overrides = tuple[str, ...]
 _LEGS = "retriever.legs"
 _SINGLE = ("bm25", "vector")
 _HYBRID = ("hybrid_rrf", "hybrid_convex")
-_NOT_THE_CONFIG = ("sweeps", "plan", "rerun", "timeout", "max_failures")
+_NOT_THE_CONFIG = ("by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
 """Keys of how to run, not of what."""
 _FOLDER = Path("sweeps")
 

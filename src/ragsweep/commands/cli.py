@@ -18,10 +18,24 @@ from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.secrets import Secrets, mask_text, refuse_secrets
 
-_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "list", "power", "report", "show", "store", "sync")
+_COMMANDS = (
+    "ablate",
+    "compare",
+    "effects",
+    "gate",
+    "judge",
+    "list",
+    "name",
+    "power",
+    "report",
+    "show",
+    "store",
+    "sync",
+)
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep list [SWEEP] [--all]
+       ragsweep name RUN | SWEEP NAME
        ragsweep show RUN [--metric METRIC] [--missed]
        ragsweep report SWEEP [-o FILE] [--format html | markdown]
        ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
@@ -38,6 +52,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys
   list          the sweeps and runs there are, or all configs of one sweep
+  name          name a config or a sweep, for the commands below: ragsweep name ffea9bd0#3 baseline
   show          one config: its metrics, its slices, the questions that it missed
   report        a sweep as one page for people, or as Markdown for a pull request
   compare       two configs, question by question: by how much, how surely, where
@@ -50,7 +65,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   sync          send to MLflow the records that it lacks
   --version     print the version
 
-RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows them, or the id of an MLflow run.
+RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows them, a name given to it, or the id of an MLflow run.
 """
 
 

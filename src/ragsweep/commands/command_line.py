@@ -14,11 +14,12 @@ from typing import NamedTuple, NoReturn
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import HumanLabel, Result, objectives
-from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.records.claims import CONFIG
+from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import headline
 
-RUN = "an evaluated config: SWEEP#NUMBER, or its MLflow run id, or the beginning of that"
+RUN = "an evaluated config: SWEEP#NUMBER, or a name that it was given, or its MLflow run id, or the beginning of that"
 METRIC = "only this metric; may be given several times (the objective, and those that tables show)"
 
 LABELS = """people's labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer): they
@@ -74,23 +75,49 @@ def open_ledger(path: str) -> Ledger:
 
 
 def find_run(path: str, run: str) -> RecordedRun:
-    """Read a result by ``SWEEP#NUMBER``, or by its MLflow run, or the beginning of the id.
+    """Read a result by ``SWEEP#NUMBER``, by a given name, or by its MLflow run, or the beginning of the id.
 
     Raises InputError where not just one matches.
     """
     ledger = open_ledger(path)
-    if of_sweep := re.fullmatch(r"(.+)#(\d+)", run):
-        return _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]))
-    records = ledger.of_run(run) if run else []
-    runs = [RecordedRun(record.run or "", record.outcome) for record in records if isinstance(record.outcome, Result)]
+    target = ledger.names.all().get(run, run)
+    if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
+        return _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]))._replace(typed=run)
+    records = _single_records(ledger, target)
+    typed = run if target != run else ""
+    runs = [
+        RecordedRun(record.run or "", record.outcome, typed) for record in records if isinstance(record.outcome, Result)
+    ]
     if len(runs) == 1:
         return runs[0]
     if runs:
         raise InputError(f'{len(runs)} runs begin with "{run}"; give more of the id')
-    if _matching_sweeps(ledger, run):
+    if _matching_sweeps(ledger, target):
         raise InputError(f'"{run}" is a sweep; name one of its configs, "{run}#1" for the first')
     why = "that config failed" if records else "run ids are shown in MLflow, and --path says which ledger is read"
     raise InputError(f'{path}: no result of a run "{run}"; {why}')
+
+
+def find_target(path: str, text: str) -> str:
+    """Return what a name is to stand for, a sweep or a config of any way to refer to one, by whole ids."""
+    ledger = open_ledger(path)
+    target = ledger.names.all().get(text, text)
+    if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
+        _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]))
+        return f"{find_sweep_record(ledger, path, of_sweep[1]).id}#{int(of_sweep[2])}"
+    records = _single_records(ledger, target)
+    if len(records) != 1:
+        return find_sweep_record(ledger, path, target).id
+    (record,) = records
+    if record.kind != CONFIG:
+        raise InputError(f'"{text}" is a finalist on the holdout, which has no number; name the config of the search')
+    return f"{record.sweep}#{record.job + 1}" if record.sweep else f"record {record.id}"
+
+
+def _single_records(ledger: Ledger, target: str) -> list[Record]:
+    if single := re.fullmatch(r"record (\d+)", target):
+        return ledger.single(int(single[1]))
+    return ledger.of_run(target) if target else []
 
 
 def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> RecordedRun:
@@ -119,7 +146,10 @@ def find_sweep(path: str, run: str) -> list[Result]:
 
 
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
-    """Find a sweep by the id of its parent run in MLflow or its own id, or the beginning of one."""
+    """Find a sweep by a given name, the id of its parent run in MLflow or its own id, or the beginning of one."""
+    name = ledger.names.all().get(name, name)
+    if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:
+        return exact[0]
     sweeps = _matching_sweeps(ledger, name)
     if len({sweep.key for sweep in sweeps}) > 1:
         raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; give more of the id')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import Parser, add_path, find_sweep_record, ignore_closed_pipe, open_ledger
 from ragsweep.core.results import COMPLETE, Result, objectives
@@ -18,10 +18,12 @@ from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
 
 MOST = 20
-HEADER = ["id", "when", "what", ">configs", ">questions", "best", "status"]
+HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best", "status"]
+NAME = 1
+"""The column that is left out where nothing has a name."""
 
 _ABOUT = """List sweeps and single runs, the latest last: by these ids and numbers (SWEEP#3) compare, gate, ablate, show
-and report take them. With SWEEP: all its configs in one table, the best first."""
+and report take them, and by their names. With SWEEP: all its configs in one table, the best first."""
 
 
 def list(arguments: Sequence[str]) -> int:
@@ -36,9 +38,13 @@ def list(arguments: Sequence[str]) -> int:
         if options.sweep:
             _show_sweep(ledger, find_sweep_record(ledger, options.path, options.sweep), terminal)
             return 0
-        rows = sorted([*_sweeps(ledger), *_singles(ledger)])
+        names = ledger.names.all()
+        rows = sorted([*_sweeps(ledger, names), *_singles(ledger, names)])
         shown = rows if options.all else rows[-MOST:]
-        terminal.table(HEADER, [row for _, row in shown])
+        lines = [HEADER, *(row for _, row in shown)]
+        if not any(line[NAME] for line in lines[1:]):
+            lines = [[*line[:NAME], *line[NAME + 1 :]] for line in lines]
+        terminal.table(lines[0], lines[1:])
         if len(shown) < len(rows):
             terminal.line("", f"... {len(rows) - len(shown):,} earlier ones: ragsweep list --all")
     return 0
@@ -55,17 +61,17 @@ def _show_sweep(ledger: Ledger, sweep: Sweep, terminal: Terminal) -> None:
     terminal.failures(summary.failures)
 
 
-def _sweeps(ledger: Ledger) -> Iterator[tuple[float, Sequence[str]]]:
+def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
         questions = f"{results[0].dataset.questions:,}" if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
-        yield sweep.created, [reference(sweep), _when(sweep.created), sweep_title(sweep), configs, questions,
-                              _best(records), sweep.status.lower()]  # fmt: skip
+        yield sweep.created, [reference(sweep), _named(names, sweep.id), _when(sweep.created), sweep_title(sweep),
+                              configs, questions, _best(records), sweep.status.lower()]  # fmt: skip
 
 
-def _singles(ledger: Ledger) -> Iterator[tuple[float, Sequence[str]]]:
+def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:
     for record in ledger.singles():
         outcome, started = record.outcome, record.outcome.started
         questions = value = ""
@@ -73,7 +79,14 @@ def _singles(ledger: Ledger) -> Iterator[tuple[float, Sequence[str]]]:
         if isinstance(outcome, Result):
             questions, value = f"{outcome.dataset.questions:,}", _value(outcome)
             status = "finished" if outcome.state == COMPLETE else outcome.state.lower()
-        yield started, [(record.run or "-")[:8], _when(started), outcome.name, "1", questions, value, status]
+        name = _named(names, f"record {record.id}")
+        yield started, [(record.run or "-")[:8], name, _when(started), outcome.name, "1", questions, value, status]
+
+
+def _named(names: Mapping[str, str], target: str) -> str:
+    """List the names of a run, or of a sweep and its configs: ``demo, baseline (#3)``."""
+    places = [(name, one.partition("#")) for name, one in names.items()]
+    return ", ".join(f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target)
 
 
 def _best(records: Sequence[Record]) -> str:

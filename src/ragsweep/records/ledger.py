@@ -20,6 +20,7 @@ from ragsweep.golden.partition import HOLDOUT, TUNE
 from ragsweep.records import seals
 from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, Claims, find_claims, job_tag
 from ragsweep.records.ledger_file import LedgerFile, damaged
+from ragsweep.records.names import Names
 from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
@@ -72,6 +73,7 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self._file = LedgerFile(folder / "ledger.db")
         self.claims = Claims(self._file)
+        self.names = Names(self._file)
 
     @property
     def path(self) -> Path:
@@ -275,6 +277,10 @@ class Ledger:
     def singles(self) -> list[Record]:
         """Read the outcomes of configs that belong to no sweep."""
         return self._records("records.sweep IS NULL ORDER BY id", (), None)
+
+    def single(self, number: int) -> list[Record]:
+        """Read the record of this number."""
+        return self._records("records.id = ?", (number,))
 
     def of_run(self, run: str) -> list[Record]:
         """Read the records of the MLflow run of this id, or of all whose id begins so."""

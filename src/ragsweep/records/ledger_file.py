@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS claims (
     kind TEXT NOT NULL, sweep TEXT NOT NULL, number INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL,
     started TEXT NOT NULL, heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (kind, sweep, number)
 );
+CREATE TABLE IF NOT EXISTS names (name TEXT PRIMARY KEY, target TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS holdouts (golden TEXT PRIMARY KEY, questions TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS seals (name TEXT PRIMARY KEY, sweep TEXT, seal TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS seals_by_sweep ON seals (sweep);

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ragsweep.core.results import Result, objectives
+from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, verdict_word
 from ragsweep.report.verdict import change
@@ -97,6 +98,33 @@ def sweep_table(
         [list(row) for row in zip(*(one.cells for one in columns), strict=True)],
         len(results) - len(shown),
     )
+
+
+def slice_table(
+    results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120
+) -> SweepTable:
+    """Make the table of a metric by slice: a row for each value of a label, a column for each config in ``order``.
+
+    Intervals are left out where the table would be wider than ``width``.
+    """
+    numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
+    shown = [numbered[one] for one in order]
+    values = list(dict.fromkeys(value for result in shown for value in result.groups.get(label, {})))
+    parts = [[result.groups.get(label, {}).get(value, {}).get(metric) for value in values] for result in shown]
+    counts = [max((one.n_scored for one in row if one), default=0) for row in zip(*parts, strict=True)]
+    first = [Column(label, values), Column(">questions", [f"{count:,}" for count in counts])]
+    full, bare = (
+        [Column(f">#{one}", list(map(write, part))) for one, part in zip(order, parts, strict=True)]
+        for write in (cell, _bare)
+    )
+    columns = [*first, *(full if _width([*first, *full]) <= width else bare)]
+    return SweepTable(
+        [one.header for one in columns], [list(row) for row in zip(*(one.cells for one in columns), strict=True)], 0
+    )
+
+
+def _bare(summary: Summary | None) -> str:
+    return cell(replace(summary, low=math.nan) if summary else None)
 
 
 def _best_first(results: Sequence[Result], found: SweepComparison | None) -> list[int]:

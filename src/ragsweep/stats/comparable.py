@@ -15,8 +15,8 @@ from ragsweep.core.missing import repeatable
 from ragsweep.core.results import DROPPED, PARTIAL, Result
 from ragsweep.stats.inference.matrix import WEIGHT
 
-OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective", "partition", "questions.until",
-                "judge.labels")  # fmt: skip
+OF_NO_MATTER = ("by", "name", "store.", "tracking.", "plan", "rerun", "headline", "objective", "partition",
+                "questions.until", "judge.labels")  # fmt: skip
 """Parameters that can change no score of a question."""
 
 HOW_MEASURED = ("evidence.threshold",)

@@ -18,7 +18,7 @@ from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource, build_document, write_page
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
-from ragsweep.report.sweep_table import GAP, MARK, sweep_table, swept
+from ragsweep.report.sweep_table import GAP, MARK, slice_table, sweep_table, swept
 from ragsweep.report.tables import headline, markdown
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.report.verdict import gap_line, holdout_use, limits
@@ -64,7 +64,9 @@ class SweepSummary:
     finalists: Finalists = field(default_factory=Finalists)
     gap: Gap | None = None  # where the holdout was evaluated, and the same configs were measured on tune
 
-    def show(self, terminal: Terminal, reference: str = "", view: str = "", address: str = "") -> None:
+    def show(
+        self, terminal: Terminal, reference: str = "", view: str = "", address: str = "", by: str | None = None
+    ) -> None:
         """Print the table, what a race and a search add, and the conclusions.
 
         Args:
@@ -72,11 +74,13 @@ class SweepSummary:
             reference: The sweep in commands: ``ffea9bd0``.
             view: The command that serves MLflow's pages.
             address: The page of the sweep's parent run.
+            by: The label by whose values the table is printed as well.
         """
         shown = [result for result in self.results if result.state != DROPPED]
         if shown:
-            terminal.heading(swept(shown) or "the same config", shown[0].dataset)
-            self._show_table(terminal, shown, reference)
+            name = f"{given}: " if (given := shown[0].config.get("name")) else ""
+            terminal.heading(f"{name}{swept(shown) or 'the same config'}", shown[0].dataset)
+            self._show_table(terminal, shown, reference, by)
             terminal.details(shown, headline(shown))
         terminal.failures(self.failures)
         terminal.lines(race_lines(self.results))
@@ -93,7 +97,7 @@ class SweepSummary:
         page = [(f"ragsweep report {reference}", "everything on one page")] if reference and self.results else []
         terminal.next_steps([*self._next_steps(reference), *page, (view, address or f"the runs of {reference}")])
 
-    def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str) -> None:
+    def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str, by: str | None) -> None:
         recommended = self.decision.recommended if self.decision else None
         table = sweep_table(shown, headline(shown), self.verdict, recommended, terminal.width)
         terminal.table(table.header, table.rows, GAP)
@@ -102,6 +106,11 @@ class SweepSummary:
             terminal.line("", f"* {TOO_SHORT}")
         if table.hidden:
             terminal.line("", f"... {table.hidden:,} more: ragsweep list {reference}".rstrip())
+        if by:
+            metric = self.verdict.metric if isinstance(self.verdict, SweepComparison) else self.objectives[0]
+            terminal.block("", [f"{metric} by {by}:"])
+            slices = slice_table(shown, by, metric, [row[0] for row in table.rows], terminal.width)
+            terminal.table(slices.header, slices.rows, GAP)
 
     def _limits(self) -> Iterator[str]:
         """Yield what the results cannot show."""

@@ -28,8 +28,19 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 OPERATIONAL = (
-    *("answer_headline", "budget", "constraints", "coverage", "finalists", "headline", "hydra", "max_failures", "plan"),
-    *("prices", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
+    *(
+        "answer_headline",
+        "budget",
+        "by",
+        "constraints",
+        "coverage",
+        "finalists",
+        "headline",
+        "hydra",
+        "max_failures",
+        "name",
+    ),
+    *("plan", "prices", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
 )
 """Keys that say how, where and at what price a config is run and shown, and not what it is."""
 
@@ -105,7 +116,12 @@ def reference(sweep: Sweep) -> str:
 
 
 def sweep_title(sweep: Sweep) -> str:
-    """Name a sweep by what is swept: ``top_k × retriever``, ``hybrid_tpe, 40 trials``."""
+    """Name a sweep by what is swept: ``top_k × retriever``, ``hybrid_tpe, 40 trials``; a given name comes first."""
+    given = re.search(r"(?:^| )name=(\S+)", sweep.name)
+    return f"{given[1]}: {_what_is_swept(sweep)}" if given else _what_is_swept(sweep)
+
+
+def _what_is_swept(sweep: Sweep) -> str:
     named = re.search(r"(?:^| )sweeps=(\S+)", sweep.name)
     if not any(sweep.jobs):
         return f"{named[1] if named else 'search'}, {len(sweep.names)} trials"

@@ -18,6 +18,7 @@ from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
+from ragsweep.records.names import check_free
 from ragsweep.report.naming import number_configs
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep import mlflow_sync
@@ -80,9 +81,14 @@ class Multirun:
     def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
         """Open a sweep, resume it, or join those who run it; None for a finished one, which is only shown."""
         sweep = None if self.values["rerun"] else self.ledger.latest(key)
+        if sweep:
+            self._give_name(sweep)
+        elif name := self.values["name"]:
+            check_free(name, self.ledger.names.all().get(name, ""), f"{key}-")
         if sweep is None:
             self.terminal.plan(planned)
             sweep = self.ledger.open_sweep(key, new)
+            self._give_name(sweep)
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
         taken = self.ledger.claims.claim_sweep(sweep.id)
@@ -104,6 +110,10 @@ class Multirun:
             return sweep
         return mlflow_sync.complete(self.ledger, self.tracker, sweep, self.elsewhere)
 
+    def _give_name(self, sweep: Sweep) -> None:
+        if name := self.values["name"]:
+            self.ledger.names.give(name, sweep.id)
+
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
         return len(sweep.jobs) == len(new.names)
 
@@ -119,7 +129,9 @@ class Multirun:
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
-        summary.show(self.terminal, reference(self.ledger.sweep(sweep.id)), self.tracker.view_command())
+        summary.show(
+            self.terminal, reference(self.ledger.sweep(sweep.id)), self.tracker.view_command(), by=self.values["by"]
+        )
         self.ledger.claims.leave_sweep(sweep.id)
 
     # --- jobs --------------------------------------------------------------------------------------------------
@@ -235,7 +247,8 @@ class Multirun:
         summary, status = self._summarise(sweep, records, status, why)
         if status == FINISHED and self.tracker.identity and not all(record.tracked for record in recorded):
             status = FAILED
-        summary.show(self.terminal, reference(sweep), self.tracker.view_command(), self.tracker.address(sweep.parent))
+        view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
+        summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
         if self.tracker.identity:
             parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep))
             mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere)

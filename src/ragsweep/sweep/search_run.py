@@ -76,12 +76,13 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
     searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
     if is_on_server(settings):
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
-    return content_hash(["search", searched, _own_overrides(command), signature, tracker])
+    own = [line for line in _own_overrides(command) if not line.startswith("name=")]
+    return content_hash(["search", searched, own, signature, tracker])
 
 
 def _own_overrides(command: Command) -> list[str]:
     """List the overrides of a search without those of Hydra, and of labels, which change no trial."""
-    others = ("hydra.", "hydra/", "judge.labels=")
+    others = ("hydra.", "hydra/", "judge.labels=", "by=")
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
 

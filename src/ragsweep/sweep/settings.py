@@ -13,6 +13,7 @@ from ragsweep.core.results import HumanLabel, objectives
 from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
 from ragsweep.golden.human_labels import read_labels
+from ragsweep.records.names import check_name
 from ragsweep.stats.inference.recommending import COSTS
 
 
@@ -42,6 +43,18 @@ def check_command(values: Mapping[str, Any]) -> None:
         value = values[key]
         if value is not None and not (is_number(value) and value > 0):
             raise ConfigError(f"{key}: must be a number above 0, or null, given {value!r}")
+
+
+def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
+    """Raise ConfigError for an invalid name, or for a label by which no golden set can be divided."""
+    for key in ("name", "by"):
+        if any(config[key] != configs[0][key] for config in configs):
+            raise ConfigError(f"{key}: cannot differ within a sweep")
+    if configs[0]["name"] is not None:
+        check_name(configs[0]["name"])
+    if (by := configs[0]["by"]) is not None and by not in labels:
+        known = f"; known: {', '.join(labels)}" if labels else ": no label has 2 to 40 values"
+        raise ConfigError(f'by: no label "{by}" divides these questions{known}')
 
 
 def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:

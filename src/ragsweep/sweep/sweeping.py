@@ -13,6 +13,8 @@ from ragsweep.core.results import objectives
 from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.evaluation.metric_trial import find_faults
+from ragsweep.evaluation.question_table import tabulate
+from ragsweep.records.names import check_free
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.sweep import mlflow_sync
@@ -26,7 +28,7 @@ from ragsweep.sweep.races import WHERE, SweepRace, prepare_race
 from ragsweep.sweep.search_command import trial_names, with_directions
 from ragsweep.sweep.search_run import Search
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
-from ragsweep.sweep.settings import check_command, check_labels_measured, read_sweep_labels
+from ragsweep.sweep.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
 
 
 def run(command: Command) -> int:
@@ -48,6 +50,7 @@ def _run(command: Command) -> int:
     session = open_session(values, terminal)
     jobs = prepare_jobs(session, command, configs)
     experiments = [job.experiment for job in jobs if job.experiment]
+    check_shown([config.values for config in configs], _common_labels(experiments))
     check_labels_measured(labels, {metric.name for one in experiments for metric in one.metrics})
     race = _prepare_race(session, command, experiments)
     if command.searching:
@@ -70,6 +73,7 @@ def _run(command: Command) -> int:
     context.tracker.check()
     _try_metrics(experiments, terminal)
     if not command.multirun:
+        _name_single(context, jobs[0])
         if labels:
             terminal.line("note", "judge.labels correct a sweep; of one config: ragsweep judge calibrate")
         terminal.plan(planned)
@@ -80,6 +84,15 @@ def _run(command: Command) -> int:
         status = kind(command, values, context, jobs, race).run(signatures, planned)
     mlflow_sync.end_abandoned(context)
     return status
+
+
+def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
+    """List the labels that group the questions of every config."""
+    tables = [
+        tabulate(questions)
+        for questions in {id(q): q for q in (e.dataset.golden.questions for e in experiments)}.values()
+    ]
+    return [label for label in tables[0].groups if all(label in table.groups for table in tables)]
 
 
 def prepare_jobs(session: Session, command: Command, configs: Sequence[JobConfig]) -> list[Job]:
@@ -165,6 +178,13 @@ def _charge_as_json(charge: Charge) -> dict[str, object]:
         "money": None if math.isnan(charge.money) else charge.money,
         "estimated": charge.estimated,
     }
+
+
+def _name_single(context: RunContext, job: Job) -> None:
+    """Put the given name of a single config in front of its settings. Raises ConfigError where it is taken."""
+    if name := job.config.values["name"]:
+        check_free(name, context.ledger.names.all().get(name, ""), "")
+        job.name = f"{name}: {job.name}"
 
 
 def _run_single(command: Command, context: RunContext, job: Job) -> int:

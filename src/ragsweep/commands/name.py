@@ -1,0 +1,35 @@
+"""``ragsweep name``: give a config or a sweep a name by which commands find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragsweep.commands.command_line import Parser, add_path, find_target, open_ledger
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.records.names import shown
+from ragsweep.report.terminal import Terminal
+
+_ABOUT = """Give a config, or a sweep, a name: compare, gate, ablate, show, report and list take it from then on, and
+NAME#3 is the third config of a named sweep. name=NAME names what a command runs."""
+
+
+def name(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep name``; return the exit status."""
+    parser = Parser("ragsweep name", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("target", nargs="?", metavar="RUN", help="a config, SWEEP#NUMBER or a run's id, or a sweep")
+    parser.add_argument("name", metavar="NAME", help="begins with a letter; then letters, digits, . _ and -")
+    parser.add_argument("--drop", action="store_true", help="free the name; what it stood for stays")
+    add_path(parser)
+    options, terminal = parser.parse_args(arguments), Terminal.current()
+    names = open_ledger(options.path).names
+    if options.drop == bool(options.target):
+        parser.error("needs RUN and NAME, or --drop and NAME")
+    if options.drop:
+        if not names.drop(options.name):
+            raise InputError(f'no name "{options.name}"{nearest(options.name, names.all())}')
+        terminal.line("name", f"{options.name} is free")
+        return 0
+    target = find_target(options.path, options.target)
+    names.give(options.name, target)
+    terminal.line("name", f"{options.name} stands for {shown(target)}")
+    return 0
