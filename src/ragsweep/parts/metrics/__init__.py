@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragsweep.parts.metrics.citations import CitationRecall, CitationsCorrect
 from ragsweep.parts.metrics.context import (
     ContextNdcg,
     ContextPrecision,
@@ -23,6 +24,8 @@ from ragsweep.parts.metrics.decisions import (
     RouterAccuracy,
     SuccessRate,
 )
+from ragsweep.parts.metrics.entailment import FaithfulnessNli
+from ragsweep.parts.metrics.grounding import GroundingLexical, GroundingSemantic
 from ragsweep.parts.metrics.judge_checks import JudgeSpread, JudgeSuspicious, JudgeSwayed
 from ragsweep.parts.metrics.properties import (
     AnswerLanguage,
@@ -62,10 +65,3 @@ from ragsweep.parts.metrics.ranking import (
     Recall,
 )
 from ragsweep.parts.metrics.right_answers import Bleu, ExactMatch, KeywordCoverage, RougeL, SemanticSimilarity, TokenF1
-from ragsweep.parts.metrics.support import (
-    CitationRecall,
-    CitationsCorrect,
-    FaithfulnessNli,
-    GroundingLexical,
-    GroundingSemantic,
-)

@@ -1,0 +1,111 @@
+"""Support of an answer's claims by the passages that they cite.
+
+After Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Text with Citations", with support decided
+by content words instead of a model.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ragsweep.core.missing import NO_CITATIONS, NOTHING_SAID
+from ragsweep.core.types import Passage
+from ragsweep.parts.languages import WORD, content_words, detect_language
+from ragsweep.parts.metrics.bases import CITATIONS, check_threshold, without_citations
+from ragsweep.parts.metrics.grounding import SupportMetric, sentences_of, words_of
+from ragsweep.parts.sentences import LIBRARY
+
+CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
+"""A full stop and the citations behind it, which belong to the sentence before it."""
+
+
+class CitedClaim(NamedTuple):
+    """A sentence, or the part of one that ends with citations: its content words and the cited numbers."""
+
+    words: frozenset[str]
+    cited: tuple[int, ...]
+
+
+class CitationsCorrect(SupportMetric):
+    """Proportion of the citations whose passage exists and contains the claim's content words.
+
+    A claim is a sentence, or the part of one that ends with citations.
+
+    Args:
+        threshold: Proportion of the claim's content words that the passage must contain.
+
+    Raises:
+        ConfigError: The threshold is not above 0 and at most 1.
+    """
+
+    VERSION = "2"
+    name = "citations_correct"
+    _unscored = NO_CITATIONS
+
+    def __init__(self, threshold: float = 0.5) -> None:
+        self.threshold = check_threshold(threshold, self.name)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version of the library that splits sentences."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
+        checked = self._checked(text)
+        if not checked:
+            return self._unscored
+        return sum(supports(claim, passages, self.threshold) for claim in checked) / len(checked)
+
+    def _checked(self, text: str) -> list[CitedClaim]:
+        return [CitedClaim(claim.words, (n,)) for claim in claims(text) for n in claim.cited]
+
+
+class CitationRecall(CitationsCorrect):
+    """Proportion of the claims with content words that their cited passages together contain.
+
+    An answer without citations scores 0.
+
+    Args:
+        threshold: Proportion of the claim's content words that the passages must contain.
+
+    Raises:
+        ConfigError: The threshold is not above 0 and at most 1.
+    """
+
+    VERSION = "2"
+    name = "citation_recall"
+    _unscored = NOTHING_SAID
+
+    def _checked(self, text: str) -> list[CitedClaim]:
+        return [claim for claim in claims(text) if claim.words]
+
+
+def claims(text: str) -> list[CitedClaim]:
+    """Split an answer into claims, each with the numbers of the cited passages, from 1."""
+    moved, language = CITED_AFTER_STOP.sub(r"\2\1", text), detect_language(without_citations(text))
+    result = []
+    for sentence in sentences_of(moved, language):
+        for part in _split_after_citations(sentence):
+            numbers = [n for match in CITATIONS.finditer(part) if match[2] for n in match[2].split(",")]
+            cited = tuple(dict.fromkeys(map(int, numbers)))
+            result.append(CitedClaim(content_words(without_citations(part), language), cited))
+    return result
+
+
+def supports(claim: CitedClaim, passages: Sequence[Passage], threshold: float) -> bool:
+    """Return whether the existing cited passages contain enough of the words; without words, whether one exists."""
+    texts = [words_of(passages[n - 1].text) for n in claim.cited if 1 <= n <= len(passages)]
+    return bool(texts) and len(claim.words & frozenset().union(*texts)) >= threshold * len(claim.words)
+
+
+def _split_after_citations(sentence: str) -> list[str]:
+    """Split a sentence behind its groups of citations; the rest belongs to the last part."""
+    ends: list[int] = []
+    for match in CITATIONS.finditer(sentence):
+        if match[2]:
+            is_apart = not ends or WORD.search(sentence[ends[-1] : match.start()])
+            ends[len(ends) if is_apart else -1 :] = [match.end()]
+    starts = [0, *ends[:-1]]
+    return [sentence[start:end] for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)]

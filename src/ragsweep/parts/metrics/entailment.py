@@ -1,0 +1,117 @@
+"""Support of an answer by the passages given to its generator, as a model of entailment decides it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.missing import NOT_CONFIGURED, NOTHING_SAID
+from ragsweep.core.types import Case, Judgement, Question
+from ragsweep.parts.local_model import LocalModel
+from ragsweep.parts.metrics.bases import batches, check_threshold, without_citations
+from ragsweep.parts.metrics.grounding import SentenceMetric, sentences_of
+from ragsweep.parts.sentences import LIBRARY
+
+CASES_ENTAILED = 16
+"""Number of cases judged at once; judgements are stored after each batch."""
+
+
+@dataclass(eq=False)
+class FaithfulnessNli(LocalModel, SentenceMetric):
+    """Proportion of the answer's sentences that some passage of its context entails.
+
+    Each passage is a premise of its own, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; a passage
+    longer than the model's window is cut. An answer without passages scores 0.
+
+    Args:
+        model: Folder or hub id of a cross-encoder with a class named entailment; None: nothing is judged.
+        threshold: Probability of entailment from which a sentence counts.
+        max_length: Maximum tokens of passage and sentence together; None: the model's own limit.
+        device: "auto", "cpu", "cuda", ...
+        dtype: "auto", "float32", "bfloat16" or "float16".
+        batch_size: Number of pairs computed at once.
+        download: Whether the model may be fetched from the hub.
+    """
+
+    VERSION = "1"
+    name = "faithfulness_nli"
+    KEY = "metrics.faithfulness_nli"
+
+    model: str | None = None
+    threshold: float = 0.5
+    max_length: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    batch_size: int = 32
+    download: bool = False
+
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold, self.name)
+
+    def check(self) -> None:
+        """Raise ConfigError where the model cannot be loaded or has no class entailment, without loading it."""
+        if self.model is not None:
+            super().check()
+            self._entailment_class()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the hash of the model's files, the resolved dtype, and the versions of the libraries that compute."""
+        if self.model is None:
+            return {"weights": "none"}
+        return {LIBRARY: importlib.metadata.version(LIBRARY), **super().fingerprint()}
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Judge every pair of passage and sentence."""
+        if self.model is None:
+            for n in range(len(cases)):
+                done(n, Judgement(reason=NOT_CONFIGURED))
+            return
+        for batch in batches(cases, CASES_ENTAILED):
+            answers = {n: sentences_of(without_citations(case.answer)) for n, case in batch}
+            pairs = [(text, sentence) for n, case in batch for sentence in answers[n] for text in case.contexts]
+            distinct = list(dict.fromkeys(pairs))
+            chances = dict(zip(distinct, self._entailment_probabilities(distinct), strict=True))
+            for n, case in batch:
+                best = [max((chances[text, part] for text in case.contexts), default=0.0) for part in answers[n]]
+                share = float(np.mean(np.array(best) >= self.threshold)) if best else np.nan
+                done(n, Judgement(share, "" if best else NOTHING_SAID))
+
+    def _skip_reason(self, question: Question) -> str:
+        return NOT_CONFIGURED if self.model is None else super()._skip_reason(question)
+
+    def _entailment_probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the probability that each pair's first text entails its second."""
+        if not pairs:
+            return []
+        probabilities = self._loaded.predict(
+            pairs, batch_size=self.batch_size, show_progress_bar=False, apply_softmax=True
+        )
+        chances = np.asarray(probabilities, dtype=np.float64)[:, self._entailment_class()]
+        if not np.isfinite(chances).all():
+            raise ConfigError(
+                f"{self.KEY}.model is {self.model!r}, which gave numbers that are not finite; try dtype=float32"
+            )
+        return chances.tolist()
+
+    def _entailment_class(self) -> int:
+        """Return the number of the class entailment."""
+        labels = {int(n): str(label).lower() for n, label in (self._config().get("id2label") or {}).items()}
+        for n, label in labels.items():
+            if label == "entailment" and len(labels) > 1:
+                return n
+        raise ConfigError(
+            f"{self.KEY}.model is {self.model!r}, whose classes are {', '.join(labels.values()) or 'none'}; "
+            'name a model with a class "entailment" and another'
+        )
+
+    @cached_property
+    def _loaded(self) -> Any:
+        from sentence_transformers import CrossEncoder
+
+        return self._load(CrossEncoder, max_length=self.max_length)

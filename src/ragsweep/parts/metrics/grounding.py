@@ -1,0 +1,121 @@
+"""Support of an answer by the passages given to its generator: by words, and by embedded sentences."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ragsweep.core.missing import ABSTAINED, NOTHING_SAID
+from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
+from ragsweep.parts.languages import WORD, content_words, fold
+from ragsweep.parts.metrics.bases import (
+    AnswerMetric,
+    JudgedAnswerMetric,
+    batches,
+    check_threshold,
+    is_refusal,
+    reason_conversational,
+    without_citations,
+)
+from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, embed_texts
+from ragsweep.parts.sentences import LIBRARY, sentences
+
+
+class SupportMetric(AnswerMetric):
+    """A metric of what an answer says; conversation and refusals are not scored."""
+
+    def _skip_reason(self, question: Question) -> str:
+        return reason_conversational(question)
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        return ABSTAINED if is_refusal(answer) else self._score_text(answer.text, passages)
+
+    @abstractmethod
+    def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
+        """Score the text of an answer, or return the reason why it has no score."""
+
+
+class GroundingLexical(SupportMetric):
+    """Proportion of the answer's distinct content words that occur in its passages.
+
+    Stop words of the answer's language (detected), case and accents are ignored. An answer without passages scores 0.
+    """
+
+    VERSION = "1"
+    name = "grounding_lexical"
+
+    def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
+        words = content_words(without_citations(text))
+        if not words:
+            return NOTHING_SAID
+        return len(words & frozenset().union(*(words_of(passage.text) for passage in passages))) / len(words)
+
+
+class SentenceMetric(JudgedAnswerMetric):
+    """A metric that judges an answer sentence by sentence; an answer without passages scores 0."""
+
+    uses = ("answer", "contexts")
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version of the library that splits sentences."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def _skip_reason(self, question: Question) -> str:
+        return reason_conversational(question)
+
+    def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        return ABSTAINED if is_refusal(answer) else "" if passages else 0.0
+
+
+class GroundingSemantic(SentenceMetric):
+    """Proportion of the answer's sentences with a similar sentence in the context.
+
+    An answer without passages scores 0. Of a sentence longer than the model's window the beginning is compared.
+
+    Args:
+        embedder: Embeds sentences as documents.
+        threshold: Cosine from which two sentences are similar.
+
+    Raises:
+        ConfigError: The threshold is not above 0 and at most 1.
+    """
+
+    VERSION = "1"
+    name = "grounding_semantic"
+
+    def __init__(self, embedder: Embedder, threshold: float = 0.7) -> None:
+        self.embedder = embedder
+        self.threshold = check_threshold(threshold, self.name)
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Compare every sentence of an answer with every sentence of its context."""
+        for batch in batches(cases, CASES_EMBEDDED):
+            answers = {n: sentences_of(without_citations(case.answer)) for n, case in batch}
+            contexts = {n: [sentence for text in case.contexts for sentence in sentences_of(text)] for n, case in batch}
+            vectors = embed_texts(self.embedder, [text for n in answers for text in (*answers[n], *contexts[n])])
+            for n in answers:
+                done(n, self._judge_case(answers[n], contexts[n], vectors))
+
+    def _judge_case(self, answer: Sequence[str], context: Sequence[str], vectors: Mapping[str, Floats]) -> Judgement:
+        if not answer:
+            return Judgement(reason=NOTHING_SAID)
+        if not context:
+            return Judgement(0.0)
+        cosines = np.stack([vectors[text] for text in answer]) @ np.stack([vectors[text] for text in context]).T
+        return Judgement(float(np.mean(cosines.max(axis=1) >= self.threshold)))
+
+
+@lru_cache(maxsize=1 << 12)
+def words_of(text: str) -> frozenset[str]:
+    """Return the folded words of a text."""
+    return frozenset(WORD.findall(fold(text)))
+
+
+def sentences_of(text: str, language: str = "") -> list[str]:
+    """Split a text into sentences with a word, stripped; by English rules, except for French."""
+    pieces = sentences(text, "french" if language == "fr" else "english")
+    return [text[start:end].strip() for start, end in pieces if WORD.search(text[start:end])]
