@@ -1,4 +1,4 @@
-"""The notebook runs on a real sweep, and is committed without outputs."""
+"""The notebooks run on a real sweep, and are committed without outputs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,22 @@ def test_notebook_is_committed_without_outputs(path: Path) -> None:
     assert all(not cell.outputs and cell.execution_count is None for cell in cells)
 
 
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a sweep that all but the last notebook can read."""
+    folder = tmp_path_factory.mktemp("swept")
+    done = call(folder, RUN, "-m", "sweeps=top_k", "retriever=bm25")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.nightly
-def test_first_run_shows_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_shows_the_sweep(path: Path, swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    swept = call(tmp_path, RUN, "-m", "sweeps=top_k", "retriever=bm25")
-    assert swept.returncode == 0, swept.stderr
-    notebook = nbformat.read(ROOT / "notebooks" / "01_first_run.ipynb", as_version=4)
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(swept)}}).execute()
     outputs = [str(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert any("context_recall" in output and "top_k" in output for output in outputs)
-    assert any("image/png" in output for output in outputs)
+    assert any("context_recall" in output for output in outputs)
+    assert any("image/png" in output for output in outputs) or path is NOTEBOOKS[-1]
