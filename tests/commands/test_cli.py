@@ -15,6 +15,7 @@ import pytest
 
 import forked
 from command_line import ROOT, Ragsweep, artifacts, runs, write_dataset
+from one_process import in_one_process
 
 
 def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_config_in_mlflow(
@@ -159,7 +160,9 @@ def test_jobs_that_hydra_could_not_start_say_why(ragsweep: Ragsweep, tmp_path: P
     assert done.stdout.count("did not run to its end: NotADirectoryError") == 2
 
 
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sent", "status"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly), (signal.SIGTERM, 143)]
+)
 def test_interrupted_sweep_is_marked_killed(
     sent: signal.Signals, status: int, tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -184,15 +187,21 @@ SMALL_SEARCH = ["sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra
                 "hydra.sweeper.n_trials=2"]  # fmt: skip
 
 
+SMALL_SWEEP = ["top_k=1,2"]
+JOBLIB = [*SMALL_SWEEP, "hydra/launcher=joblib"]
+
+
 @pytest.mark.parametrize(
-    ("sent", "typed"),
+    ("sent", "typed", "mended_by"),
     [
-        pytest.param(signal.SIGINT, ["top_k=1,2"], id="sweep"),
-        pytest.param(signal.SIGHUP, SMALL_SEARCH, id="search"),
-        pytest.param(signal.SIGTERM, ["top_k=1,2", "hydra/launcher=joblib"], id="joblib", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGINT, SMALL_SWEEP, "the same command", id="sweep"),
+        pytest.param(signal.SIGHUP, SMALL_SEARCH, "sync", id="search by sync"),
+        pytest.param(signal.SIGINT, SMALL_SWEEP, "sync", id="sweep by sync", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, SMALL_SEARCH, "the same command", id="search", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGTERM, JOBLIB, "the same command", id="joblib", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGTERM, JOBLIB, "sync", id="joblib by sync", marks=pytest.mark.nightly),
     ],
 )
-@pytest.mark.parametrize("mended_by", ["the same command", "sync"])
 def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_by_sync(
     sent: signal.Signals, typed: list[str], mended_by: str, tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -228,7 +237,7 @@ def test_enforced_target_that_is_missed_is_exit_status_1_for_a_config_and_for_a_
         for value in (2, 0)
     )
     only = [f"~targets.{name}" for name in ("recall_at_10", "precision_at_5", "hit_rate_at_5", "map", "f1_at_5")]
-    data = [*write_dataset(tmp_path), *only]
+    data = [*write_dataset(tmp_path), *only, "tracking=none"]
     assert ragsweep(*low, *data).returncode == 0
     assert ragsweep(*high, *data).returncode == 1
     for _ in range(2):  # when it is run, and when it is shown again
@@ -257,35 +266,39 @@ def test_mlflow_project_passes_overrides_as_one_word_and_its_run_becomes_the_par
     assert len(runs(tmp_path, "config")) == 2
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["top_k=200"], "top_k=200 is more than depth=100"),
-        (["top_k=zero"], "top_k: must be a whole number of at least 1, given 'zero'"),
-        (["objective=ndgc_at_10"], 'objective: no metric "ndgc_at_10"; did you mean "ndcg_at_10"?'),
-        (["dataset.golden=nowhere.jsonl"], "nowhere.jsonl"),
-        (["dataset=beir"], "dataset.path"),
-        (["dataset.limit=0"], "dataset.limit"),
-        (["retriever.k1=much"], "retriever.k1: must be a number, given 'much'"),
-        (["retriever=vector", "embedder=sentence_transformer", "embedder.model=./no-such-model"], "./no-such-model"),
-        (["plan=perhaps"], "plan: must be true, false or json"),
-        (["evidence.threshold=2"], "evidence.threshold"),
-        (["tracking.uri=sqlite:////proc/nowhere/mlflow.db"], "/proc/nowhere"),
-        (["store.path=/proc/nowhere"], "store.path"),
-        (["llm.api_key=sk-123"], "into the environment"),
-        (["topk=3"], 'did you mean "top_k"?'),
-        (["--topk"], 'unknown option "--topk"'),
-    ],
-)
-def test_bad_input_exits_2_with_one_sentence_and_records_nothing(
-    overrides: list[str], message: str, ragsweep: Ragsweep, tmp_path: Path
-) -> None:
-    done = ragsweep(*write_dataset(tmp_path), *overrides)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not (tmp_path / "outputs").exists()
+BAD_INPUT = [
+    (["top_k=200"], "top_k=200 is more than depth=100"),
+    (["top_k=zero"], "top_k: must be a whole number of at least 1, given 'zero'"),
+    (["objective=ndgc_at_10"], 'objective: no metric "ndgc_at_10"; did you mean "ndcg_at_10"?'),
+    (["dataset.golden=nowhere.jsonl"], "nowhere.jsonl"),
+    (["dataset=beir"], "dataset.path"),
+    (["dataset.limit=0"], "dataset.limit"),
+    (["retriever.k1=much"], "retriever.k1: must be a number, given 'much'"),
+    (["retriever=vector", "embedder=sentence_transformer", "embedder.model=./no-such-model"], "./no-such-model"),
+    (["plan=perhaps"], "plan: must be true, false or json"),
+    (["evidence.threshold=2"], "evidence.threshold"),
+    (["tracking.uri=sqlite:////proc/nowhere/mlflow.db"], "/proc/nowhere"),
+    (["store.path=/proc/nowhere"], "store.path"),
+    (["llm.api_key=sk-123"], "into the environment"),
+    (["topk=3"], 'did you mean "top_k"?'),
+    (["--topk"], 'unknown option "--topk"'),
+]
+
+
+def test_bad_input_exits_2_with_one_sentence_and_records_nothing(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(len(BAD_INPUT))]
+    for folder in folders:
+        folder.mkdir()
+    commands = {
+        folder.name: ["run", *write_dataset(folder), *overrides]
+        for folder, (overrides, _) in zip(folders, BAD_INPUT, strict=True)
+    }
+    found = in_one_process(commands, tmp_path)
+    for folder, (_, message) in zip(folders, BAD_INPUT, strict=True):
+        status, said = found[folder.name]
+        refusal = [line for line in said.splitlines() if not line.startswith("warning ")]
+        assert (status, len(refusal), message in refusal[-1]) == (2, 1, True), said
+        assert not (folder / "outputs").exists()
 
 
 def test_golden_set_without_evidence_says_which_metrics_cannot_be_had(ragsweep: Ragsweep, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
-from mlflow.utils.validation import _validate_metric_name
 from scipy import stats
 
 from ragsweep.commands.compare import compare
@@ -73,6 +72,8 @@ def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: 
 
 
 def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    from mlflow.utils.validation import _validate_metric_name
+
     found = told(capsys, *pair)
     for name, value in found["metrics"].items():
         _validate_metric_name(name)

@@ -54,7 +54,7 @@ def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureF
     )
     (found,) = told(capsys, "calibrate", labels, "--verdicts", given)
     both = [(verdicts[one], value) for one, value in labelled.items()]
-    assert found["n_verdicts"], found["n_compared"] == (400, 100)
+    assert (found["n_verdicts"], found["n_compared"]) == (400, 100)
     assert found["kappa"][0] == pytest.approx(cohen_kappa_score(*zip(*both, strict=True)))
     assert found["sensitivity"][0] == pytest.approx(np.mean([judged for judged, right in both if right]))
     assert found["specificity"][0] == pytest.approx(np.mean([1 - judged for judged, right in both if not right]))

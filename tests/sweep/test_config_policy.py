@@ -117,7 +117,7 @@ def test_hostile_config_is_refused_with_its_key_and_has_no_effect(name: str, tol
     assert events == []
 
 
-@pytest.mark.parametrize("name", ["os.system", "package to search"])
+@pytest.mark.parametrize("name", ["os.system", pytest.param("package to search", marks=pytest.mark.nightly)])
 def test_hostile_config_has_no_effect_through_the_real_command(name: str, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path)
     (tmp_path / "canary.py").write_text(CANARY)

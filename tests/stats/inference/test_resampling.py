@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
 
 from matrices import matrix, normal
 from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums, deviations, draws
@@ -34,7 +34,7 @@ def test_error_of_equal_clusters_is_that_of_statsmodels() -> None:
     generator = np.random.default_rng(0)
     clusters = generator.permutation(np.repeat(np.arange(15), 4))
     values = generator.normal(size=15)[clusters] + generator.normal(size=60)
-    expected = sm.OLS(values, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": clusters}).bse[0]
+    expected = OLS(values, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": clusters}).bse[0]
     assert cluster_scores(values[None, :], clusters).errors[0] == pytest.approx(expected)
 
 
