@@ -97,7 +97,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
             raise ConfigError(
                 f"{self.KEY}.model is {self.model!r}, which gave numbers that are not finite; try dtype=float32"
             )
-        return chances.tolist()
+        return [float(chance) for chance in chances]
 
     def _entailment_class(self) -> int:
         """Return the number of the class entailment."""
