@@ -2,7 +2,8 @@
 
     python benchmarks/report.py [--configs 1000] [--questions 300] [--repeats 5]
 
-Synthetic results with ten chunks of context and an answer of 400 characters a question. Bars: 15 MB, and 3 s from the
+Synthetic results with ten chunks of context of 900 characters, the path of an evidence and an answer of 400 characters
+a question. Bars: 15 MB, and 3 s from the
 start of the navigation until everything is drawn and laid out; the browser is Debian's chromium without a screen.
 """
 
@@ -75,6 +76,10 @@ def _config(
         "first_evidence_rank": generator.integers(0, 30, questions).tolist(),
         "context": [[f"document-{k}:{k * 7}-{k * 7 + 900}" for k in row]
                     for row in generator.integers(0, 20_000, (questions, DEPTH)).tolist()],
+        "evidence_trace": [
+            f'{{"held":[1],"legs":{{"a":[{rank}],"b":[{rank + 1}]}},"ranked":[{rank}]}}'
+            for rank in generator.integers(0, 30, questions).tolist()
+        ],
         "answer": [" ".join(words[generator.integers(0, 200, 10)])[:LENGTH] for _ in range(questions)],
         **{metric: column.tolist() for metric, column in scores.items()},
     }  # fmt: skip
@@ -82,9 +87,14 @@ def _config(
     kinds = np.array(shared["category"])
     groups = {kind: {"ndcg": _summary("ndcg", scores["ndcg"][kinds == kind])} for kind in sorted(set(kinds.tolist()))}
     overrides = tuple(name.split(" "))
-    config = {"objective": "ndcg", "headline": ["ndcg", "recall", "context_tokens"]}
+    config = {"top_k": DEPTH, "objective": "ndcg", "headline": ["ndcg", "recall", "context_tokens"]}
     return Result(f"{n:064d}", name, overrides, config, dict(word.split("=") for word in overrides), FACTS, summaries,
                   {"category": groups}, outcomes, {}, {})  # fmt: skip
+
+
+def chunk_text(name: str) -> str:
+    """Make a chunk of 900 characters with markup, which weighs more on the page."""
+    return f"<p class='x'>{name}: {'a few words of text ' * 44}</p>"
 
 
 def _summary(metric: str, column: np.ndarray) -> Summary:
@@ -116,8 +126,8 @@ def main() -> None:
     made = [replace(one, name=names[n]) for n, one in enumerate(made)]
     verdict = compare_configs(made)
     began = time.perf_counter()
-    document = build_document(PageSource("k1 × top_k", made, (), verdict, Decision(verdict), {"Result": ["Made up."]}))
-    page = write_page(document)
+    source = PageSource("k1 × top_k", made, (), verdict, Decision(verdict), {"Result": ["Made up."]}, read=chunk_text)
+    page = write_page(build_document(source))
     print(f"written: {time.perf_counter() - began:.1f} s, {len(page) / 1e6:.1f} MB (bar {SIZE_BAR / 1e6:.0f} MB)")
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "page.html"

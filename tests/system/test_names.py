@@ -18,7 +18,7 @@ from command_line import user_environment
 from ragsweep.core.errors import Faults
 from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Spans
-from ragsweep.evaluation.question_table import ChunkNames
+from ragsweep.evaluation.question_table import ChunkNames, chunk_text
 from ragsweep.golden.reading import Row
 from ragsweep.golden.trec import write_run
 from ragsweep.parts.tracking import files
@@ -80,12 +80,13 @@ LIKE_CHUNKS = st.lists(st.sampled_from([":0-5", ":0-6", ":5-6"]), max_size=2).ma
 
 
 @given(st.lists(LIKE_CHUNKS, min_size=1, max_size=6, unique=True))
-def test_no_two_chunks_share_a_name(ids: list[str]) -> None:
-    texts = ["x" * 6] * len(ids)
+def test_no_two_chunks_share_a_name_and_each_names_its_text(ids: list[str]) -> None:
+    texts = [f"{n}abcde" for n in range(len(ids))]
     spans = [(n, start, end) for n in range(len(ids)) for start, end in ((0, 5), (0, 6), (5, 6))]
     cut = Chunks(Corpus(ids, [""] * len(ids), texts), Spans(*map(np.array, zip(*spans, strict=True))))
     (names,) = ChunkNames(cut).of(np.arange(len(spans), dtype=np.int32)[None, :])
     assert len(set(names)) == len(spans)
+    assert [chunk_text(cut.corpus, name) for name in names] == list(map(cut.text, range(len(spans))))
 
 
 # --- artifacts ---------------------------------------------------------------------------------------------------

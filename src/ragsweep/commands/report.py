@@ -8,10 +8,12 @@ from pathlib import Path
 
 from ragsweep.commands.command_line import Parser, add_path, find_sweep_record, ignore_closed_pipe, open_ledger
 from ragsweep.core.errors import InputError
+from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import spelled
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
+from ragsweep.sweep.session import Session
 
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the
 effect of each swept parameter, slices, and the questions one by one. The file needs no network and no server."""
@@ -41,7 +43,8 @@ def report(arguments: Sequence[str]) -> int:
                 sys.stdout.write(text)
         return 0
     name = options.output or f"report-{reference(sweep)}.html"
-    page = summary.page(sweep_title(sweep), reference(sweep))
+    read = Session().chunk_reader(summary.results[0], Secrets()) if summary.results else None
+    page = summary.page(sweep_title(sweep), reference(sweep), read)
     _write(name, page)
     Terminal.current().line("report", f"{name} · {spelled(len(page))}; open it in a browser")
     return 0

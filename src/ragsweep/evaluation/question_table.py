@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import Faults
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ReasonCodes
-from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, Question, Rankings, Scores, weights_of
+from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, EvaluationView, Question, Rankings, Scores, weights_of
 from ragsweep.evaluation.answering import question_key, wording_key
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.golden.clusters import clusters
@@ -38,6 +40,10 @@ Numbers = NDArray[np.int64]
 def has_evidence(question: Question) -> bool:
     """Return whether a question has relevant evidence."""
     return any(evidence.grade > 0 for evidence in question.evidence)
+
+
+SPAN = re.compile(r"\d+-\d+")
+"""The end of a chunk's name that is no whole document."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +183,18 @@ class ChunkNames:
         identifier = corpus.ids[document]
         mistakable = identifier.rpartition(":")[0] in corpus.position
         return identifier if whole and not mistakable else f"{identifier}:{start}-{end}"
+
+
+def chunk_text(corpus: Corpus, name: str) -> str:
+    """Return the indexed text of a chunk by its name (see :class:`ChunkNames`); "" of what the corpus does not have."""
+    identifier, _, span = name.rpartition(":")
+    if identifier not in corpus.position:  # the name is that of a whole document
+        identifier, span = name, f"0-{sys.maxsize}"
+    document = corpus.position.get(identifier)
+    if document is None or not SPAN.fullmatch(span):
+        return ""
+    start, end = map(int, span.split("-"))
+    return " ".join(filter(None, (corpus.titles[document], corpus.texts[document][start:end])))
 
 
 class RunTexts(Mapping[str, str]):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.locks import Holder
 from ragsweep.core.results import PARTIAL, Result
+from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
 from ragsweep.records.claims import FINALIST, Claim, job_tag
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
@@ -17,7 +18,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import ParentRun, summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.recording import log_outcome, log_single
-from ragsweep.sweep.session import RunContext
+from ragsweep.sweep.session import RunContext, Session
 
 SWEEP_TAG = "ragsweep.sweep"
 
@@ -156,7 +157,8 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     whole = [result for result in summary.results if result.state != PARTIAL]
     expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
     status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
-    content = summary.parent(sweep.name, sweep_title(sweep), reference(sweep))
+    read = Session().chunk_reader(summary.results[0], Secrets()) if summary.results else None
+    content = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), read)
     tracker.close_sweep(parent, status, content.files, content.metrics, content.tags)
     if here:
         _tag_children(ledger, tracker, sweep, content)

@@ -250,7 +250,9 @@ class Multirun:
         view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
         if self.tracker.identity:
-            parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep))
+            session = self.context.session
+            read = session.chunk_reader(summary.results[0], self.secrets) if summary.results else None
+            parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), read)
             mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere)
         return status
 

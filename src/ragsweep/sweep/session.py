@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragsweep.core.building import Builder
-from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.identity import BuiltPart, content_hash
-from ragsweep.core.results import HumanLabel
+from ragsweep.core.results import HumanLabel, Result
 from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import Dataset, JudgedMetric
 from ragsweep.evaluation.config_graph import ConfigGraph
@@ -20,7 +20,7 @@ from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.pipeline import Parts
 from ragsweep.evaluation.pipeline import graph as config_graph
-from ragsweep.evaluation.question_table import tabulate
+from ragsweep.evaluation.question_table import chunk_text, tabulate
 from ragsweep.golden import partition
 from ragsweep.golden.partition import ALL
 from ragsweep.parts.prices import Prices
@@ -164,6 +164,17 @@ class Session:
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
+
+    def chunk_reader(self, result: Result, secrets: Secrets) -> Callable[[str], str] | None:
+        """Return what reads a chunk's text by its name; None where the corpus is not there as it was searched."""
+        node = result.config.get("dataset")
+        try:
+            corpus = self._load(node).corpus if node else None
+        except RagsweepError:
+            return None
+        if corpus is None or corpus.digest != result.dataset.corpus_digest:
+            return None
+        return lambda name: secrets.mask_text(chunk_text(corpus, name))
 
     def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
         """Set the budget and the prices of the calls that follow."""

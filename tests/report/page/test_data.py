@@ -159,3 +159,9 @@ def test_scores_of_first_chunks_are_divided_by_where_the_evidence_is() -> None:
     ranks = result.outcomes["first_evidence_rank"][: COUNT - 4]
     assert sizes == {"evidence in the context": sum(rank > 0 for rank in ranks), "evidence missed": ranks.count(0),
                      "no evidence exists": 4}  # fmt: skip
+
+
+def test_the_bars_of_a_tornado_are_named_by_the_changes() -> None:
+    changes = [config(0, 1, k="1", b="1"), config(0.01, 1, k="2", b="1"), config(-0.3, 2, k="1", b="2")]
+    (tornado,) = section(build_document(source(changes)), "effects")
+    assert tornado["options"][0]["figure"]["data"][0]["y"] == ["#3 b 1 -&gt; 2", "#2 k 1 -&gt; 2"]

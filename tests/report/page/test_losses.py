@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
+import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.report.page import build_document
@@ -67,3 +68,29 @@ def test_a_hybrid_stands_beside_its_legs() -> None:
 def test_their_figures_are_ones_that_plotly_accepts() -> None:
     for figure in figures(document()):
         go.Figure(painted(figure))
+
+
+def test_questions_have_the_path_of_their_evidence_and_what_lost_it() -> None:
+    (found,) = section(document(), "questions")
+    assert found["configs"][0]["lost"][:4] == ["", "fusion", "top_k", "retrieval"]
+    assert found["configs"][0]["paths"][:2] == [
+        ["a 1, b -, before reranking 1, final 1: in the context"],
+        ["a -, b 2, before reranking -, final -: lost by fusion"],
+    ]
+    assert found["configs"][0]["paths"][-1] == []  # no evidence
+
+
+def test_each_text_of_a_chunk_is_on_the_page_once_and_what_does_not_fit_is_stated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    results = [config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2))]
+    page = build_document(source(results, read=lambda name: f"text of {name}"))
+    (found,) = section(page, "questions")
+    assert found["texts"] == [f"text of {name}" for name in found["chunks"]]
+    assert len(found["texts"]) == len(set(found["texts"])) == 2 * COUNT
+    assert found["leftOut"] == ""
+    monkeypatch.setattr("ragsweep.report.page.questions.MOST_TEXT", len("text of a:0") * 3)
+    (cut,) = section(build_document(source(results, read=lambda name: f"text of {name}")), "questions")
+    assert (len(cut["texts"]), cut["leftOut"][:27]) == (3, "The texts of 77 chunks are ")
+    (without,) = section(build_document(source(results)), "questions")
+    assert (without["texts"], "not there" in without["leftOut"]) == ([], True)

@@ -77,25 +77,28 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
                                        "height": 440}}  # fmt: skip
 
 
-def differences(verdict: SweepComparison, recommended: str | None, by_size: bool = False) -> Figure:
-    """Draw how far each config is from the baseline, the best on top; ``by_size``: a tornado, largest change on top."""
+def differences(verdict: SweepComparison, recommended: str | None, changes: Mapping[str, str] | None = None) -> Figure:
+    """Draw how far each config is from the baseline, the best on top.
+
+    ``changes``: name of a config -> its one change to the baseline, for a tornado with the largest effect on top.
+    """
     found, names = verdict.differences, verdict.matrix.configs
     sign = 1.0 if verdict.matrix.higher_is_better else -1.0
     gains = sign * found.estimate
-    rows = [row for row in range(len(names)) if not (by_size and row == found.baseline)]
-    rows = sorted(rows, key=lambda row: -abs(gains[row]) if by_size else -gains[row])[:MOST_BARS]
+    rows = [row for row in range(len(names)) if not (changes and row == found.baseline)]
+    rows = sorted(rows, key=lambda row: -abs(gains[row]) if changes else -gains[row])[:MOST_BARS]
     ends = np.stack([found.estimate, found.low, found.high])[:, rows]
     middle, low, high = np.exp(ends) if found.ratios else ends if sign > 0 else -ends[[0, 2, 1]]
     start = 1.0 if found.ratios else 0.0
     kept = [bool(verdict.may_be_best[row]) for row in rows]
     bars = {"type": "data", "symmetric": False, "array": _json(high - middle), "arrayminus": _json(middle - low),
             "thickness": 1.5, "width": 3, "color": MUTED}  # fmt: skip
-    labels = [literal(short(names[row])) for row in rows]
+    labels = [literal(short((changes or {}).get(names[row], names[row]))) for row in rows]
     hover = [lines(names[row], f"{verdict.metric}: {change(verdict, row) if row else 'the baseline'}",
                     "may be the best" if keep else "") for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
     trace: Figure = {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
     colours = [ACCENT if keep else MUTED for keep in kept]
-    if by_size:
+    if changes:
         trace |= {"type": "bar", "orientation": "h", "base": start, "x": _json(middle - start), "width": 0.5}
         trace["marker"] = {"color": [ACCENT if gains[row] > 0 else MUTED for row in rows]}
     else:

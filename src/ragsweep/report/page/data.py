@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragsweep.core.results import DROPPED, Failure, Result, objectives
@@ -15,7 +15,7 @@ from ragsweep.report.page import charts, details
 from ragsweep.report.page.curves import Cloud, Curve, effects, swept_within
 from ragsweep.report.page.items import Item, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
-from ragsweep.report.page.questions import browse
+from ragsweep.report.page.questions import ChunkReader, browse
 from ragsweep.report.recommendation import WORDS, Decision
 from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
@@ -55,6 +55,7 @@ class PageSource:
     notes: Sequence[tuple[str, str]] = ()
     commands: Sequence[tuple[str, str]] = ()
     sampler: str = ""  # of a search
+    read: ChunkReader | None = None  # the text of a chunk by its name, where the corpus is there
 
     @property
     def compared(self) -> SweepComparison | None:
@@ -243,9 +244,12 @@ class _Page:
         if not found or not found.differences.apart.any():
             return
         configs = {name: self.settings[name] for name in found.matrix.configs}
-        if self._is_ablation():
-            tornado = charts.differences(found, self.recommended, by_size=True)
-            note = "Each bar is one change to the baseline, the largest effect on top, with its 95 % interval."
+        if changes := self._single_changes():
+            tornado = charts.differences(found, self.recommended, changes)
+            note = (
+                "Each bar is one change to the baseline, the largest effect on top, with its 95 % interval. In colour:"
+                " for the better."
+            )
             yield make_charts([{"label": "", "figure": tornado}], note)
             return
         keys = short_keys(varying_keys(list(configs.values())))
@@ -284,10 +288,13 @@ class _Page:
             f" Cross-validation{often}; what it chooses has {number(one.held_out)} on unseen questions."
         )
 
-    def _is_ablation(self) -> bool:
-        """Return whether each config is the first with one change, and the changes are of several parameters."""
-        changes = [factors(self.results[0], other) for other in self.results[1:]]
-        return all(len(change) == 1 for change in changes) and len({change[0].name for change in changes}) > 1
+    def _single_changes(self) -> dict[str, str]:
+        """Return each config's change to the first, where all have one; empty where all change the same parameter."""
+        changes = {other.name: factors(self.results[0], other) for other in self.results[1:]}
+        ablation = all(len(one) == 1 for one in changes.values()) and len({one[0].name for one in changes.values()}) > 1
+        names = short_keys([one[0].name for one in changes.values()]) if ablation else {}
+        return {name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}"
+                for name, (one, *_) in changes.items()} if ablation else {}  # fmt: skip
 
     def slices(self) -> Iterator[Item]:
         """Yield a heatmap for each label of the questions, and box plots."""
@@ -318,7 +325,8 @@ class _Page:
     def questions(self) -> Iterator[Item]:
         """Yield the browser of questions."""
         if self.chosen and self.metric in self.chosen[0].outcomes:
-            yield browse(self.chosen, list(dict.fromkeys([self.metric, *self.headline])), self.roles)
+            metrics = list(dict.fromkeys([self.metric, *self.headline]))
+            yield browse(self.chosen, metrics, self.roles, self.funnels, self.source.read)
 
     def details(self) -> Iterator[Item]:
         """Yield scores, targets, coverage, failures, times and where all this comes from."""

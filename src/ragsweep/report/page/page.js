@@ -142,15 +142,19 @@ const ragsweep = (() => {
     const [metric] = item.metrics, configs = item.configs, base = configs[0];
     const sign = item.lowerIsBetter ? -1 : 1;
     const digits = (value) => value === null || value === undefined ? "–" : Number.isInteger(value) ? value.toLocaleString("en")
-      : Math.abs(value) < 10 ? value.toFixed(2) : Math.round(value).toLocaleString("en");
+      : Math.abs(value) < 0.1 ? value.toPrecision(2) : Math.abs(value) < 10 ? value.toFixed(2) : Math.round(value).toLocaleString("en");
     const gain = (config, q) => {
       const own = config.scores[metric][q], first = base.scores[metric][q];
       return own === null || first === null ? 0 : sign * (own - first);
     };
     const state = { config: Math.min(1, configs.length - 1), kind: "all", label: "", text: "", found: [], at: 0 };
     const kinds = [["all", "all questions"], ...(item.missable ? [["missed", "missed: score 0"]] : []),
-      ...(configs.length > 1 ? [["helped", "helped: better than the baseline"], ["hurt", "hurt: worse than the baseline"]] : [])];
+      ...(configs.length > 1 ? [["helped", "helped: better than the baseline"], ["hurt", "hurt: worse than the baseline"],
+                                ["disagree", "disagreement: configs differ"]] : []),
+      ...[...new Set(configs.flatMap((config) => config.lost))].filter(Boolean).map((stage) => [`lost ${stage}`, `lost by: ${stage}`])];
+    const differ = (q) => new Set(configs.map((config) => config.scores[metric][q])).size > 1;
     const tests = {
+      disagree: differ,
       all: () => true,
       missed: (q) => configs[state.config].scores[metric][q] === 0,
       helped: (q) => gain(configs[state.config], q) > 0,
@@ -180,7 +184,7 @@ const ragsweep = (() => {
 
     function filter() {
       const chosen = state.label ? JSON.parse(state.label) : null;
-      state.found = item.ids.map((_, q) => q).filter((q) => tests[state.kind](q)
+      state.found = item.ids.map((_, q) => q).filter((q) => (state.kind.startsWith("lost ") ? configs[state.config].lost[q] === state.kind.slice(5) : tests[state.kind](q))
         && (!chosen || item.labels[chosen[0]][q] === chosen[1])
         && (!state.text || searchable(q).includes(state.text)));
       select(0);
@@ -226,6 +230,12 @@ const ragsweep = (() => {
           el("tbody", {}, ...lines(q)))));
     }
 
+    function chunkNode(config, q, chunk, n) {
+      const name = `${n + 1}. ${item.chunks[chunk]}`, found = config.ranks && config.ranks[q] === n + 1 ? "chunk found" : "chunk";
+      if (!item.texts[chunk]) return el("span", { class: found }, name);
+      return el("details", { class: "text", open: n === 0 }, el("summary", { class: found }, name), el("div", {}, item.texts[chunk]));
+    }
+
     function lines(q) {
       const line = (name, cell) => {
         const cells = configs.map((config) => cell(config));
@@ -245,10 +255,10 @@ const ragsweep = (() => {
         ...item.metrics.map((name) => line(name, score(name))),
         line("first evidence at rank", (config) => !config.ranks || !item.evidence || !item.evidence[q] ? null
           : config.ranks[q] > 0 ? digits(config.ranks[q]) : "not retrieved"),
-        line("context", (config) => (config.contexts[q] || []).map((chunk, n) => el(
-          "span", { class: config.ranks && config.ranks[q] === n + 1 ? "chunk found" : "chunk" }, `${n + 1}. ${item.chunks[chunk]}`))),
+        line("evidence by stage", (config) => (config.paths[q] || []).map((path) => el("span", { class: "chunk" }, path))),
+        line("context", (config) => (config.contexts[q] || []).map((chunk, n) => chunkNode(config, q, chunk, n))),
         ...texts.map((name) => line(name.replaceAll("_", " "), (config) => (config.texts[name] ? config.texts[name][q] : ""))),
-        ...numbers.map((name) => line(name.replaceAll("_", " "), (config) => config.numbers[name] ? digits(config.numbers[name][q]) : "")),
+        ...numbers.map((name) => line(name.replaceAll("_", " "), (config) => config.numbers[name] && config.numbers[name][q] !== null ? digits(config.numbers[name][q]) : "")),
       ].filter(Boolean);
     }
 
@@ -260,7 +270,7 @@ const ragsweep = (() => {
     const note = item.asked > item.ids.length ? `The first ${item.ids.length.toLocaleString("en")} of ${item.asked.toLocaleString("en")} questions. ` : "";
     return [filters, el("div", { class: "browser" }, el("div", {}, list, pager), detail),
             el("p", { class: "note" }, `${note}j and k, or the arrow keys in the list, go through the questions. `
-              + `The number beside a question is its ${metric}. In the context, the first chunk with evidence is in colour.`)];
+              + `The number beside a question is its ${metric}. In the context, the first chunk with evidence is in colour; click a chunk to read it. ${item.leftOut}`)];
   }
 
   // --- the page ------------------------------------------------------------------------------------------------

@@ -4,31 +4,54 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.results import Result
+from ragsweep.report.numbers import NOT_MEASURED
+from ragsweep.stats.evidence_traces import COLUMN
+from ragsweep.stats.funnel import Funnel
 
 MOST_QUESTIONS = 2_000
 LONGEST = 4_000
 """Characters of a text, about a page; a longer one is cut off."""
+MOST_TEXT = 5_000_000
+"""Bytes of all chunks' texts together."""
 REASON = "_reason"
 """The end of the name of a column that has a judge's words."""
 
 
-def browse(results: Sequence[Result], metrics: Sequence[str], roles: Mapping[str, str]) -> dict[str, Any]:
+ChunkReader = Callable[[str], str]
+"""Returns the text of a chunk by its name."""
+
+
+def browse(
+    results: Sequence[Result],
+    metrics: Sequence[str],
+    roles: Mapping[str, str],
+    funnels: Mapping[str, Funnel],
+    read: ChunkReader | None,
+) -> dict[str, Any]:
     """Make the columns of the question browser.
 
     Args:
         results: The configs to show, the baseline first.
         metrics: Whose scores to show; helped and hurt are judged by the first.
         roles: Name of a config -> what it is.
+        funnels: Name of a config -> which stage lost its evidence.
+        read: Returns the text of a chunk; None where the corpus is not there.
     """
     first = results[0].outcomes
     ids = list(first["question_id"])[:MOST_QUESTIONS]
     chunks: dict[str, int] = {}
     labels = {label: _texts(first[label], len(ids)) for label in results[0].groups if label in first}
     summary = results[0].summaries[metrics[0]]
+    configs = [
+        _config(result, ids, metrics, roles.get(result.name, ""), chunks)
+        | _paths(result, ids, funnels.get(result.name))
+        for result in results
+    ]
+    texts, left_out = _chunk_texts(chunks, read)
     return {
         "kind": "browser",
         "metrics": list(metrics),
@@ -40,9 +63,46 @@ def browse(results: Sequence[Result], metrics: Sequence[str], roles: Mapping[str
         "references": _texts(first["reference"], len(ids)) if "reference" in first else None,
         "evidence": list(first["evidence"])[: len(ids)] if "evidence" in first else None,
         "labels": labels,
-        "configs": [_config(result, ids, metrics, roles.get(result.name, ""), chunks) for result in results],
-        "chunks": list(chunks),  # filled by the configs
+        "configs": configs,
+        "chunks": list(chunks),
+        "texts": texts,
+        "leftOut": left_out,
     }
+
+
+def _chunk_texts(names: Iterable[str], read: ChunkReader | None) -> tuple[list[str], str]:
+    """Return each chunk's text once, as far as they fit, and a sentence on what is left out."""
+    if read is None:
+        return [], "The texts of chunks are left out: the corpus is not there any more as it was searched."
+    texts, size = [], 0
+    for name in names:
+        text = _texts([read(name)], 1)[0]
+        size += len(text.encode("utf-8", "replace"))
+        if size > MOST_TEXT:
+            break
+        texts.append(text)
+    missing = len(list(names)) - len(texts)
+    return texts, f"The texts of {missing:,} chunks are left out, to keep the page small." if missing else ""
+
+
+def _paths(result: Result, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
+    """Return the stage that lost each question's evidence, and the path of every evidence in words."""
+    if found is None:
+        return {"lost": [], "paths": []}
+    texts = dict(zip(result.outcomes["question_id"], result.outcomes[COLUMN], strict=True))
+    paths = [list(_path_texts(json.loads(texts.get(name, "{}")), found.fates.get(name, ()))) for name in ids]
+    return {"lost": [found.lost_by.get(name, "") for name in ids], "paths": paths}
+
+
+def _path_texts(path: Mapping[str, Any], fates: Sequence[str]) -> Iterator[str]:
+    """Yield the ranks of each evidence by stage, and the stage that lost it: ``bm25 12, vector -, fused 7: top_k``."""
+    stages = dict(path.get("legs", {}))
+    if "first" in path:
+        stages["before reranking"] = path["first"]
+    stages["final"] = path.get("ranked", ())
+    for n, fate in enumerate(fates):
+        ranks = ", ".join(f"{stage} {ranks[n] or NOT_MEASURED}" for stage, ranks in stages.items())
+        yield f"{ranks}: {f'lost by {fate}' if fate else 'in the context'}"
 
 
 def _config(
@@ -59,6 +119,10 @@ def _config(
 
     contexts = [[chunks.setdefault(name, len(chunks)) for name in context or ()] for context in column("context") or ()]
     texts = [name for name in columns if name == "answer" or name.endswith(REASON)]
+    measured: dict[str, str] = {}  # quantiles of one measurement have equal columns
+    for one in result.summaries.values():
+        if one.unit and one.name in columns:
+            measured.setdefault(str(columns[one.name]), one.name)
     return {
         "name": result.name,
         "role": role,
@@ -68,7 +132,7 @@ def _config(
         "contexts": contexts,
         "texts": {name: _texts(column(name) or (), len(ids)) for name in texts},
         "numbers": {name: [_rounded(value) for value in column(name) or ()]
-                    for name in ("context_tokens", "latency_p95_ms", "top_score") if _any(column(name))},
+                    for name in ("top_score", *measured.values()) if _any(column(name))},
     }  # fmt: skip
 
 
