@@ -53,10 +53,11 @@ def test_metric_by_config_has_a_panel_a_metric_and_a_line_a_config(drawn: list[m
     assert data.startswith(b"\x89PNG")
     first, second = drawn[0].axes
     assert (first.get_title(), second.get_title()) == ("recall", "p95")
-    assert points(first) == [(0.25, 0), (0.75, 1)]
+    assert points(first) == [(0.75, 0), (0.25, 1)]  # the best on top
+    assert [text.get_text() for text in first.texts] == [".75", ".25"]
     (bars,) = first.collections
-    assert [segment.tolist() for segment in bars.get_segments()] == [[[0.125, 0], [0.375, 0]], [[0.625, 1], [0.875, 1]]]
-    assert [label.get_text() for label in first.get_yticklabels()] == ["top_k=3", "top_k=5"]
+    assert [segment.tolist() for segment in bars.get_segments()] == [[[0.625, 0], [0.875, 0]], [[0.125, 1], [0.375, 1]]]
+    assert [label.get_text() for label in first.get_yticklabels()] == ["top_k=5", "top_k=3"]
     assert first.get_xlabel() == "higher is better\nn = 110 of 150"
     assert second.get_xlabel() == "ms, lower is better\nn = 50 of 150"
     assert "95 % interval" in drawn[0].get_supxlabel()
@@ -65,9 +66,9 @@ def test_metric_by_config_has_a_panel_a_metric_and_a_line_a_config(drawn: list[m
 def test_config_that_was_not_measured_says_so(drawn: list[matplotlib.figure.Figure]) -> None:
     plots.metric_by_config([a_result("a"), a_result("b", math.nan), a_result("c")], ["recall"])
     (axes,) = drawn[0].axes
-    assert [text.get_text() for text in axes.texts] == ["not measured"]
-    assert [float(text.xy[1]) for text in axes.texts] == [1.0]
-    assert [y for _, y in points(axes)] == [0, 2]
+    assert [text.get_text() for text in axes.texts] == [".50", ".50", "not measured"]
+    assert float(axes.texts[-1].xy[1]) == 2.0
+    assert [y for _, y in points(axes)] == [0, 1]
 
 
 def test_metric_by_label_has_a_panel_a_group_on_one_scale(drawn: list[matplotlib.figure.Figure]) -> None:

@@ -8,8 +8,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragsweep.core.results import Result, Summary
+from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded
+from ragsweep.report.numbers import number
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.risk_coverage import Point, best
 
@@ -48,9 +49,10 @@ class Panel(NamedTuple):
 def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> bytes:
     """Draw the configs below each other, one panel a metric; returns a PNG.
 
-    Of more than forty configs the best by the first metric are shown, in their order.
+    The best by the objective, or else by the first metric, is on top; of more than forty configs the best are shown.
     """
-    configs, results = len(results), _best(results, metrics[0])
+    deciding = [name for name in objectives(results[0].config) if name in metrics] if results else []
+    configs, results = len(results), _best(results, [*deciding, metrics[0]][0])
     panels = []
     for name in metrics[:MOST_PANELS]:
         found = [result.summaries.get(name) for result in results]
@@ -173,7 +175,7 @@ def _style(axes: Axes, *hidden: str) -> None:
 
 
 def _best(results: Sequence[Result], metric: str) -> list[Result]:
-    """Choose the configs that fit on a picture."""
+    """Choose the configs that fit on a picture, the best first."""
 
     def merit(result: Result) -> float:
         one = result.summaries.get(metric)
@@ -181,8 +183,7 @@ def _best(results: Sequence[Result], metric: str) -> list[Result]:
             return math.inf
         return one.value if one.higher_is_better is False else -one.value
 
-    chosen = sorted(range(len(results)), key=lambda n: merit(results[n]))[:MOST_CONFIGS]
-    return [results[n] for n in sorted(chosen)]
+    return sorted(results, key=merit)[:MOST_CONFIGS]
 
 
 def _note(configs: int, panels: int, what: str) -> str:
@@ -234,6 +235,9 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
     bars = [(line, one) for line, one in known if math.isfinite(one.low) and math.isfinite(one.high)]
     axes.hlines([line for line, _ in bars], [one.low for _, one in bars], [one.high for _, one in bars], COLOUR, lw=1.6)
     axes.plot([one.value for _, one in known], [line for line, _ in known], "o", color=COLOUR, markersize=5)
+    for line, one in known:
+        text = number(one.value, one.unit)
+        axes.annotate(text, (one.value, line), (0, 3), textcoords="offset points", ha="center", fontsize=7, color=GREY)
     for line in set(range(len(labels))) - {line for line, _ in known}:
         place = ("axes fraction", "data")
         axes.annotate("not measured", (0.03, line), xycoords=place, va="center", fontsize=8, color=GREY)

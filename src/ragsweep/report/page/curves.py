@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core.results import Result
 from ragsweep.report.naming import short_keys, varying_keys
+from ragsweep.stats import curves as swept
 from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.curves import curves
 from ragsweep.stats.inference.confidence_set import model_confidence_set
 from ragsweep.stats.inference.differences import transform_amounts
 from ragsweep.stats.intervals import means_with_intervals
@@ -71,15 +71,24 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
             yield _cloud(verdict, key, name, dict(zip(rows, numbers, strict=True)), rows)
 
 
-def swept_within(results: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[Curve]:
+def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.Curve | None:
+    """Return the curve of a number through the best config that has it: a curve of each group would take minutes."""
+    rests = [{name: text for name, text in one.parameters.items() if name != key} for one in best_first]
+    best = next((n for n, one in enumerate(best_first) if key in one.parameters), None)
+    if best is None:
+        return None
+    alike = [one for one, rest in zip(best_first, rests, strict=True) if rest == rests[best]]
+    return next(iter(swept.curves(alike, key, metric)), None)
+
+
+def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[Curve]:
     """Yield the curve of each number that was swept within some option only, the weight of one hybrid say.
 
-    ``drawn`` are the parameters that have a picture. Of several curves of a parameter that with the best mean is meant.
+    ``drawn`` are the parameters that have a picture.
     """
-    settings = [one.parameters for one in results]
+    settings = [one.parameters for one in best_first]
     for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():
-        sign = -1 if any(one.summaries[metric].higher_is_better is False for one in results) else 1
-        found = max(curves(results, key, metric), key=lambda one: sign * one.best_mean, default=None)
+        found = curve_of_best(best_first, key, metric)
         if found is not None:
             points, (low, high) = found.points, found.flat
             yield Curve(

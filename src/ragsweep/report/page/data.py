@@ -12,7 +12,7 @@ from ragsweep.core.results import DROPPED, Failure, Result, objectives
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import number
 from ragsweep.report.page import charts, details
-from ragsweep.report.page.curves import Cloud, Curve, effects, swept_within
+from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects, swept_within
 from ragsweep.report.page.items import Item, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import ChunkReader, browse
@@ -21,7 +21,6 @@ from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import NoComparison, SweepComparison
-from ragsweep.stats.curves import curves
 from ragsweep.stats.inference.differences import TOO_SHORT
 
 FORMAT = "ragsweep.report/1"
@@ -262,7 +261,7 @@ class _Page:
             configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
         drawn = list(effects(found, configs))
         if not self.source.sampler:
-            drawn += swept_within(self.results, self.metric, {one.key for one in drawn})
+            drawn += swept_within(self.best_first, self.metric, {one.key for one in drawn})
         notes = {Curve: CURVE, Cloud: CLOUD}
         options = [{"label": one.name, "figure": charts.effect(one, self.metric, found.unit),
                     "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
@@ -273,16 +272,18 @@ class _Page:
         """Yield where a curve is flat, and what its best value is worth on unseen questions."""
         if isinstance(shown, Cloud) or shown.numbers is None:
             return
-        found = curves(self.results, shown.key, self.metric)
-        best = {one.name: n for n, one in enumerate(self.best_first)}
-        if not found:
+        one = curve_of_best(self.best_first, shown.key, self.metric)
+        if one is None:
             return
-        one = min(found, key=lambda curve: min(best[point.config] for point in curve.points))
         low, high = one.flat
         same = f"{low:g} to {high:g} cannot be told from the best" if low < high else "no neighbour is as good"
         chosen = next(point for point in one.points if point.value == one.chosen)
         often = "" if math.isnan(chosen.chosen) else f" chooses {one.chosen:g} in {chosen.chosen:.0%} of the folds"
-        where = f" (of the curve through {one.points[0].config.partition(' ')[0]})" if len(found) > 1 else ""
+        where = (
+            f" (of the curve through {one.points[0].config.partition(' ')[0]})"
+            if len(one.points) < len(self.best_first)
+            else ""
+        )
         yield (
             f"Best in sample: {shown.name} {one.best:g}{where}, {number(one.best_mean)}; {same}."
             f" Cross-validation{often}; what it chooses has {number(one.held_out)} on unseen questions."
@@ -292,7 +293,7 @@ class _Page:
         """Return each config's change to the first, where all have one; empty where all change the same parameter."""
         changes = {other.name: factors(self.results[0], other) for other in self.results[1:]}
         ablation = all(len(one) == 1 for one in changes.values()) and len({one[0].name for one in changes.values()}) > 1
-        names = short_keys([one[0].name for one in changes.values()]) if ablation else {}
+        names = short_keys(list(dict.fromkeys(one[0].name for one in changes.values()))) if ablation else {}
         return {name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}"
                 for name, (one, *_) in changes.items()} if ablation else {}  # fmt: skip
 

@@ -42,6 +42,7 @@ const ragsweep = (() => {
     const legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: palette.ink } };
     return { data, layout: {
       showlegend: false, hovermode: "closest", bargap: 0.3,
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: palette.muted, activecolor: palette.accent },
       margin: { l: 10, r: 20, t: layout.showlegend ? 40 : 24, b: 10 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: palette.muted },
@@ -54,7 +55,8 @@ const ragsweep = (() => {
     if (!drawable) return;
     const { data, layout } = themed(chart.options[chart.shown].figure);
     chart.node.style.minHeight = `${layout.height}px`;
-    Plotly.react(chart.node, data, layout, { displayModeBar: false, responsive: true, displaylogo: false });
+    Plotly.react(chart.node, data, layout, { responsive: true, displaylogo: false, modeBarButtons: [["toImage"]],
+                                             toImageButtonOptions: { format: "svg", filename: "ragsweep" } });
   }
 
   const drawAll = () => charts.forEach(draw);

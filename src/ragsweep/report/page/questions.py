@@ -15,7 +15,7 @@ from ragsweep.stats.funnel import Funnel
 MOST_QUESTIONS = 2_000
 LONGEST = 4_000
 """Characters of a text, about a page; a longer one is cut off."""
-MOST_TEXT = 5_000_000
+MOST_TEXT = 3_000_000
 """Bytes of all chunks' texts together."""
 REASON = "_reason"
 """The end of the name of a column that has a judge's words."""
