@@ -37,5 +37,5 @@ def test_notebook_shows_the_sweep(path: Path, swept: Path, monkeypatch: pytest.M
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(swept)}}).execute()
     outputs = [str(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert any("context_recall" in output for output in outputs)
+    assert any("context" in output for output in outputs)
     assert any("image/png" in output for output in outputs) or path is NOTEBOOKS[-1]
