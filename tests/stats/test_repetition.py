@@ -13,6 +13,7 @@ from ragsweep.core.results import Result
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.gate import Condition, FilledCandidate, Scope, run_checks
 from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
+from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.repetition import COLUMN, VarianceShares, variance_shares
 from scored import scored
 
@@ -219,6 +220,34 @@ def test_gate_that_cannot_decide_names_the_repetitions_that_would() -> None:
     assert check.needed_repetitions == check.variance.repetitions_for(check.needed / 100)
     assert check.needed_repetitions is not None
     assert check.needed_repetitions > 3
+
+
+def test_share_of_a_baseline_counts_as_a_baseline_of_scaled_scores_does() -> None:
+    first, second = ([json.loads(text)["scores"]["m"] for text in one.outcomes[COLUMN]] for one in drawn(0.5, 1.0, 200))
+    results = [repeated(np.array(first)), repeated(np.array(second))]
+    found = variance_shares(results, score_matrix(results, "m"), 0.6)
+    assert found is not None
+    scaled = shares(repeated(0.6 * np.array(first)), repeated(np.array(second)))
+    assert scaled is not None
+    for part in ("questions", "answers", "standard_error", "twice_repetitions"):
+        assert getattr(found, part) == pytest.approx(getattr(scaled, part))
+
+
+def test_questions_and_repetitions_that_a_relative_margin_needs_are_those_of_the_ratio() -> None:
+    """Scores that vary much by question are in the slack of a ratio, and in no difference."""
+    generator = np.random.default_rng(8)
+    level = generator.normal(1, 2, (40, 1))
+    before, after = (repeated(level + generator.normal(0, 0.8, (40, 4))) for _ in range(2))
+    chosen = Scope(before.outcomes["question_id"])
+    (check,) = run_checks(Condition("m", 0.25, relative=True), before, FilledCandidate(after, (), ()), chosen)
+    slack = np.array(after.outcomes["m"]) - 0.75 * np.array(before.outcomes["m"])
+    assert check.needed == questions_needed(check.found.margin, slack.std(ddof=1), level=0.9)
+    ratio = variance_shares([before, after], score_matrix([before, after], "m"), 0.75)
+    assert ratio is not None
+    assert check.variance is not None
+    assert check.variance.answers == pytest.approx(ratio.answers)
+    assert check.needed is not None
+    assert check.needed_repetitions == ratio.repetitions_for(check.needed / 40)
 
 
 def test_sentence_states_what_each_way_narrows_and_how_many_questions_that_is() -> None:

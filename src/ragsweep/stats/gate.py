@@ -185,7 +185,8 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
         needed = None if scope.spread or judged else _questions_needed(condition, part, found)
-        shares = None if label else variance_shares(results if condition.paired else results[1:], part)
+        compared = results if condition.paired else results[1:]
+        shares = None if label else variance_shares(compared, part, _share_of_baseline(condition, part))
         repetitions = shares.repetitions_for(needed / len(part.questions)) if shares and needed else None
         small = bool(label) and len(part.questions) < SMALL
         yield Check(
@@ -228,7 +229,7 @@ def _correct(
         mean = correct_difference(matrix, matched, (0, 1), _ONE_SIDED, worst=failed)
         found = replace(judged, baseline=before, candidate=before + mean.value, difference=mean.value)
         if condition.relative:
-            share = 1 - sign * size
+            share = _share_of_baseline(condition, matrix)
             less = correct_difference(matrix, matched, (0, 1), _ONE_SIDED, share, failed)
             found = correct_gate(replace(found, margin=size * before), less, sign, 0.0)
         else:
@@ -240,10 +241,17 @@ def _correct(
     return replace(found, note="; ".join(filter(None, notes))), mean.labels
 
 
+def _share_of_baseline(condition: Condition, matrix: Matrix) -> float:
+    """Return the share of the baseline's score that the candidate is compared with: below 1 where less would do."""
+    return 1 - (condition.size if matrix.higher_is_better else -condition.size) * condition.relative
+
+
 def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiority.Gate) -> int | None:
     if found.decision != "inconclusive" or condition.kind != MARGIN or not matrix.questions:
         return None
-    needed = questions_needed(found.margin, float(estimate_power(matrix).spread[1]), level=_ONE_SIDED)
+    values = matrix.values * [[_share_of_baseline(condition, matrix)], [1.0]]
+    spread = float(estimate_power(replace(matrix, values=values)).spread[1])
+    needed = questions_needed(found.margin, spread, level=_ONE_SIDED)
     return needed if needed and needed > len(matrix.questions) else None
 
 

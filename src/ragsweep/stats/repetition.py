@@ -82,7 +82,7 @@ class _Repetitions(NamedTuple):
     errors: Doubles  # standard errors of the judgements, 0 where unknown
 
 
-def variance_shares(results: Sequence[Result], matrix: Matrix) -> VarianceShares | None:
+def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.0) -> VarianceShares | None:
     """Divide the variance of a config's mean, or of the difference of two; None where nothing is repeated or varies.
 
     Method of moments for a nested design: the squared standard error (by cluster) is var(questions) + var(answers) / R
@@ -95,15 +95,16 @@ def variance_shares(results: Sequence[Result], matrix: Matrix) -> VarianceShares
     Args:
         results: One or two; the baseline first.
         matrix: Their scores of a metric, in rows of the same order.
+        share: Of the baseline's scores, which the others are compared with.
     """
     tables = [_read(result, matrix) for result in results]
     counts = tuple(table.scores.shape[1] for table in tables)
     sampled = all((table.cases != "").any() for table in tables)
     if not matrix.questions or (max(counts) < 2 and not sampled):
         return None
-    values = matrix.values[-1] - (matrix.values[0] if len(results) > 1 else 0.0)
+    values = matrix.values[-1] - (share * matrix.values[0] if len(results) > 1 else 0.0)
     error = float(cluster_scores(values[None, :], matrix.clusters, matrix.weights).errors[0])
-    each = _noise(tables, sampled)
+    each = _noise(tables, sampled, share)
     known = ~np.isnan(each[:, 0])
     if not error > 0 or not known.any():
         return None
@@ -146,7 +147,7 @@ def _read(result: Result, matrix: Matrix) -> _Repetitions:
     return table
 
 
-def _noise(tables: Sequence[_Repetitions], sampled: bool) -> Doubles:
+def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubles:
     """Estimate what repetitions show of each question's difference: (questions, 3) parts of its variance.
 
     The first is the variance between repetitions, the second the judge's part in it, the third all of the judge's:
@@ -163,7 +164,7 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool) -> Doubles:
         counts = np.add.reduceat(pattern, np.cumsum([0, *planned[:-1]]), dtype=int)
         if (counts < np.minimum(planned, 2)).any():
             continue
-        between, weights = _forms(planned, pattern)
+        between, weights = _forms(planned, pattern, share)
         drawn, case, error = scores[one][:, pattern], cases[one][:, pattern], errors[one][:, pattern]
         alike = (case[:, :, None] == case[:, None, :]) * error[:, :, None] * error[:, None, :] * sampled
         found[one, 0] = np.einsum("qa,ab,qb->q", drawn, between, drawn)
@@ -172,7 +173,7 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool) -> Doubles:
     return found
 
 
-def _forms(planned: Sequence[int], known: NDArray[np.bool_]) -> tuple[Doubles, Doubles]:
+def _forms(planned: Sequence[int], known: NDArray[np.bool_], share: float) -> tuple[Doubles, Doubles]:
     """Return the form that estimates the variance of a mean difference, and the weights of the scores in it.
 
     With the scores x of all known repetitions, x' form x is the sum over pairs of configs of the covariance of the
@@ -180,7 +181,7 @@ def _forms(planned: Sequence[int], known: NDArray[np.bool_]) -> tuple[Doubles, D
     """
     config = np.repeat(np.arange(len(planned)), planned)[known]
     number = np.concatenate([np.arange(count) for count in planned])[known]
-    weights = np.where(config == len(planned) - 1, 1.0, -1.0) / np.bincount(config)[config]
+    weights = np.where(config == len(planned) - 1, 1.0, -share) / np.bincount(config)[config]
     form = np.zeros((len(weights), len(weights)))
     for one, other in product(range(len(planned)), repeat=2):
         mine, others = np.flatnonzero(config == one), np.flatnonzero(config == other)
