@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pytrec_eval
 
 from configs import beir, evaluate
 from ragsweep.core.results import Result
@@ -60,8 +61,11 @@ def test_vectors_and_hybrids_on_scifact(session: Session, collections: Path) -> 
 
 
 @pytest.mark.nightly
-def test_fusion_audit_is_that_of_run_files_and_qrels(session: Session, collections: Path) -> None:
-    asked = [*beir(collections / "scifact"), "chunker=none", "objective=ndcg_at_10", "headline=[recall_at_10]"]
+@pytest.mark.parametrize(("folder", "questions"), [("scifact", 300), ("python_faq_en", 172), ("python_faq_fr", 171)])
+def test_fusion_audit_is_that_of_run_files_and_qrels(
+    folder: str, questions: int, session: Session, collections: Path
+) -> None:
+    asked = [*beir(collections / folder), "chunker=none", "objective=ndcg_at_10", "headline=[recall_at_10]"]
     asked += ["embedder.dtype=float32"]  # as above: the session embeds once
     fused, bm25, vector = (
         evaluate(session, *asked, f"retriever={name}", "top_k=10") for name in ("hybrid_rrf", "bm25", "vector")
@@ -70,8 +74,10 @@ def test_fusion_audit_is_that_of_run_files_and_qrels(session: Session, collectio
     for metric, score in (("ndcg_at_10", ndcg_by_hand), ("recall_at_10", recall_by_hand)):
         audit = fusion_audit(fused, metric)
         assert audit
+        outside = by_trec_eval(fused, metric)
+        assert audit.hybrid == pytest.approx(np.mean([outside[one] for one in ranked[""]]), abs=1e-6)
         rows = {name: np.array(list(map(score, ranks.values()))) for name, ranks in ranked.items()}
-        assert audit.questions == len(ranked[""]) == 300
+        assert audit.questions == len(ranked[""]) == questions
         assert audit.hybrid == pytest.approx(rows[""].mean(), abs=1e-6)
         assert audit.legs == pytest.approx({leg: rows[leg].mean() for leg in ("bm25", "vector")}, abs=1e-6)
         best = np.maximum(rows["bm25"], rows["vector"])
@@ -101,6 +107,15 @@ def ranks_by_hand(result: Result) -> dict[str, list[float]]:
     for question, _, document, _ in map(str.split, qrels.splitlines()):
         ranks.setdefault(question, []).append(place.get((question, document), np.inf))
     return ranks
+
+
+def by_trec_eval(result: Result, metric: str) -> dict[str, float]:
+    """Evaluate a run file and its qrels outside: the metric of each question."""
+    (run,), (qrels,) = result.rankings.values(), result.qrels.values()
+    labels = pytrec_eval.parse_qrel(qrels.splitlines())
+    measure = {"ndcg_at_10": "ndcg_cut.10", "recall_at_10": "recall.10"}[metric]
+    found = pytrec_eval.RelevanceEvaluator(labels, {measure}).evaluate(pytrec_eval.parse_run(run.splitlines()))
+    return {question: row[measure.replace(".", "_")] for question, row in found.items()}
 
 
 def recall_by_hand(ranks: list[float]) -> float:
