@@ -141,6 +141,8 @@ def test_every_shipped_sweep_expands_to_several_jobs() -> None:
         ("fusion_grid", "retriever.alpha", {n / 10 for n in range(11)}),
         ("rerank_depth", "reranker.candidates", {30, 50, 75, 100}),
         ("hnsw", "retriever.index.ef_search", {10, 20, 40, 100, 400}),
+        ("hnsw", "retriever.index.m", {4, 8, 32}),
+        ("hnsw", "retriever.index.ef_construction", {16, 32, 64, 256}),
     ],
 )
 def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values: set[float]) -> None:

@@ -17,12 +17,12 @@ from tiny_models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
 NAMED = {
-    "ablation", "chunking", "demo", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth", "retrievers",
-    "top_k",
+    "ablation", "chunking", "demo", "embedders", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth",
+    "retrievers", "top_k",
 }  # fmt: skip
 TRIALS = 3
 FEW = 6
-SMALL = ["embedder.dtype=float32", "dataset.limit=6", "tracking=none"]
+SMALL = ["dataset.limit=6", "tracking=none"]
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,17 @@ def static_embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def commands(static_embedder: Path, tiny_embedder: Path) -> dict[str, list[str]]:
-    """Spell out every sweep, small. Late interaction needs a model that has a vector for each token."""
+    """Spell out every sweep, small. Late interaction needs a model that has a vector for each token.
+
+    The sweep of embedders has its own models.
+    """
     found = {}
     for name in SWEEPS:
         text = (config_folder().parent / "sweeps" / f"{name}.yaml").read_text()
         model = tiny_embedder if "late_interaction" in text else static_embedder
         trials = [f"hydra.sweeper.n_trials={TRIALS}"] if "/hydra/sweeper: optuna" in text else []
-        found[name] = ["run", "-m", f"sweeps={name}", f"embedder.model={model}", *trials, *SMALL]
+        tiny = [f"embedder.model={model}", "embedder.dtype=float32"] if name != "embedders" else []
+        found[name] = ["run", "-m", f"sweeps={name}", *tiny, *trials, *SMALL]
     return found
 
 

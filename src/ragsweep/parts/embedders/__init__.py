@@ -1,6 +1,7 @@
 """Embedders turn texts into vectors."""
 
 from ragsweep.parts.embedders.api import ApiEmbedder
+from ragsweep.parts.embedders.hashing import HashingEmbedder
 from ragsweep.parts.embedders.sentence_transformer import SentenceTransformerEmbedder
 
-__all__ = ["ApiEmbedder", "SentenceTransformerEmbedder"]
+__all__ = ["ApiEmbedder", "HashingEmbedder", "SentenceTransformerEmbedder"]

@@ -1,0 +1,58 @@
+"""Embed words and their parts by hashing: no model, no weights, the least that a trained embedder has to beat."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Embeddings, Floats
+from ragsweep.parts.tokens import count
+from ragsweep.parts.unit_vectors import unit
+
+
+@dataclass(eq=False)
+class HashingEmbedder:
+    """Count words and their n-grams of characters in hashed dimensions (Weinberger and others, arXiv:0902.2206).
+
+    A bit of each hash is the sign, so that collisions cancel on average. A count enters by its square root, and
+    vectors have length 1; that of a text without words is zero. Texts are read whole.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    dimensions: int = 1024
+    ngram: int = 4
+
+    def check(self) -> None:
+        """Raise ConfigError for values that cannot work."""
+        for name, value in (("dimensions", self.dimensions), ("ngram", self.ngram)):
+            if value < 1:
+                raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Embed chunks."""
+        tokens = np.array(list(map(count, texts)), dtype=np.int32)
+        return Embeddings(self.embed_queries(texts), tokens, tokens)
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        """Embed queries, (queries, dimension)."""
+        vectors = np.zeros((len(queries), self.dimensions), dtype=np.float32)
+        for row, text in zip(vectors, queries, strict=True):
+            for feature, number in Counter(self._features(text)).items():
+                hashed = zlib.crc32(feature.encode())
+                row[(hashed >> 1) % self.dimensions] += (1 if hashed & 1 else -1) * number**0.5
+        return unit(vectors)
+
+    def _features(self, text: str) -> Iterator[str]:
+        for word in re.findall(r"\w+", text.casefold()):
+            marked = f"<{word}>"
+            yield marked
+            if len(marked) > self.ngram:
+                yield from (marked[start : start + self.ngram] for start in range(len(marked) - self.ngram + 1))

@@ -1,0 +1,26 @@
+"""The hashing embedder: its contract, and that texts with common words are near each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.parts.embedders import HashingEmbedder
+from ragsweep.testing.embedders import EmbedderContract
+
+
+class TestHashingEmbedder(EmbedderContract):
+    part = HashingEmbedder
+
+
+def test_common_words_and_parts_of_words_are_near() -> None:
+    query, same, inflected, other = HashingEmbedder().embed_queries(
+        ["assign a variable", "The VARIABLE: assign!", "assigned variables", "numbers of generators"]
+    )
+    assert query @ same > query @ inflected > query @ other + 0.2
+
+
+@pytest.mark.parametrize("wrong", [{"dimensions": 0}, {"ngram": 0}])
+def test_impossible_values_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="must be 1 or more"):
+        HashingEmbedder(**wrong).check()
