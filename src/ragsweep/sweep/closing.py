@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import DROPPED, Failure, HumanLabel, Result, objectives, pareto_front
+from ragsweep.core.results import (
+    COMPLETE,
+    DROPPED,
+    DatasetFacts,
+    Failure,
+    HumanLabel,
+    Result,
+    Summary,
+    objectives,
+    pareto_front,
+)
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.parts.tracking.runs import DESCRIPTION
 from ragsweep.records.ledger import Ledger, Record
@@ -38,6 +49,7 @@ ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose a config by the scores of earlier ones."""
 PAGE = "report.html"
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
+SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragsweep.best"
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class ParentRun:
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags, from the whole sweep
+    dataset: DatasetFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -183,14 +196,33 @@ class SweepSummary:
             files["front.csv"] = front_csv(self.front, self.objectives)
         files |= study.pictures if study else {}
         files |= self._page_file(title or name, reference, read)
-        tags, metrics = study.tags() if study else {}, dict[str, float]()
+        tags, metrics = self._facts()
+        tags |= study.tags() if study else {}
         if self.verdict is not None and self.decision is not None:
             metrics |= numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
             metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
             metrics |= race_numbers(self.results)
             tags |= {DESCRIPTION: self.description()}
             tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
-        return ParentRun(files, metrics, tags, self._children())
+        return ParentRun(files, metrics, tags, self._children(), self.results[0].dataset if self.results else None)
+
+    def _best(self) -> tuple[Result, Summary] | None:
+        """Return the config with the best mean of the first objective, of those that were evaluated in full."""
+        ranked = [one for one in _without_excluded(self.results, self.excluded) if one.state == COMPLETE]
+        pairs = [(one, one.summaries[name]) for name in self.objectives[:1] for one in ranked if name in one.summaries]
+        known = [(one, summary) for one, summary in pairs if not math.isnan(summary.value)]
+        return max(
+            known, key=lambda pair: pair[1].value * (-1 if pair[1].higher_is_better is False else 1), default=None
+        )
+
+    def _facts(self) -> tuple[dict[str, str], dict[str, float]]:
+        """Return tags that name what was swept, the dataset and the best config; and its value, named as a config's."""
+        if not self.results:
+            return {}, {}
+        tags = {SWEPT_TAG: swept(self.results), DATASET_TAG: self.results[0].dataset.name}
+        if (best := self._best()) is None:
+            return tags, {}
+        return {**tags, BEST_TAG: best[0].name}, {best[1].name: best[1].value}
 
     def _page_file(self, title: str, reference: str, read: ChunkReader | None) -> dict[str, bytes]:
         try:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from ragsweep.core.errors import TrackingError
+from ragsweep.core.errors import RagsweepError, TrackingError
 from ragsweep.core.locks import Holder
-from ragsweep.core.results import PARTIAL, Result
+from ragsweep.core.results import PARTIAL, HumanLabel, Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
 from ragsweep.records.claims import FINALIST, Claim, job_tag
@@ -19,6 +20,7 @@ from ragsweep.sweep.closing import ParentRun, summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.recording import log_outcome, log_single
 from ragsweep.sweep.session import RunContext, Session
+from ragsweep.sweep.settings import read_sweep_labels
 
 SWEEP_TAG = "ragsweep.sweep"
 
@@ -77,7 +79,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, els
         else:
             tracker.end_abandoned(sweep.parent)  # a run whose creation was confirmed to no process
     try:
-        tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags)
+        tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
         _tag_children(ledger, tracker, sweep, parent)
     except TrackingError as fault:
         context.terminal.line(
@@ -153,17 +155,28 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
         ledger.forget_runs(sweep.id)
     parent = open_parent(ledger, tracker, sweep, parent)
     _upload(ledger, tracker, missing, parent, here)
-    summary = summarise_sweep(ledger, trials)
+    summary = summarise_sweep(ledger, trials, labels=_labels_of(trials))
     whole = [result for result in summary.results if result.state != PARTIAL]
     expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
     status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
     read = Session().chunk_reader(summary.results[0], Secrets()) if summary.results else None
     content = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), read)
-    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags)
+    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
     if here:
         _tag_children(ledger, tracker, sweep, content)
         ledger.set_status(sweep.id, status)
     return len(missing)
+
+
+def _labels_of(records: Sequence[Record]) -> list[HumanLabel]:
+    """Read the labels of people with which a sweep was run; none where the file is gone."""
+    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+    named = {(result.config.get("judge") or {}).get("labels"): result.config for result in results}
+    try:
+        return read_sweep_labels([config for path, config in named.items() if path])
+    except RagsweepError as fault:
+        logging.getLogger(__name__).warning("the verdict is as judged: %s", fault)
+        return []
 
 
 def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) -> bool:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import COMPLETE, PARTIAL, Failure, Result
+from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Failure, Result
 from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import files, runs
@@ -125,6 +125,7 @@ class Mlflow:
         artifacts: Mapping[str, bytes],
         metrics: Mapping[str, float],
         tags: Mapping[str, str] | None = None,
+        dataset: DatasetFacts | None = None,
     ) -> None:
         """Write a sweep's results to the parent run and end it, in any case, with ``status``.
 
@@ -137,6 +138,8 @@ class Mlflow:
                 if metrics:
                     run = self._client.get_run(run_id)
                     self._log_values(OpenRun.of(run, run), {}, metrics, {})
+                if dataset:
+                    self._log_dataset(run_id, dataset)
                 files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
             finally:
                 self._client.set_terminated(run_id, status)
@@ -191,7 +194,7 @@ class Mlflow:
             written = {"config.yaml": files.yaml(result.config), "outcomes.parquet": files.parquet(result),
                        files.QUESTIONS: files.question_table(result)}  # fmt: skip
             self._log_values(run, result.parameters, files.metrics(result), written)
-            self._log_dataset(run.id, result)
+            self._log_dataset(run.id, result.dataset)
             self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
             return run.id
 
@@ -267,6 +270,8 @@ class Mlflow:
         # MLflow shows children inside their parent's experiment only.
         experiment = self._connection.parent(parent).experiment if parent else self._experiment_id()
         tags |= {"mlflow.source.name": "ragsweep", "mlflow.source.type": "LOCAL"}
+        if not parent and (commit := runs.git_commit()):
+            tags |= {runs.COMMIT: commit}
         return OpenRun.of(self._client.create_run(experiment, _milliseconds(started), tags, name))
 
     def _adopt(self, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
@@ -308,8 +313,8 @@ class Mlflow:
         params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
         now = round(time.time() * 1000)
         numbers = [
-            Metric(key, float(value), now, 0)
-            for key, value in metrics.items()
+            Metric(key, value, now, 0)
+            for key, value in ((name, files.without_noise(number)) for name, number in metrics.items())
             if math.isfinite(value) and values.get(key) != value
         ]
         new = {key: value for key, value in short.items() if key not in params}
@@ -321,10 +326,9 @@ class Mlflow:
             artifacts = {**artifacts, "long_parameters.json": files.json_bytes(long)}
         files.write(run.artifacts, artifacts, self.uri)
 
-    def _log_dataset(self, run_id: str, result: Result) -> None:
+    def _log_dataset(self, run_id: str, facts: DatasetFacts) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
-        facts = result.dataset
         counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
         profile = json.dumps({**counts, "left_out": dict(facts.left_out)})
         source = json.dumps({"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest})

@@ -136,10 +136,10 @@ def metrics(result: Result) -> dict[str, float]:
     numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
     if "tokens_cut_share" in result.stages.get("embed", {}):
         numbers["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
-    return {key(name.replace("/", "_")): _shown(value) for name, value in numbers.items()}
+    return {key(name.replace("/", "_")): without_noise(value) for name, value in numbers.items()}
 
 
-def _shown(value: float) -> float:
+def without_noise(value: float) -> float:
     """Round to twelve digits: what arithmetic leaves of 0 or of a sum is no measurement."""
     value = float(value)
     return value if not math.isfinite(value) else 0.0 if abs(value) < 1e-12 else float(f"{value:.12g}")
@@ -185,7 +185,9 @@ def _cell(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return "\n".join(map(str, value))
     value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if not isinstance(value, float):
+        return value
+    return without_noise(value) if math.isfinite(value) else None
 
 
 def yaml(config: Mapping[str, Any]) -> bytes:

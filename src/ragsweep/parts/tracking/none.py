@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ragsweep.core.results import Failure, Result
+from ragsweep.core.results import DatasetFacts, Failure, Result
 from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 
 
@@ -58,6 +58,7 @@ class NoTracking:
         artifacts: Mapping[str, bytes],
         metrics: Mapping[str, float],
         tags: Mapping[str, str] | None = None,
+        dataset: DatasetFacts | None = None,
     ) -> None:
         """Do nothing."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ JOB, NAME, KILLED = "ragsweep.job", "ragsweep.name", "ragsweep.killed"
 PARENT = "mlflow.parentRunId"
 DESCRIPTION = "mlflow.note.content"
 """The tag that MLflow shows as a run's description, in markdown."""
+COMMIT = "mlflow.source.git.commit"
 TABLES = "mlflow.loggedArtifacts"
 """The tag that lists tables for MLflow's evaluation page."""
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
@@ -45,6 +47,15 @@ class Child:
 
     run_id: str
     status: str
+
+
+def git_commit() -> str:
+    """Return the commit that is checked out in the current folder; empty outside of a repository."""
+    try:
+        found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
