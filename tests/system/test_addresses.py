@@ -89,6 +89,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "embedder/minilm": EMBEDDER,
     "embedder/sentence_transformer": EMBEDDER,
     "embedder/static": EMBEDDER,
+    "embedder/hashing": {"_target_": "embed", "dimensions": "embed", "ngram": "embed"},
     "embedder/api": {**dict.fromkeys(("_target_", "base_url", "model", "dimensions", "normalize", "query_prompt",
                                       "document_prompt"), "embed"),
                      **dict.fromkeys(("key_env", "timeout", "retries", "concurrency", "batch_size"), "-")},
