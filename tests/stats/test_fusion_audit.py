@@ -20,7 +20,7 @@ def hybrid(
 ) -> Result:
     """Make a hybrid whose questions have one evidence each, in first place where the score is 1."""
     rows = [
-        {"held": [1], "legs": {leg: [int(scores[n] == 1)] for leg, scores in legs.items()},
+        {"held": [1], "legs": {leg: [int(scores[n] == 1)] for leg, scores in legs.items() if leg},
          "ranked": [int(fused[n] == 1)], "scores": {leg: {"recall": scores[n]} for leg, scores in legs.items()}}
         for n in range(len(fused))
     ]  # fmt: skip
@@ -87,6 +87,14 @@ def test_a_few_questions_are_named_as_few() -> None:
     )
     leg[2] = 0.0
     assert list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30))) == []
+
+
+def test_a_reranked_config_is_compared_after_its_reranker() -> None:
+    """Ten questions that fusion loses to a leg, and the reranker finds again."""
+    result = hybrid([1] * 10, {"a": [1] * 10, "": [0] * 10}, ["bad"] * 10)
+    assert audited(result).hybrid == 0
+    assert list(degraded_slices(result)) == []
+    assert list(degraded_slices(hybrid([0] * 10, {"a": [1] * 10, "": [0] * 10}, ["bad"] * 10))) != []
 
 
 def test_facts_are_plain_and_configs_without_legs_have_no_audit() -> None:

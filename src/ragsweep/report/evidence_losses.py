@@ -119,26 +119,27 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
     if unique:
         counts = "; ".join(f"{one.leg} {one.evidences:,}, of which fusion keeps {one.kept:,}" for one in unique)
         yield f"Evidences that only one leg has in its first {audit.top_k}: {counts}."
-    yield from (slice_sentence(audit, one) for one in audit.worst_slices[:MOST])
+    yield from (slice_sentence(audit, one, "the fusion") for one in audit.worst_slices[:MOST])
 
 
-def slice_sentence(audit: FusionAudit, one: LegComparison) -> str:
-    """Say that a leg is better than its hybrid on a slice, and whether chance may explain it."""
+def slice_sentence(audit: FusionAudit, one: LegComparison, hybrid: str) -> str:
+    """Write that a leg is better than its hybrid on a slice, and whether chance may explain it."""
     surely = "more than chance explains" if one.worse else "chance may explain it"
     return (
         f"On {one.label} {one.value} ({one.questions:,} questions) {audit.metric} is {number(one.alone)} for its leg"
-        f" {one.leg} alone and {number(one.hybrid)} for {short(audit.config)}: {surely}."
+        f" {one.leg} alone and {number(one.hybrid)} for {hybrid}: {surely}."
     )
 
 
 def degraded_slices(result: Result) -> Iterator[str]:
-    """Yield the slices where a leg of this config looks better than the whole: those beyond chance, or the largest.
+    """Yield the slices where a leg alone looks better than this config: those beyond chance, or the largest.
 
     By the objective where legs have a score of it, and by the headline metrics only if that shows none.
     """
     for metric in audited_metrics(result):
-        audit = fusion_audit(result, metric)
+        audit = fusion_audit(result, metric, reranked=True)
         worst = audit.worst_slices if audit else []
         if audit and worst:
-            yield from (slice_sentence(audit, one) for one in worst[:MOST] if one.worse or one is worst[0])
+            shown = [one for one in worst[:MOST] if one.worse or one is worst[0]]
+            yield from (slice_sentence(audit, one, short(result.name)) for one in shown)
             return

@@ -103,14 +103,16 @@ def sweep_table(
 def slice_table(
     results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120
 ) -> SweepTable:
-    """Make the table of a metric by slice: a row for each value of a label, a column for each config in ``order``.
+    """Make the table of a metric by slice: a row for each scored value of a label, a column for each config in ``order``.
 
     Intervals are left out where the table would be wider than ``width``.
     """
     numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
     shown = [numbered[one] for one in order]
-    values = list(dict.fromkeys(value for result in shown for value in result.groups.get(label, {})))
-    parts = [[result.groups.get(label, {}).get(value, {}).get(metric) for value in values] for result in shown]
+    groups = [result.groups.get(label, {}) for result in shown]
+    values = list(dict.fromkeys(value for group in groups for value, metrics in group.items()
+                                if (found := metrics.get(metric)) and found.n_scored))  # fmt: skip
+    parts = [[group.get(value, {}).get(metric) for value in values] for group in groups]
     counts = [max((one.n_scored for one in row if one), default=0) for row in zip(*parts, strict=True)]
     first = [Column(label, values), Column(">questions", [f"{count:,}" for count in counts])]
     full, bare = (

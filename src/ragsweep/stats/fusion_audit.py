@@ -102,12 +102,13 @@ def audited_metrics(result: Result) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric for scores in traces.scores.values() for metric in scores)) if traces else ()
 
 
-def fusion_audit(result: Result, metric: str | None = None) -> FusionAudit | None:
+def fusion_audit(result: Result, metric: str | None = None, reranked: bool = False) -> FusionAudit | None:
     """Compare a hybrid with each of its legs at the same ``top_k`` and budget, without reranking.
 
     Args:
         result: Of a hybrid. Where it is reranked, the fused ranking before that is audited.
         metric: One of :func:`audited_metrics`; the first of them unless given.
+        reranked: Compare the config's own ranking instead, after its reranker.
 
     Returns:
         None of a config that is no hybrid, of a record from before legs were scored, and of one without scores.
@@ -117,7 +118,7 @@ def fusion_audit(result: Result, metric: str | None = None) -> FusionAudit | Non
         return None
     legs = list(traces.legs)
     metric = metric or next(iter(traces.scores[legs[0]]))
-    matrix = _matrix(result, traces, metric)
+    matrix = _matrix(result, traces, metric, reranked)
     if not matrix.questions:
         return None
     means = matrix.values.mean(axis=1)
@@ -144,11 +145,12 @@ def fusion_audit(result: Result, metric: str | None = None) -> FusionAudit | Non
     )
 
 
-def _matrix(result: Result, traces: Traces, metric: str) -> Matrix:
+def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
     """Arrange the scores of the hybrid, in row 0 and named "", and of its legs."""
     # Scores of legs are kept with six digits: the hybrid's own must have no more, or equal scores would differ.
     own = [float(f"{score:.6g}") for score in result.outcomes[metric]]
-    columns = {"": own} | {leg: scores[metric].tolist() for leg, scores in traces.scores.items()}
+    alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}
+    columns = {"": own} | alone
     return score_matrix(
         [replace(result, name=leg, outcomes={**result.outcomes, metric: column}) for leg, column in columns.items()],
         metric,
