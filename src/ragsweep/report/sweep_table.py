@@ -103,7 +103,7 @@ def sweep_table(
 def slice_table(
     results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120
 ) -> SweepTable:
-    """Make the table of a metric by slice: a row for each scored value of a label, a column for each config in ``order``.
+    """Make a table of a metric by slice: a row for each scored value of a label, a column for each config of ``order``.
 
     Intervals are left out where the table would be wider than ``width``.
     """
