@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,8 @@ SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra
 SMALL = ["-m", "hydra/sweeper=optuna", "hydra.sweeper.plots=false", "retriever.k1=interval(0.8,2)",
          "hydra.sweeper.storage=sqlite:///.ragsweep/study.db"]  # fmt: skip
 """A search of one number: the named one has many options, each of which is composed when it begins."""
+
+RUNS = "SELECT number, value_json FROM trials JOIN trial_user_attributes USING (trial_id) WHERE key = 'mlflow_run_id'"
 
 REFUSED = {
     "hydra.sweeper.direction=minimize": "objective=context_ndcg is better when higher",
@@ -49,7 +53,7 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
         assert text in early[line][1]
     assert not (tmp_path / ".ragsweep" / "study.db").exists()
     done = in_one_process(
-        {"begun": [*typed, "hydra.sweeper.n_trials=3"], "continued": [*typed, "hydra.sweeper.n_trials=4"],
+        {"begun": [*typed, "hydra.sweeper.n_trials=3"], "continued": [*typed, "name=mine", "hydra.sweeper.n_trials=4"],
          "again": [*typed, "hydra.sweeper.n_trials=4"]},
         tmp_path,
     )  # fmt: skip
@@ -62,7 +66,12 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
     assert select(tmp_path / ".ragsweep" / "study.db", "SELECT count(*) FROM trials") == [(4,)]
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "FINISHED"
-    assert {run.data.tags["ragsweep.job"] for run in runs(tmp_path, "config")} == {"0", "1", "2", "3"}
+    children = {run.info.run_id: run.data.tags["ragsweep.job"] for run in runs(tmp_path, "config")}
+    assert set(children.values()) == {"0", "1", "2", "3"}
+    ((name,),) = select(tmp_path / ".ragsweep" / "study.db", "SELECT study_name FROM studies")
+    assert re.fullmatch("search-[0-9a-f]{8}", name)
+    attributes = select(tmp_path / ".ragsweep" / "study.db", RUNS)
+    assert {json.loads(run): str(trial) for trial, run in attributes} == children
 
 
 def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:

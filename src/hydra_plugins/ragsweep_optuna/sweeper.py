@@ -38,7 +38,7 @@ class OptunaSweeperConf:
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"sampler": "tpe"}, {"race": None}])
     sampler: Any = MISSING  # hydra/sweeper/sampler=tpe, gp, cmaes, nsgaii, nsgaiii, qmc, random, brute_force or grid
     direction: Any = None  # minimize (the meaning of null) or maximize; a list with one for each objective
-    study_name: str | None = None  # null: named after the job, the space and what is overridden
+    study_name: str | None = None  # null: the job's name, and a hash of space and overrides
     storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: kept in memory, and lost
     n_trials: int = 20  # different configs that the study evaluates in all, earlier ones included
     n_jobs: int = 1  # trials that the launcher gets at once

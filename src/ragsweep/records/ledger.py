@@ -230,6 +230,14 @@ class Ledger:
             row = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
         return row[0] if row else None
 
+    def job_run(self, sweep: str, job: int) -> str | None:
+        """Return the MLflow run of a config of a sweep."""
+        with self._file.reading() as connection:
+            row = connection.execute(
+                "SELECT run FROM records WHERE sweep = ? AND kind = ? AND job = ?", (sweep, CONFIG, job)
+            ).fetchone()
+        return row[0] if row else None
+
     def retry(self, sweep: str) -> None:
         """Open the jobs of a sweep again that failed, or of which too few questions could be scored."""
         with self._file.transaction() as connection:

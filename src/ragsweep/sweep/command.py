@@ -117,6 +117,11 @@ def reference(sweep: Sweep) -> str:
 
 def sweep_title(sweep: Sweep) -> str:
     """Name a sweep by what is swept: ``top_k × retriever``, ``hybrid_tpe, 40 trials``; a given name comes first."""
+    return study_title(sweep) + ("" if any(sweep.jobs) else f", {len(sweep.names)} trials")
+
+
+def study_title(sweep: Sweep) -> str:
+    """Name a sweep without its number of trials, which may grow."""
     given = re.search(r"(?:^| )name=(\S+)", sweep.name)
     return f"{given[1]}: {_what_is_swept(sweep)}" if given else _what_is_swept(sweep)
 
@@ -124,7 +129,7 @@ def sweep_title(sweep: Sweep) -> str:
 def _what_is_swept(sweep: Sweep) -> str:
     named = re.search(r"(?:^| )sweeps=(\S+)", sweep.name)
     if not any(sweep.jobs):
-        return f"{named[1] if named else 'search'}, {len(sweep.names)} trials"
+        return named[1] if named else "search"
     # Not by Hydra's parser: masked values need not be overrides any more.
     pairs = ([line.lstrip("+~").partition("=") for line in job] for job in sweep.jobs)
     keys = varying_keys([{key: value for key, _, value in job} for job in pairs])

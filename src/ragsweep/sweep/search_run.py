@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import Command, compose, compose_jobs, one_sentence, read_settings
+from ragsweep.sweep.command import Command, compose, compose_jobs, one_sentence, read_settings, study_title
 from ragsweep.sweep.finalists import SUFFIX
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.jobs import attempt
@@ -144,11 +145,15 @@ class Search(Multirun):
         composed = SearchComposer(
             lambda lines: compose(composer, [*command.fixed, *lines]),
             composer.loader,
-            "ragsweep",
+            study_title(sweep),
             lambda: OmegaConf.create(dict(self.values)),
         )
-        run_search(settings, command.task, launch, composed, folder)
+        run_search(settings, command.task, launch, composed, folder, partial(self._attributes, sweep.id))
         return ""
+
+    def _attributes(self, sweep: str, job: int) -> dict[str, str]:
+        run = self.ledger.job_run(sweep, job)
+        return {"mlflow_run_id": run} if run else {}
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
         """Record the trials that failed without a record: their process died, or they could not be composed."""

@@ -67,7 +67,7 @@ def open_in(
     folder: Path | None, params: Any = SPACE, sampler: str = "tpe", n_trials: int = 8, first: Any = (), **more: Any
 ) -> SharedStudy:
     directions = more.pop("directions", ("minimize",))
-    plan = StudyPlan("s", directions, "t", {"name": sampler, "seed": 3}, n_trials, first, **more)
+    plan = StudyPlan(more.pop("name", "s"), directions, "t", {"name": sampler, "seed": 3}, n_trials, first, **more)
     return open_study(
         plan, read_space([], params), open_storage(f"sqlite:///{folder / 'study.db'}" if folder else None)
     )
@@ -199,6 +199,31 @@ def test_study_is_continued_only_with_the_same_space(tmp_path: Path) -> None:
     open_in(tmp_path)
     with pytest.raises(HydraException, match='study "s" was begun with another space'):
         open_in(tmp_path, {"x": "1,2"})
+
+
+def test_a_study_is_found_under_any_title_and_shows_objectives_by_name(tmp_path: Path) -> None:
+    named = {"directions": ("minimize", "maximize"), "objectives": ("p95", "recall")}
+    open_in(tmp_path, name="ragsweep-12345678")
+    begun = open_in(tmp_path, name="hybrid_tpe-87654321", suffix="-87654321", **named)
+    again = open_in(tmp_path, name="mine: hybrid_tpe-87654321", suffix="-87654321", **named)
+    old = open_in(tmp_path, name="hybrid_tpe-12345678", suffix="-12345678", objectives=("recall",))
+    assert [study.optuna.study_name for study in (begun, again, old)] == [
+        "hybrid_tpe-87654321", "hybrid_tpe-87654321", "ragsweep-12345678"
+    ]  # fmt: skip
+    assert (again.plan.name, again.optuna.metric_names, old.optuna.metric_names) == (
+        "hybrid_tpe-87654321", ["p95", "recall"], ["recall"]
+    )  # fmt: skip
+
+
+def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
+    def evaluate(values: dict[str, str]) -> float:
+        return 1 / (int(values["x"]) - 2)
+
+    study = open_in(None, {"x": "1,2,3"}, "grid", 3, attributes=lambda job: {"run": f"of {job}"})
+    search(study, Program(evaluate), rate=1.0)
+    assert [(trial.state.name, trial.user_attrs["run"]) for trial in study.trials()] == [
+        ("COMPLETE", "of 0"), ("FAIL", "of 1"), ("COMPLETE", "of 2")
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from ragsweep.sweep.search.signatures import SearchComposer
 from ragsweep.sweep.search.space import Space, merge_overrides, read_space
 from ragsweep.sweep.search.stopping import StopRule
 from ragsweep.sweep.search.storage import open_storage
-from ragsweep.sweep.search.study import SharedStudy, Sign, StudyPlan, open_study
+from ragsweep.sweep.search.study import SharedStudy, Sign, StudyPlan, no_attributes, open_study
 from ragsweep.sweep.search.summary import write_summary
 from ragsweep.sweep.search.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
@@ -40,19 +40,20 @@ _log = logging.getLogger(__name__)
 
 
 def run_search(
-    settings: SearchSettings, arguments: Sequence[str], launch: Launch, composer: SearchComposer, folder: Path
-) -> list[Sequence[JobReturn]]:
+    settings: SearchSettings, arguments: Sequence[str], launch: Launch, composer: SearchComposer, folder: Path,
+    attributes: Callable[[int], Mapping[str, str]] = no_attributes,
+) -> list[Sequence[JobReturn]]:  # fmt: skip
     """Search, and return the results of the jobs that this process launched, a list a batch.
 
     No job starts before each value of each parameter was composed once. What came of the study is written to
-    ``optimization_results.yaml`` in the folder.
+    ``optimization_results.yaml`` in the folder. ``attributes`` of a job are set on its trial when that ends.
     """
     space = read_space(arguments, settings.params, composer.loader)
     if settings.sampler["name"] == GRID:
         space.points()  # refuses a continuous parameter
     for probe in space.probes(settings.default):
         composer.compose(probe)
-    plan = _plan(settings, space, composer)
+    plan = replace(_plan(settings, space, composer), attributes=attributes)
     storage = open_storage(settings.storage)
     try:
         study = open_study(plan, space, storage)
@@ -78,8 +79,11 @@ def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> S
     first = [()] if settings.default else []
     configs = [merge_overrides(space.fixed, lines) for lines in [*first, *settings.enqueue]]
     extend = settings.custom_search_space
+    suffix = f"-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     return StudyPlan(
-        name=settings.study_name or f"{composer.program}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}",
+        name=settings.study_name or composer.title + suffix,
+        suffix="" if settings.study_name else suffix,
+        objectives=settings.objectives,
         directions=settings.directions,
         subject=subject,
         sampler=settings.sampler,

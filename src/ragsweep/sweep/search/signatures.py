@@ -37,7 +37,7 @@ class SearchComposer(NamedTuple):
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader
-    program: str
+    title: str  # by which its studies are named
     config: Callable[[], DictConfig]  # of the command, for a user's own search space
 
     @classmethod

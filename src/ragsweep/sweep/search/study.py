@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -53,6 +54,11 @@ Sign = Callable[[Sequence[str]], tuple[str, str]]
 """Overrides -> the signature of their config, and why it cannot be composed or an empty text."""
 
 
+def no_attributes(job: int) -> Mapping[str, str]:
+    """Return no attributes of a job."""
+    return {}
+
+
 @dataclass(frozen=True)
 class StudyPlan:
     """The objectives and settings of a study."""
@@ -65,6 +71,9 @@ class StudyPlan:
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # overrides, and Optuna's values for them
     lapse: float = 90.0  # seconds without a heartbeat after which a process counts as dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
+    suffix: str = ""  # with which a study may be called otherwise: by an earlier title
+    objectives: tuple[str, ...] = ()  # their names, as other programs show them
+    attributes: Callable[[int], Mapping[str, str]] = no_attributes  # of a job's trial, when it ends
 
 
 @dataclass
@@ -241,6 +250,8 @@ class SharedStudy:
             running = self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             if evaluation.trial.number not in {trial.number for trial in running}:
                 return False
+            for name, value in self.plan.attributes(evaluation.job).items():
+                evaluation.trial.set_user_attr(name, value)
             write_outcome(self.optuna, evaluation.trial, outcome)
             return True
 
@@ -299,6 +310,9 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
     directions: Any = list(plan.directions)
     identity = {"space": space.description(), "direction": list(plan.directions), "subject": plan.subject}
     with storage.exclusive():
+        if plan.suffix:
+            known = optuna.get_all_study_names(storage.optuna)
+            plan = replace(plan, name=next((name for name in known if name.endswith(plan.suffix)), plan.name))
         study = optuna.create_study(
             study_name=plan.name, storage=storage.optuna, sampler=seeded_sampler(plan.sampler, _draw),
             directions=directions, load_if_exists=True,
@@ -317,6 +331,10 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
                 f'hydra.sweeper.study_name: study "{plan.name}" was begun with another {" and ".join(differing)};'
                 " give another name, or the same command"
             )
+        if len(plan.objectives) == len(directions):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                study.set_metric_names(list(plan.objectives))
     return SharedStudy(plan, space, storage, study)
 
 
