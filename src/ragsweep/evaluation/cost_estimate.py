@@ -40,7 +40,7 @@ KINDS: dict[str, type[Any]] = {
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
-    """Fill in the highest cost of each stage's calls; stages without calls cost nothing."""
+    """Fill in the expected and the highest cost of each stage's calls; stages without calls cost nothing."""
     planned.currency = experiments[0].currency if experiments else ""
     estimator, seen = _Estimator(executor), set()
     # Rows with unknown keys are counted by the address of their reader, which precedes each.
@@ -74,13 +74,9 @@ class _Estimator:
         one = one or own
         if one is None or not one.calls:
             return Charge()
-        calls, tokens_in, tokens_out = (rows * value for value in one[:3])
-        if math.isnan(calls + tokens_in + tokens_out):
-            money = math.nan
-        else:
-            usage = Usage(math.ceil(calls), math.ceil(tokens_in), math.ceil(tokens_out))
-            money = experiment.price(one.model, usage)
-        return Charge(calls, tokens_in + tokens_out, money, estimated)
+        tokens, money = _cost(one, rows, experiment)
+        most = (tokens, money) if estimated else _cost(own, rows, experiment) if own else (math.nan, math.nan)
+        return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
         """Average the usage of stored rows of the same spec, else of the same class and model; None without any."""
@@ -139,6 +135,15 @@ class _Estimator:
             chunk = estimate_tokens(math.ceil(characters))
         tokens, budget = experiment.top_k * chunk, graph.context.spec.parameters.get("budget")
         return tokens if budget is None else min(tokens, float(budget))
+
+
+def _cost(one: CostEstimate, rows: int, experiment: Experiment) -> tuple[float, float]:
+    """Return the tokens and the money of a number of rows."""
+    calls, tokens_in, tokens_out = (rows * value for value in one[:3])
+    if math.isnan(calls + tokens_in + tokens_out):
+        return tokens_in + tokens_out, math.nan
+    usage = Usage(math.ceil(calls), math.ceil(tokens_in), math.ceil(tokens_out))
+    return tokens_in + tokens_out, experiment.price(one.model, usage)
 
 
 def _own_estimate(stage: PaidStage, size: RequestSize) -> CostEstimate | None:

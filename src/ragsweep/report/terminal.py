@@ -104,6 +104,11 @@ class Terminal:
         """The width of tables and sentences; a log is as wide as COLUMNS says."""
         return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
 
+    def spent(self, meter: UsageMeter) -> None:
+        """Print what the calls of this process have cost; nothing without calls."""
+        if used := meter.describe(UsageTotals()):
+            self.line("spent", used)
+
     def heading(self, what: str, dataset: DatasetFacts) -> None:
         """Print what was run, on which questions."""
         self.console.print()
@@ -195,11 +200,18 @@ def _expected(plan: Plan) -> str:
 
 
 def _charged(charge: Charge, currency: str) -> str:
-    """Describe the cost of calls, measured or estimated; unknowns are named."""
+    """Describe the cost of calls: expected where such calls were measured, and the most; unknowns are named."""
     calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
-    tokens = "tokens unknown" if math.isnan(charge.tokens) else f"{math.ceil(charge.tokens):,} tokens"
-    money = "money unknown" if math.isnan(charge.money) else f"{charge.money:.4f} {currency}".strip()
-    return f"at most {calls}, {tokens}, {money} ({'by estimate' if charge.estimated else 'as measured'})"
+    most = _amounts(charge.most_tokens, charge.most_money, currency)
+    if charge.estimated:
+        return f"at most {calls}, {most} (by estimate)"
+    expected = f"expected {calls}, {_amounts(charge.tokens, charge.money, currency)} (as measured)"
+    return f"{expected}, at most {most}" if charge.most_tokens > charge.tokens else expected
+
+
+def _amounts(tokens: float, money: float, currency: str) -> str:
+    counted = "tokens unknown" if math.isnan(tokens) else f"{math.ceil(tokens):,} tokens"
+    return f"{counted}, " + ("money unknown" if math.isnan(money) else f"{money:.4f} {currency}".strip())
 
 
 class Lines(Listener):

@@ -49,17 +49,24 @@ class KnownResults(Protocol):
 
 @dataclass(frozen=True)
 class Charge:
-    """Highest cost of calls; NaN where unknown. ``estimated``: not measured."""
+    """Cost of calls: what is expected by measurement, or the highest where ``estimated``; NaN where unknown.
+
+    ``most_tokens`` and ``most_money`` are the highest in either case.
+    """
 
     calls: float = 0.0
     tokens: float = 0.0
     money: float = 0.0
     estimated: bool = False
+    most_tokens: float = 0.0
+    most_money: float = 0.0
 
     def __add__(self, other: Charge) -> Charge:
         """Add; a sum with an unknown part is unknown."""
-        calls, tokens, money = self.calls + other.calls, self.tokens + other.tokens, self.money + other.money
-        return Charge(calls, tokens, money, self.estimated or other.estimated)
+        return Charge(
+            self.calls + other.calls, self.tokens + other.tokens, self.money + other.money,
+            self.estimated or other.estimated, self.most_tokens + other.most_tokens, self.most_money + other.most_money,
+        )  # fmt: skip
 
 
 @dataclass

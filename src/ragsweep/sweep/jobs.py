@@ -76,6 +76,8 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
     if until is not None:
         writer.keep_rung(result)
         return _rung_value(result, context.session.services.meter.since(before))
+    if not sweep:
+        context.terminal.spent(context.session.services.meter)
     try:
         writer.keep(result)
     except BaseException:

@@ -248,6 +248,7 @@ class Multirun:
         if status == FINISHED and self.tracker.identity and not all(record.tracked for record in recorded):
             status = FAILED
         view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
+        self.terminal.spent(self.context.session.services.meter)
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
         if self.tracker.identity:
             session = self.context.session

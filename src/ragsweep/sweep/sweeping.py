@@ -177,6 +177,8 @@ def _charge_as_json(charge: Charge) -> dict[str, object]:
         "tokens": None if math.isnan(charge.tokens) else math.ceil(charge.tokens),
         "money": None if math.isnan(charge.money) else charge.money,
         "estimated": charge.estimated,
+        "most_tokens": None if math.isnan(charge.most_tokens) else math.ceil(charge.most_tokens),
+        "most_money": None if math.isnan(charge.most_money) else charge.most_money,
     }
 
 

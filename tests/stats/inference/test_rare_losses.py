@@ -77,13 +77,25 @@ def test_the_largest_loss_follows_from_bounds_where_there_are_any() -> None:
 
 
 def test_gain_that_is_claimed_as_often_grows_where_few_losses_are_seen() -> None:
-    """Of 60 questions the guard withholds the claim of the plain gain; of 400, where losses are seen, it does not."""
+    """Of 30 questions the guard withholds the claim of the plain gain; of 400, where losses are seen, it does not."""
     plain, critical = {}, 2.9
-    for questions in (60, 400):
+    for questions in (30, 400):
         gains = np.random.default_rng(0).normal(0, 0.25, questions)
         gain = (critical + 0.85) * 0.25 / np.sqrt(questions)
         plain[questions] = smallest_gain_shown(gains, np.arange(questions), 1.0, gain, critical) / gain
-    assert plain[60] > 1.2
+    assert plain[30] > 1.3
     assert plain[400] == 1
-    harmless = smallest_gain_shown(np.random.default_rng(0).normal(0, 0.25, 60), np.arange(60), 0.0, 0.12, critical)
+    harmless = smallest_gain_shown(np.random.default_rng(0).normal(0, 0.25, 60), np.arange(60), None, 0.12, critical)
     assert harmless == 0.12
+
+
+def test_gain_by_further_hits_must_be_larger_as_it_widens_the_spread_itself() -> None:
+    """Of 100 questions 4 won and 4 lost: a gain of k further wins has the spread of k + 8 changed questions."""
+    gains, critical, power = np.zeros(100), 1.984, 0.8
+    gains[:4], gains[4:8] = 1, -1
+    observed = (critical + 0.845) * gains.std(ddof=1) / 10
+    shown = smallest_gain_shown(gains, np.arange(100), None, observed, critical, power)
+    assert shown > 1.2 * observed
+    drawn = np.random.default_rng(1).choice([1.0, -1.0, 0.0], (4000, 100), p=[shown + 0.04, 0.04, 0.92 - shown])
+    claimed = drawn.mean(axis=1) > critical * drawn.std(axis=1, ddof=1) / 10
+    assert 0.75 < claimed.mean() < 0.85

@@ -66,10 +66,10 @@ def estimate_power(
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
     (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation Review
-    19, 1995); of ``guarded`` configs more where the guard against unseen losses would withhold the claim too often, as
-    simulated from the differences of the config in the middle (``smallest_gain_shown``). For a
-    comparison among many configs give the ``level`` of each one: :func:`each_level` of a sweep's critical value, or
-    :func:`shared_level`.
+    19, 1995); more where gains themselves widen the spread, as hits do, or where the guard against unseen losses would
+    withhold the claims of ``guarded`` configs, as simulated from the differences of the config in the middle
+    (``smallest_gain_shown``). For a comparison among many configs give the ``level`` of each one: :func:`each_level` of
+    a sweep's critical value, or :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -83,24 +83,33 @@ def estimate_power(
     differ = ~np.isnan(errors)
     middle = float(np.median(errors[differ])) if differ.any() else math.nan
     note = "" if differ.any() else "no config differs from the baseline by more than a constant"
-    factor, alone = (_with_guard(matrix, baseline, guarded, errors, critical, student_quantile(power, data.degrees))
-                     for critical in criticals)  # fmt: skip
+    factor, alone = (
+        _standard_errors_shown(matrix, baseline, guarded, errors, critical, (power, data.degrees))
+        for critical in criticals
+    )
     note = GUARDED if differ.any() and math.isnan(factor) else note
     return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, power, level, note)
 
 
-def _with_guard(
-    matrix: Matrix, baseline: int, guarded: Flags | None, errors: Doubles, critical: float, power: float
+def _standard_errors_shown(
+    matrix: Matrix, baseline: int, guarded: Flags | None, errors: Doubles, critical: float, power: tuple[float, float]
 ) -> float:
-    """Return how many standard errors a true difference must be large to be claimed; NaN where none would be."""
-    doubted = np.flatnonzero(~np.isnan(errors) & guarded).tolist() if guarded is not None else []
-    if not doubted:
-        return critical + power
-    row = sorted(doubted, key=lambda row: float(errors[row]))[len(doubted) // 2]
+    """Return how many standard errors a true difference must be large to be claimed; NaN where none would be.
+
+    ``power`` is the share of cases, with the degrees of freedom.
+    """
+    share, degrees = power
+    factor, differ = critical + student_quantile(share, degrees), np.flatnonzero(~np.isnan(errors)).tolist()
+    if not differ:
+        return factor
+    row = sorted(differ, key=lambda row: float(errors[row]))[len(differ) // 2]
     gains = matrix.better[row] - matrix.better[baseline]
     loss = largest_loss(matrix.scores[baseline], falls=matrix.higher_is_better)
-    gain = (critical + power) * float(errors[row])
-    return smallest_gain_shown(gains, matrix.clusters, loss, gain, critical) / float(errors[row])
+    doubted = guarded is not None and bool(guarded[row])
+    shown = smallest_gain_shown(
+        gains, matrix.clusters, loss if doubted else None, factor * float(errors[row]), critical, share
+    )
+    return shown / float(errors[row])
 
 
 def each_level(differences: Differences) -> float:
