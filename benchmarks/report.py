@@ -24,7 +24,7 @@ import numpy as np
 
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PageSource, build_document, write_page
+from ragsweep.report.page import PageSource, PageTexts, build_document, write_page
 from ragsweep.report.recommendation import Decision
 from ragsweep.stats.comparison import compare_configs
 
@@ -126,7 +126,8 @@ def main() -> None:
     made = [replace(one, name=names[n]) for n, one in enumerate(made)]
     verdict = compare_configs(made)
     began = time.perf_counter()
-    source = PageSource("k1 × top_k", made, (), verdict, Decision(verdict), {"Result": ["Made up."]}, read=chunk_text)
+    texts, blocks = PageTexts(chunk=chunk_text), {"Result": ["Made up."]}
+    source = PageSource("k1 × top_k", made, (), verdict, Decision(verdict), blocks, texts=texts)
     page = write_page(build_document(source))
     print(f"written: {time.perf_counter() - began:.1f} s, {len(page) / 1e6:.1f} MB (bar {SIZE_BAR / 1e6:.0f} MB)")
     with tempfile.TemporaryDirectory() as name:

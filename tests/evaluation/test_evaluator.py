@@ -98,6 +98,11 @@ def test_latency_is_probed_and_said_by_stage() -> None:
     assert result.summaries["latency_p95_ms"].value > 0
 
 
+def test_each_question_that_is_probed_has_the_time_of_each_stage() -> None:
+    rows = list(map(json.loads, Evaluator().evaluate(experiment()).outcomes["steps"]))
+    assert all(row.keys() == {"retrieve"} and row["retrieve"]["ms"] > 0 for row in rows)
+
+
 def test_warning_says_how_much_the_embedder_never_read() -> None:
     given_corpus = corpus()
     laid = graph(Parts(given_corpus, built(Whole()), vector(), built(NoReranker()), 4, 2))

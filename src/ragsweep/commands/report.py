@@ -43,8 +43,8 @@ def report(arguments: Sequence[str]) -> int:
                 sys.stdout.write(text)
         return 0
     name = options.output or f"report-{reference(sweep)}.html"
-    read = Session().chunk_reader(summary.results[0], Secrets()) if summary.results else None
-    page = summary.page(sweep_title(sweep), reference(sweep), read)
+    texts = Session().page_texts(summary.results, Secrets())
+    page = summary.page(sweep_title(sweep), reference(sweep), texts)
     _write(name, page)
     Terminal.current().line("report", f"{name} · {spelled(len(page))}; open it in a browser")
     return 0

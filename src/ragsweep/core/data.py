@@ -321,6 +321,7 @@ class Judgement(NamedTuple):
     suspicious: bool = False  # the judged text contains what may be instructions to the judge
     spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
     model: str = ""  # the judge model as the config names it, by which the judgement is priced
+    words: str = ""  # the judge's own reasons, a line each
 
 
 class RequestSize(NamedTuple):

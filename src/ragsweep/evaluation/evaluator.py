@@ -46,6 +46,7 @@ from ragsweep.evaluation.question_table import (
 )
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
 from ragsweep.evaluation.scoring import compare, score_metric
+from ragsweep.evaluation.steps import STEPS, step_texts
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices
@@ -144,7 +145,7 @@ class Evaluator:
                 for label, values in table.groups.items()
             },
             outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names)
-            | {TRACE: self._traced(experiment, table, view)}
+            | {TRACE: self._traced(experiment, table, view), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=RunTexts({address: lambda: run_text(table.questions, rankings, names, experiment.name)}),
             qrels=RunTexts({address: lambda: qrels_text(coverage, names)}),

@@ -25,7 +25,7 @@ from ragsweep.stages.latency import sample
 
 COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
            "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained", "answer_failed",
-           "category", "unscored", "answer_repetitions", "evidence_trace")  # fmt: skip
+           "category", "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 MOST_GROUPS = 40

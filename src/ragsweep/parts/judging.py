@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -99,6 +99,21 @@ def parse_reply(text: str, model: Any) -> Any:
         raise ValueError(f"{path or 'the whole'}: {first['type'].replace('_', ' ')}") from None
     _check_fields(json.loads(value.model_dump_json()))
     return value
+
+
+def reasons_given(value: Any) -> Iterator[str]:
+    """Yield every reason in a reply, in front of it what was judged, behind it the decision, each where it is given."""
+    value = value.model_dump() if hasattr(value, "model_dump") else value  # of pydantic, which takes long to import
+    if isinstance(value, list):
+        for item in value:
+            yield from reasons_given(item)
+    elif isinstance(value, dict):
+        if isinstance(reason := value.get("reason"), str):
+            judged, decided = value.get("statement"), next((value[name] for name in BINARY & value.keys()), None)
+            end = "" if decided is None else f" -> {'yes' if decided else 'no'}"
+            yield (f"{judged}: " if judged else "") + reason + end
+        for item in value.values():
+            yield from reasons_given(item)
 
 
 def _close_schema(schema: Any) -> Any:

@@ -26,7 +26,7 @@ from ragsweep.report import artifacts
 from ragsweep.report.evidence_losses import degraded_slices
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import ChunkReader, PageSource, build_document, write_page
+from ragsweep.report.page import PageSource, PageTexts, build_document, write_page
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.sweep_table import GAP, MARK, slice_table, sweep_table, swept
@@ -177,10 +177,10 @@ class SweepSummary:
         """List the configs to be evaluated on the holdout."""
         return choose(_without_excluded(self.results, self.excluded), self.verdict, most)
 
-    def parent(self, name: str, title: str = "", reference: str = "", read: ChunkReader | None = None) -> ParentRun:
+    def parent(self, name: str, title: str = "", reference: str = "", texts: PageTexts | None = None) -> ParentRun:
         """Make the content of the parent run; ``title`` names the sweep on its page, ``reference`` in commands.
 
-        ``read`` gives the text of a chunk by its name.
+        ``texts`` are the page's, beside those of the records.
         """
         facts: dict[str, object] = {"name": name, "holdout_looks": self.holdout_views}
         facts |= {"gap": self.gap and self.gap._asdict(), **race_facts(self.results)}
@@ -195,7 +195,7 @@ class SweepSummary:
         if len(self.objectives) > 1:
             files["front.csv"] = front_csv(self.front, self.objectives)
         files |= study.pictures if study else {}
-        files |= self._page_file(title or name, reference, read)
+        files |= self._page_file(title or name, reference, texts)
         tags, metrics = self._facts()
         tags |= study.tags() if study else {}
         if self.verdict is not None and self.decision is not None:
@@ -224,21 +224,21 @@ class SweepSummary:
             return tags, {}
         return {**tags, BEST_TAG: best[0].name}, {best[1].name: best[1].value}
 
-    def _page_file(self, title: str, reference: str, read: ChunkReader | None) -> dict[str, bytes]:
+    def _page_file(self, title: str, reference: str, texts: PageTexts | None) -> dict[str, bytes]:
         try:
-            return {PAGE: self.page(title, reference, read)}
+            return {PAGE: self.page(title, reference, texts)}
         except Exception:  # what was measured must be kept, whatever is wrong with its page
             logging.getLogger(__name__).exception("no %s", PAGE)
             return {}
 
-    def page(self, title: str, reference: str = "", read: ChunkReader | None = None) -> bytes:
+    def page(self, title: str, reference: str = "", texts: PageTexts | None = None) -> bytes:
         """Write the sweep as one HTML file that needs nothing else."""
         notes = [*race_lines(self.results), *front_lines(self.front, self.objectives, len(self.results)),
                  *self.finalists.lines(), *gap_line(self.gap)]  # fmt: skip
         commands = list(self._next_steps(reference))
         source = PageSource(
             title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes, commands,
-            self.study.sampler if self.study else "", read,
+            self.study.sampler if self.study else "", texts or PageTexts(),
         )  # fmt: skip
         return write_page(build_document(source))
 

@@ -159,8 +159,8 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     whole = [result for result in summary.results if result.state != PARTIAL]
     expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
     status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
-    read = Session().chunk_reader(summary.results[0], Secrets()) if summary.results else None
-    content = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), read)
+    texts = Session().page_texts(summary.results, Secrets())
+    content = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts)
     tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
     if here:
         _tag_children(ledger, tracker, sweep, content)

@@ -251,9 +251,8 @@ class Multirun:
         self.terminal.spent(self.context.session.services.meter)
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
         if self.tracker.identity:
-            session = self.context.session
-            read = session.chunk_reader(summary.results[0], self.secrets) if summary.results else None
-            parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), read)
+            texts = self.context.session.page_texts(summary.results, self.secrets)
+            parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts)
             mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere)
         return status
 

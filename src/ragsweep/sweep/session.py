@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.identity import BuiltPart, content_hash
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.core.secrets import Secrets, mask
-from ragsweep.core.types import Dataset, JudgedMetric
+from ragsweep.core.types import Dataset, JudgedMetric, Passage, Request
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
@@ -27,6 +27,7 @@ from ragsweep.parts.prices import Prices
 from ragsweep.parts.targets import ENFORCE, TargetRule
 from ragsweep.parts.tracking import Tracker
 from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.report.page import PageTexts, PromptReader
 from ragsweep.report.terminal import Lines, Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
@@ -165,16 +166,38 @@ class Session:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
 
-    def chunk_reader(self, result: Result, secrets: Secrets) -> Callable[[str], str] | None:
-        """Return what reads a chunk's text by its name; None where the corpus is not there as it was searched."""
-        node = result.config.get("dataset")
+    def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
+        """Return what the page of these results reads beside the records, as far as corpus and questions are there."""
+        node = results[0].config.get("dataset") if results else None
         try:
-            corpus = self._load(node).corpus if node else None
+            dataset = self._load(node) if node else None
+        except RagsweepError:
+            return PageTexts(secrets)
+        if dataset is None or dataset.corpus.digest != results[0].dataset.corpus_digest:
+            return PageTexts(secrets)
+        return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset))
+
+    def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
+        """Return what writes the prompts of a config anew, as they were sent; None where it has none."""
+        node = (result.config.get("llm") or {}).get("prompt")
+        if not node:
+            return None
+        try:
+            prompt = self.builder.build(node, "prompt").value
         except RagsweepError:
             return None
-        if corpus is None or corpus.digest != result.dataset.corpus_digest:
-            return None
-        return lambda name: secrets.mask_text(chunk_text(corpus, name))
+        questions = {question.id: question for question in dataset.golden.questions}
+
+        def read(name: str, context: Sequence[str]) -> Sequence[Mapping[str, str]]:
+            if name not in questions:
+                return []
+            passages = tuple(Passage(chunk, chunk_text(dataset.corpus, chunk)) for chunk in context)
+            messages: list[dict[str, str]] = prompt.messages(
+                Request(questions[name].text, passages, questions[name].history)
+            )
+            return messages
+
+        return read
 
     def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
         """Set the budget and the prices of the calls that follow."""

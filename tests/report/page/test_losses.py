@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.report.page import build_document
+from ragsweep.report.page import PageTexts, build_document
 from sheets import COUNT, config, figures, painted, section, source
 
 RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]
@@ -84,13 +84,14 @@ def test_each_text_of_a_chunk_is_on_the_page_once_and_what_does_not_fit_is_state
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     results = [config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2))]
-    page = build_document(source(results, read=lambda name: f"text of {name}"))
+    texts = PageTexts(chunk=lambda name: f"text of {name}")
+    page = build_document(source(results, texts=texts))
     (found,) = section(page, "questions")
     assert found["texts"] == [f"text of {name}" for name in found["chunks"]]
     assert len(found["texts"]) == len(set(found["texts"])) == 2 * COUNT
     assert found["leftOut"] == ""
     monkeypatch.setattr("ragsweep.report.page.questions.MOST_TEXT", len("text of a:0") * 3)
-    (cut,) = section(build_document(source(results, read=lambda name: f"text of {name}")), "questions")
+    (cut,) = section(build_document(source(results, texts=texts)), "questions")
     assert (len(cut["texts"]), cut["leftOut"][:27]) == (3, "The texts of 77 chunks are ")
     (without,) = section(build_document(source(results)), "questions")
     assert (without["texts"], "not there" in without["leftOut"]) == ([], True)

@@ -12,7 +12,7 @@ import json
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from ragsweep.core.identity import content_hash, key_check
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL
 from ragsweep.core.types import Case, EvaluationView, Judgement, ReplyCache, Scores, Usage
-from ragsweep.parts.judging import Judge, JudgeReply, ResponseSchema
+from ragsweep.parts.judging import Judge, JudgeReply, ResponseSchema, reasons_given
 from ragsweep.parts.metrics.bases import Proportion, judgements, to_scores
 from ragsweep.parts.metrics.injections import is_suspicious
 from ragsweep.services.session import each
@@ -29,19 +29,25 @@ from ragsweep.services.usage import sum_usage
 
 @dataclass(frozen=True)
 class CachedJudge:
-    """Answer from the cache, else by the judge; ``payer`` identifies the metric and the case."""
+    """Answer from the cache, else by the judge; ``payer`` identifies the metric and the case.
+
+    ``words`` collects the reasons in all replies, in order of arrival.
+    """
 
     judge: Judge
     cache: ReplyCache
     payer: str
+    words: list[str] = field(default_factory=list)
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Answer a prompt, from the cache where it is there. Raises CallFailed."""
         key = content_hash([prompt, schema.name, schema.json_schema, sample, repetition])
         if (row := self._load(key)) is not None:
-            return JudgeReply(schema.parse(row["text"]), self._usage(row), row["text"])
-        reply = await self.judge.ask(prompt, schema, sample, repetition)
-        self._store(key, {"text": reply.text}, reply.usage)
+            reply = JudgeReply(schema.parse(row["text"]), self._usage(row), row["text"])
+        else:
+            reply = await self.judge.ask(prompt, schema, sample, repetition)
+            self._store(key, {"text": reply.text}, reply.usage)
+        self.words.extend(reasons_given(reply.value))
         return reply
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
@@ -149,12 +155,12 @@ class JudgeMetric(Proportion):
             samples.append(await self._sample(case, judge, number))
             if samples[-1].reason:
                 break
-        usage = sum_usage(*(sample.usage for sample in samples))
+        usage, words = sum_usage(*(sample.usage for sample in samples)), "\n".join(judge.words)
         if reason := samples[-1].reason:
-            return Judgement(reason=reason, usage=usage, suspicious=suspicious, model=self.model)
+            return Judgement(reason=reason, usage=usage, suspicious=suspicious, model=self.model, words=words)
         values = [sample.value for sample in samples]
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-        return Judgement(float(np.mean(values)), "", usage, suspicious, spread, self.model)
+        return Judgement(float(np.mean(values)), "", usage, suspicious, spread, self.model, words)
 
     @abstractmethod
     async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:

@@ -2,6 +2,6 @@
 
 from ragsweep.report.page.data import PageSource, build_document
 from ragsweep.report.page.page import write_page
-from ragsweep.report.page.questions import ChunkReader
+from ragsweep.report.page.questions import PageTexts, PromptReader
 
-__all__ = ["ChunkReader", "PageSource", "build_document", "write_page"]
+__all__ = ["PageSource", "PageTexts", "PromptReader", "build_document", "write_page"]

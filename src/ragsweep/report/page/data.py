@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragsweep.core.results import DROPPED, Failure, Result, objectives
+from ragsweep.core.secrets import texts
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import number
 from ragsweep.report.page import charts, details
 from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects, swept_within
 from ragsweep.report.page.items import Item, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
-from ragsweep.report.page.questions import ChunkReader, browse
+from ragsweep.report.page.questions import PageTexts, browse
 from ragsweep.report.recommendation import WORDS, Decision
 from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
@@ -54,7 +55,7 @@ class PageSource:
     notes: Sequence[tuple[str, str]] = ()
     commands: Sequence[tuple[str, str]] = ()
     sampler: str = ""  # of a search
-    read: ChunkReader | None = None  # the text of a chunk by its name, where the corpus is there
+    texts: PageTexts = field(default_factory=PageTexts)
 
     @property
     def compared(self) -> SweepComparison | None:
@@ -79,7 +80,11 @@ def build_document(source: PageSource) -> dict[str, Any]:
         ("details", "Details", page.details()),
     )
     sections = [{"id": key, "title": title, "items": list(items)} for key, title, items in parts]
-    return {"format": FORMAT, "title": source.title, "sections": [one for one in sections if one["items"]]}
+    document = {"format": FORMAT, "title": source.title, "sections": [one for one in sections if one["items"]]}
+    secrets = source.texts.secrets
+    if secrets.has_secret("\n".join(texts(document))):
+        document = secrets.mask_values(document)
+    return document
 
 
 class _Page:
@@ -327,7 +332,7 @@ class _Page:
         """Yield the browser of questions."""
         if self.chosen and self.metric in self.chosen[0].outcomes:
             metrics = list(dict.fromkeys([self.metric, *self.headline]))
-            yield browse(self.chosen, metrics, self.roles, self.funnels, self.source.read)
+            yield browse(self.chosen, metrics, self.roles, self.funnels, self.source.texts)
 
     def details(self) -> Iterator[Item]:
         """Yield scores, targets, coverage, failures, times and where all this comes from."""

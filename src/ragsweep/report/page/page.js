@@ -238,6 +238,14 @@ const ragsweep = (() => {
       return el("details", { class: "text", open: n === 0 }, el("summary", { class: found }, name), el("div", {}, item.texts[chunk]));
     }
 
+    function promptNodes(config, q) {
+      const written = (piece) => piece >= 0 ? item.lines[piece] : item.texts[~piece] || `[${item.chunks[~piece]}]`;
+      return (config.prompts[q] || []).map(([role, pieces]) => {
+        const text = pieces.map(written).join("");
+        return el("details", { class: "text" }, el("summary", {}, `${role}, ${text.length.toLocaleString("en")} characters`), el("div", {}, text));
+      });
+    }
+
     function lines(q) {
       const line = (name, cell) => {
         const cells = configs.map((config) => cell(config));
@@ -259,6 +267,7 @@ const ragsweep = (() => {
           : config.ranks[q] > 0 ? digits(config.ranks[q]) : "not retrieved"),
         line("evidence by stage", (config) => (config.paths[q] || []).map((path) => el("span", { class: "chunk" }, path))),
         line("context", (config) => (config.contexts[q] || []).map((chunk, n) => chunkNode(config, q, chunk, n))),
+        line("prompt", (config) => promptNodes(config, q)),
         ...texts.map((name) => line(name.replaceAll("_", " "), (config) => (config.texts[name] ? config.texts[name][q] : ""))),
         ...numbers.map((name) => line(name.replaceAll("_", " "), (config) => config.numbers[name] && config.numbers[name][q] !== null ? digits(config.numbers[name][q]) : "")),
       ].filter(Boolean);

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragsweep.core.results import Result
-from ragsweep.report.numbers import NOT_MEASURED
+from ragsweep.core.secrets import Secrets
+from ragsweep.evaluation.steps import STEPS
+from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.stats.evidence_traces import COLUMN
 from ragsweep.stats.funnel import Funnel
 
@@ -17,12 +20,18 @@ LONGEST = 4_000
 """Characters of a text, about a page; a longer one is cut off."""
 MOST_TEXT = 3_000_000
 """Bytes of all chunks' texts together."""
-REASON = "_reason"
-"""The end of the name of a column that has a judge's words."""
+
+PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
+"""Returns the chat messages (role, content) for a question's id and the chunks of its context."""
 
 
-ChunkReader = Callable[[str], str]
-"""Returns the text of a chunk by its name."""
+@dataclass(frozen=True)
+class PageTexts:
+    """What records do not hold: what must not be shown, texts of chunks by their name, and the prompts of a config."""
+
+    secrets: Secrets = field(default_factory=Secrets)
+    chunk: Callable[[str], str] | None = None  # None where the corpus is not there as it was searched
+    prompts: Callable[[Result], PromptReader | None] = lambda _: None
 
 
 def browse(
@@ -30,7 +39,7 @@ def browse(
     metrics: Sequence[str],
     roles: Mapping[str, str],
     funnels: Mapping[str, Funnel],
-    read: ChunkReader | None,
+    given: PageTexts,
 ) -> dict[str, Any]:
     """Make the columns of the question browser.
 
@@ -39,7 +48,7 @@ def browse(
         metrics: Whose scores to show; helped and hurt are judged by the first.
         roles: Name of a config -> what it is.
         funnels: Name of a config -> which stage lost its evidence.
-        read: Returns the text of a chunk; None where the corpus is not there.
+        given: Texts of chunks and prompts.
     """
     first = results[0].outcomes
     ids = list(first["question_id"])[:MOST_QUESTIONS]
@@ -51,7 +60,10 @@ def browse(
         | _paths(result, ids, funnels.get(result.name))
         for result in results
     ]
-    texts, left_out = _chunk_texts(chunks, read)
+    lines: dict[str, int] = {}
+    for result, config in zip(results, configs, strict=True):
+        config["prompts"] = _prompts(result, ids, config["contexts"], list(chunks), lines, given)
+    texts, left_out = _chunk_texts(chunks, given.chunk)
     return {
         "kind": "browser",
         "metrics": list(metrics),
@@ -66,11 +78,12 @@ def browse(
         "configs": configs,
         "chunks": list(chunks),
         "texts": texts,
+        "lines": list(lines),
         "leftOut": left_out,
     }
 
 
-def _chunk_texts(names: Iterable[str], read: ChunkReader | None) -> tuple[list[str], str]:
+def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
     """Return each chunk's text once, as far as they fit, and a sentence on what is left out."""
     if read is None:
         return [], "The texts of chunks are left out: the corpus is not there any more as it was searched."
@@ -118,7 +131,6 @@ def _config(
         return None if values is None else [None if row is None else values[row] for row in rows]
 
     contexts = [[chunks.setdefault(name, len(chunks)) for name in context or ()] for context in column("context") or ()]
-    texts = [name for name in columns if name == "answer" or name.endswith(REASON)]
     measured: dict[str, str] = {}  # quantiles of one measurement have equal columns
     for one in result.summaries.values():
         if one.unit and one.name in columns:
@@ -130,10 +142,66 @@ def _config(
         "unscored": [_reason(text, metrics[0]) for text in column("unscored") or ()],
         "ranks": column("first_evidence_rank"),
         "contexts": contexts,
-        "texts": {name: _texts(column(name) or (), len(ids)) for name in texts},
+        "texts": {name: _texts(some, len(ids)) for name, some in _written(column, result).items() if any(some)},
         "numbers": {name: [_rounded(value) for value in column(name) or ()]
                     for name in ("top_score", *measured.values()) if _any(column(name))},
     }  # fmt: skip
+
+
+def _written(column: Callable[[str], list[Any] | None], result: Result) -> dict[str, list[str]]:
+    """Return texts by row of the table: the answer, what became of it, judges' words, and what each step took."""
+    answers = column("answer") or []
+    outcome = [failed or ("declined" if declined else "") for failed, declined in
+               zip(column("answer_failed") or (), column("abstained") or (), strict=True)]  # fmt: skip
+    steps = [json.loads(text or "{}") for text in column(STEPS) or ()]
+    judges = dict.fromkeys(name for one in steps for name in one if "words" in one[name])
+    prices = result.config.get("prices") or {}
+    return {
+        "answer": [text or "" for text in answers],
+        "no answer": outcome,
+        **{name: [one.get(name, {}).get("words", "") for one in steps] for name in judges},
+        "milliseconds": [_by_step(one, lambda step: number(step["ms"], "ms") if "ms" in step else "") for one in steps],
+        "tokens read and written": [
+            _by_step(one, lambda step: f"{step['tokens_in']:,} + {step['tokens_out']:,}" if "tokens_in" in step else "")
+            for one in steps
+        ],
+        f"cost, {prices.get('currency', '')}": [
+            _by_step(one, lambda step: f"{step['money']:.2g}" if "money" in step else "") for one in steps
+        ],
+    }
+
+
+def _by_step(steps: Mapping[str, Any], write: Callable[[Mapping[str, Any]], str]) -> str:
+    return "\n".join(f"{name} {text}" for name, step in steps.items() if (text := write(step)))
+
+
+def _prompts(
+    result: Result, ids: Sequence[str], contexts: Sequence[Sequence[int]], chunks: Sequence[str],
+    lines: dict[str, int], given: PageTexts,
+) -> list[list[list[Any]]]:  # fmt: skip
+    """Return each question's messages: role and pieces, numbers into ``lines``, or of a chunk n into its text: ``~n``.
+
+    The texts of the context stand on the page already, and most other lines are the same for all questions.
+    """
+    read = given.prompts(result) if given.chunk else None
+    if read is None or given.chunk is None:
+        return []
+    prompts = []
+    for name, context in zip(ids, contexts, strict=True):
+        passages = [(n, given.chunk(chunks[n]).strip()) for n in context]
+        prompts.append([[message["role"], _pieces(message["content"], passages, lines)]
+                        for message in read(name, [chunks[n] for n in context])])  # fmt: skip
+    return prompts
+
+
+def _pieces(text: str, passages: Sequence[tuple[int, str]], lines: dict[str, int]) -> list[int]:
+    pieces: list[int] = []
+    for n, passage in passages:
+        before, found, after = text.partition(passage)
+        if found and passage:
+            pieces += [*(lines.setdefault(line, len(lines)) for line in before.splitlines(keepends=True)), ~n]
+            text = after
+    return [*pieces, *(lines.setdefault(line, len(lines)) for line in text.splitlines(keepends=True))]
 
 
 def _any(values: Sequence[float | None] | None) -> bool:

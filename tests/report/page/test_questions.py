@@ -1,0 +1,77 @@
+"""The browser of questions, where there is an LLM: the prompt that was sent, the answer, what each step took."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragsweep.core.types import Passage, Request, Turn
+from ragsweep.parts.prompts import Prompt
+from ragsweep.report.page import PageTexts, build_document
+from sheets import COUNT, HOSTILE, config, section, source
+
+PROMPT = Prompt("Answer between {fence}.", "Answer.", "{passages}\n\nQ: {question}", "[{number}] <{fence}>\n{text}",
+                ["I don't know"], citations=False)  # fmt: skip
+JUDGE = "judge/ragas_faithfulness"
+STEPS = {"retrieve": {"ms": 1.5}, "generate": {"ms": 900.0, "tokens_in": 1200, "tokens_out": 80, "money": 0.0012},
+         JUDGE: {"tokens_in": 2000, "tokens_out": 90, "words": "It says so. -> yes"}}  # fmt: skip
+
+
+def request(name: str, context: Any) -> Request:
+    passages = tuple(Passage(one, text(one)) for one in context)
+    return Request(f"What is {name}?", passages, (Turn("user", HOSTILE),))
+
+
+def text(name: str) -> str:
+    return f"  text of {name}\n\n{HOSTILE} "
+
+
+def browser(**texts: Any) -> dict[str, Any]:
+    results = [config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2))]
+    more = {
+        "steps": [json.dumps(STEPS)] + ["{}"] * (COUNT - 1),
+        "abstained": [False, True] * (COUNT // 2),
+        "answer_failed": ["timed out"] + [""] * (COUNT - 1),
+    }
+    results[1] = replace(results[1], outcomes={**results[1].outcomes, **more}, config={"prices": {"currency": "EUR"}})
+    (found,) = section(build_document(source(results, texts=PageTexts(**texts))), "questions")
+    return found
+
+
+def test_the_prompt_is_the_one_that_was_sent_and_holds_no_text_twice() -> None:
+    found = browser(chunk=text, prompts=lambda _: lambda name, context: PROMPT.messages(request(name, context)))
+    first = found["configs"][0]
+    for name, context, messages in zip(found["ids"], first["contexts"], first["prompts"], strict=True):
+        texts = ["".join(found["lines"][n] if n >= 0 else text(found["chunks"][~n]).strip() for n in pieces)
+                 for _, pieces in messages]  # fmt: skip
+        sent = PROMPT.messages(request(name, [found["chunks"][n] for n in context]))
+        assert texts == [message["content"] for message in sent]
+        assert [role for role, _ in messages] == ["system", "user", "user"]
+        assert [~n for _, pieces in messages for n in pieces if n < 0] == context
+    assert len(found["lines"]) == len(set(found["lines"]))
+    assert not any("text of" in line for line in found["lines"])
+    assert browser(chunk=text)["configs"][0]["prompts"] == []
+
+
+def test_answers_have_what_became_of_them_and_what_each_step_took() -> None:
+    retrieval, answers = (one["texts"] for one in browser()["configs"])
+    assert list(retrieval) == ["answer"]
+    assert answers["no answer"][:3] == ["timed out", "declined", ""]
+    assert answers["milliseconds"][0].split("\n") == ["retrieve 1.5", "generate 900"]
+    assert answers["tokens read and written"][0].split("\n") == ["generate 1,200 + 80", f"{JUDGE} 2,000 + 90"]
+    assert answers["cost, EUR"][:2] == ["generate 0.0012", ""]
+    assert answers[JUDGE][0] == "It says so. -> yes"
+
+
+def test_a_secret_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "question 17")
+    monkeypatch.setenv("OTHER_TOKEN", "text of a:4")
+    found = browser(chunk=text, prompts=lambda _: lambda name, context: PROMPT.messages(request(name, context)))
+    assert found["questions"][17] == "***"
+    written = json.dumps(found)
+    assert "question 17" not in written
+    assert "text of a:4\\n" not in written
+    assert "text of a:5\\n" in written
