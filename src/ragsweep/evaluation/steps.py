@@ -15,6 +15,9 @@ from ragsweep.services.usage import Pricing
 STEPS = "steps"
 """The column with the steps of each question (see :func:`step_texts`)."""
 
+JUDGE = "judge/"
+"""The beginning of the name of a judged metric's step."""
+
 Step = dict[str, Any]
 
 
@@ -41,7 +44,7 @@ def _times(view: EvaluationView) -> Iterator[tuple[str, list[tuple[int, Step]]]]
 
 
 def _calls(view: EvaluationView, price: Pricing) -> Iterator[tuple[str, list[tuple[int, Step]]]]:
-    called: dict[str, Sequence[Any]] = {f"judge/{name}": some for name, some in view.judgements.items()}
+    called: dict[str, Sequence[Any]] = {f"{JUDGE}{name}": some for name, some in view.judgements.items()}
     called |= {"query": view.queries} if view.queries else {}
     called |= {"generate": view.answers.answers} if view.answers else {}
     for name, some in called.items():

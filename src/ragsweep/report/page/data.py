@@ -16,7 +16,7 @@ from ragsweep.report.page import charts, details
 from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects, swept_within
 from ragsweep.report.page.items import Item, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
-from ragsweep.report.page.questions import PageTexts, browse
+from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
 from ragsweep.report.recommendation import WORDS, Decision
 from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
@@ -331,7 +331,7 @@ class _Page:
     def questions(self) -> Iterator[Item]:
         """Yield the browser of questions."""
         if self.chosen and self.metric in self.chosen[0].outcomes:
-            metrics = list(dict.fromkeys([self.metric, *self.headline]))
+            metrics = list(dict.fromkeys([self.metric, *self.headline, *judged_metrics(self.chosen)]))
             yield browse(self.chosen, metrics, self.roles, self.funnels, self.source.texts)
 
     def details(self) -> Iterator[Item]:

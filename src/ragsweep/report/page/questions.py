@@ -10,7 +10,7 @@ from typing import Any
 
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
-from ragsweep.evaluation.steps import STEPS
+from ragsweep.evaluation.steps import JUDGE, STEPS
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.stats.evidence_traces import COLUMN
 from ragsweep.stats.funnel import Funnel
@@ -81,6 +81,13 @@ def browse(
         "lines": list(lines),
         "leftOut": left_out,
     }
+
+
+def judged_metrics(results: Sequence[Result]) -> list[str]:
+    """Name the metrics that a judge decided."""
+    steps = (json.loads(text) for one in results if "answer" in one.outcomes for text in one.outcomes.get(STEPS, ()))
+    names = dict.fromkeys(name for one in steps for name in one)
+    return [name.removeprefix(JUDGE) for name in names if name.startswith(JUDGE)]
 
 
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
