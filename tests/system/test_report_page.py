@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -149,3 +151,16 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     refuse(report, {'no sweep "beef"': ["beef"], "invalid choice": [PARENT, "--format", "pdf"]}, *path)
     with pytest.raises(RagsweepError, match=r"cannot be written.*-o"):
         report([PARENT, *path, "-o", str(tmp_path / "none" / "page.html")])
+
+
+def test_the_history_has_the_best_of_each_earlier_sweep_on_the_same_questions(tmp_path: Path) -> None:
+    first, second = grid({"3": 0.0, "5": 0.2}), grid({"3": 0.1, "5": 0.3, "10": math.nan})
+    others = [replace(one, dataset=replace(one.dataset, golden_digest="e" * 64)) for one in first]
+    parents = [f"{n}{PARENT[1:]}" for n in range(4)]
+    for parent, results in zip(parents, (first, others, second, first), strict=True):
+        record_sweep(tmp_path, parent, *results)
+    summary = summarise_sweep(Ledger(tmp_path), Ledger(tmp_path).records(Ledger(tmp_path).sweeps()[2].id))
+    past = summary.past_sweeps(first[0].dataset, "ndcg")
+    assert [one.reference for one in past] == [parents[0][:8], parents[2][:8]]  # no others' questions, nothing later
+    assert [one.best for one in past] == ["#3 k=5 b=1", "#3 k=5 b=1"]
+    assert [one.summary.value for one in past] == pytest.approx([0.7, 0.8])

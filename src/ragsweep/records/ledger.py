@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import DatasetFacts, Failure, Result
+from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.golden.partition import HOLDOUT, TUNE
 from ragsweep.records import seals
 from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, Claims, find_claims, job_tag
 from ragsweep.records.ledger_file import LedgerFile, damaged
 from ragsweep.records.names import Names
-from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
+from ragsweep.records.record_format import Encoded, decode, decode_shared, decode_summary, encode
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 
@@ -216,6 +216,20 @@ class Ledger:
     def tune_records(self, golden: str) -> list[Record]:
         """Read what was measured on the tune questions of the golden set with this digest."""
         return self._records("partition = ? AND golden = ? AND status = 'finished' ORDER BY id", (TUNE, golden))
+
+    def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
+        """Read what all sweeps measured of a metric on these questions: sweep -> job -> name of the config, summary."""
+        found: dict[str, dict[int, tuple[str, Summary]]] = {}
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT sweep, job, text FROM records WHERE golden = ? AND partition = ? AND kind = ?"
+                " AND status = 'finished' AND sweep IS NOT NULL ORDER BY job",
+                (golden, partition, CONFIG),
+            ).fetchall()
+        for sweep, job, text in rows:
+            if (known := decode_summary(text, metric)) is not None:
+                found.setdefault(sweep, {})[job] = known
+        return found
 
     def mark_tracked(self, record: int, run: str) -> None:
         """Set the MLflow run that shows a record."""

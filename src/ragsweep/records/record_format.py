@@ -132,6 +132,13 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
         raise InputError(f"a record of the ledger is damaged: {type(fault).__name__}: {fault}") from None
 
 
+def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
+    """Read a config's name and one metric from a record's text, and nothing else; None where the record lacks it."""
+    plain = json.loads(text)
+    row = plain["summaries"].get(metric)
+    return (plain["name"], Summary(*row)) if row else None
+
+
 # --- the question table ------------------------------------------------------------------------------------------
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import (
@@ -26,7 +27,7 @@ from ragsweep.report import artifacts
 from ragsweep.report.evidence_losses import degraded_slices
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PageSource, PageTexts, build_document, write_page
+from ragsweep.report.page import PageSource, PageTexts, PastSweep, build_document, write_page
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.sweep_table import GAP, MARK, slice_table, sweep_table, swept
@@ -38,6 +39,7 @@ from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepCompari
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.inference.differences import TOO_SHORT
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
+from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.finalists import SUFFIX, Finalists, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 
@@ -48,6 +50,8 @@ INTERVALS = (
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose a config by the scores of earlier ones."""
 PAGE = "report.html"
+MOST_PAST = 50
+"""Sweeps that the history of a page has."""
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
 SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragsweep.best"
 
@@ -75,6 +79,7 @@ class SweepSummary:
     study: StudySummary | None = None  # of a search
     jobs: Mapping[int, Result] = field(default_factory=dict)
     finalists: Finalists = field(default_factory=Finalists)
+    past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by questions and metric
     gap: Gap | None = None  # where the holdout was evaluated, and the same configs were measured on tune
 
     def show(
@@ -211,9 +216,7 @@ class SweepSummary:
         ranked = [one for one in _without_excluded(self.results, self.excluded) if one.state == COMPLETE]
         pairs = [(one, one.summaries[name]) for name in self.objectives[:1] for one in ranked if name in one.summaries]
         known = [(one, summary) for one, summary in pairs if not math.isnan(summary.value)]
-        return max(
-            known, key=lambda pair: pair[1].value * (-1 if pair[1].higher_is_better is False else 1), default=None
-        )
+        return max(known, key=lambda pair: _goodness(pair[1]), default=None)
 
     def _facts(self) -> tuple[dict[str, str], dict[str, float]]:
         """Return tags that name what was swept, the dataset and the best config; and its value, named as a config's."""
@@ -238,9 +241,13 @@ class SweepSummary:
         commands = list(self._next_steps(reference))
         source = PageSource(
             title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes, commands,
-            self.study.sampler if self.study else "", texts or PageTexts(),
+            self.study.sampler if self.study else "", texts or PageTexts(), self._history(),
         )  # fmt: skip
         return write_page(build_document(source))
+
+    def _history(self) -> list[PastSweep]:
+        facts = self.results[0].dataset if self.results and self.objectives else None
+        return self.past_sweeps(facts, self.objectives[0]) if facts else []
 
     def _blocks(self) -> dict[str, list[str]]:
         """Return the conclusions: a word, and its sentences."""
@@ -309,8 +316,28 @@ def summarise_sweep(
         study,
         {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
         finalists,
+        partial(_past_sweeps, ledger, sweep) if sweep else lambda *_: [],
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
     )
+
+
+def _goodness(summary: Summary) -> float:
+    return summary.value * (-1 if summary.higher_is_better is False else 1)
+
+
+def _past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
+    """List the best config of each sweep on these questions, the oldest first, up to one sweep."""
+    found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
+    for sweep in ledger.sweeps():
+        known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
+        if known:
+            best = max(known, key=lambda job: _goodness(known[job][1]))
+            name = number_configs({job: label for job, (label, _) in known.items()})[best]
+            title, value = sweep_title(sweep), known[best][1]
+            past.append(PastSweep(reference(sweep), title, sweep.created, len(known), name, value))
+        if sweep.id == until:
+            break
+    return past[-MOST_PAST:]
 
 
 def _renamed(record: Record, name: str) -> Record:

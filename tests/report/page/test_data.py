@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.report.page import build_document
+from ragsweep.report.page import PastSweep, build_document
 from ragsweep.report.page.charts import UNSET, _heights, scores_of_first
 from ragsweep.report.page.curves import Cloud, Curve, effects
 from ragsweep.report.page.data import PageSource
 from ragsweep.report.sweep_table import settings
 from scored import scored, summary
-from sheets import COUNT, config, figures, grid, painted, section, source
+from sheets import COUNT, HOSTILE, config, figures, grid, painted, section, source
 
 GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
 
@@ -52,6 +52,9 @@ def test_every_figure_is_one_that_plotly_accepts() -> None:
 
     grids, search = source(grid(GAINS)), source(grid(GAINS), sampler="tpe")
     changes = source([config(0, 1, k="1", b="1"), config(0.1, 1, k="2", b="1"), config(-0.1, 2, k="1", b="2")])
+    past = [PastSweep(str(n), "k", 1e9 + n, 6, HOSTILE, grids.results[0].summaries["ndcg"]) for n in range(2)]
+    assert section(build_document(replace(grids, history=past[:1])), "history") == []
+    grids = replace(grids, history=past)
     found = [figure for one in (grids, search, changes) for figure in figures(build_document(one))]
     assert len(found) > 15
     for figure in found:

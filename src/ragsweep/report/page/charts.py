@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import html
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Summary
 from ragsweep.report.naming import rounded, short
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.page.curves import Cloud, Curve, read_numbers
+from ragsweep.report.page.items import PastSweep
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 
@@ -218,6 +220,25 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
                                         "height": FRAME + 30 * len(results)}}  # fmt: skip
 
 
+def history(past: Sequence[PastSweep], metric: str) -> Figure:
+    """Draw the best value of each sweep by the time when it was run; the last one is in colour."""
+    summaries = [one.summary for one in past]
+    hover = [lines(f"{one.reference} {one.title}", one.best, f"{metric} {cell(one.summary)}") for one in past]
+    trace = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.created)) for one in past],
+        "y": [one.value for one in summaries],
+        "error_y": _bars(summaries, MUTED),
+        "line": {"color": MUTED, "width": 1, "dash": "dot"},
+        "marker": {"color": [MUTED] * (len(past) - 1) + [ACCENT], "size": 9},
+        "hovertext": hover,
+        "hoverinfo": "text",
+    }
+    title = literal(_named(metric, summaries[0].unit))
+    return {"data": [trace], "layout": {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": title}}, "height": 280}}
+
+
 def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
     """Draw the scores of the questions by a label, one box a config and value."""
     traces = [
@@ -289,16 +310,21 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
         "marker": marker,
     }  # fmt: skip
     if intervals:
-        trace["error_y"] = {
-            "type": "data",
-            "symmetric": False,
-            "array": [finite(one.high - one.value) for one in quality],
-            "arrayminus": [finite(one.value - one.low) for one in quality],
-            "color": marker["color"],
-            "thickness": 1,
-            "width": 0,
-        }
+        trace["error_y"] = _bars(quality, marker["color"])
     return trace
+
+
+def _bars(summaries: Sequence[Summary], colour: str) -> Figure:
+    """Return the bars of intervals."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [finite(one.high - one.value) for one in summaries],
+        "arrayminus": [finite(one.value - one.low) for one in summaries],
+        "color": colour,
+        "thickness": 1,
+        "width": 0,
+    }
 
 
 def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:

@@ -11,10 +11,10 @@ from typing import Any
 from ragsweep.core.results import DROPPED, Failure, Result, objectives
 from ragsweep.core.secrets import texts
 from ragsweep.report.naming import short_keys, varying_keys
-from ragsweep.report.numbers import number
+from ragsweep.report.numbers import cell, number
 from ragsweep.report.page import charts, details
 from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects, swept_within
-from ragsweep.report.page.items import Item, make_charts, make_table, sort_key
+from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
 from ragsweep.report.recommendation import WORDS, Decision
@@ -56,6 +56,7 @@ class PageSource:
     commands: Sequence[tuple[str, str]] = ()
     sampler: str = ""  # of a search
     texts: PageTexts = field(default_factory=PageTexts)
+    history: Sequence[PastSweep] = ()  # the oldest first, this sweep the last
 
     @property
     def compared(self) -> SweepComparison | None:
@@ -77,6 +78,7 @@ def build_document(source: PageSource) -> dict[str, Any]:
         ("losses", "Where the evidence was lost", page.losses()),
         ("fusion", "Fusion audit", page.fusion()),
         ("questions", "Questions", page.questions()),
+        ("history", "History", page.history()),
         ("details", "Details", page.details()),
     )
     sections = [{"id": key, "title": title, "items": list(items)} for key, title, items in parts]
@@ -170,7 +172,7 @@ class _Page:
         )
         started = min(one.started for one in self.results)
         if started:
-            facts.append(("Run", time.strftime("%Y-%m-%d %H:%M", time.localtime(started))))
+            facts.append(("Run", _when(started)))
         yield {"kind": "facts", "rows": facts}
 
     def result(self) -> Iterator[Item]:
@@ -334,6 +336,21 @@ class _Page:
             metrics = list(dict.fromkeys([self.metric, *self.headline, *judged_metrics(self.chosen)]))
             yield browse(self.chosen, metrics, self.roles, self.funnels, self.source.texts)
 
+    def history(self) -> Iterator[Item]:
+        """Yield what earlier sweeps on these questions found."""
+        past = self.source.history
+        if len(past) < 2:
+            return
+        note = (
+            f"The best config of each sweep on these questions, by its mean {self.metric}; bars are 95 % intervals. The"
+            " corpus and everything else may have changed; each best of several looks better than it is."
+        )
+        yield make_charts([{"label": "", "figure": charts.history(past, self.metric)}], note)
+        header = ["sweep", "when", "swept", ">configs", "best", f">{self.metric}"]
+        rows = [[one.reference, _when(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]
+                for one in past[::-1]]  # fmt: skip
+        yield make_table(header, rows)
+
     def details(self) -> Iterator[Item]:
         """Yield scores, targets, coverage, failures, times and where all this comes from."""
         scored = [one for one in self.chosen if _has_top_scores(one)]
@@ -354,6 +371,10 @@ class _Page:
             yield make_table(["config", "why"], list(self.compared.left_out), "", "Not compared")
         yield from details.latency(self.chosen)
         yield from details.environment(self.results)
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _all_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:

@@ -5,13 +5,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Summary
 from ragsweep.report.numbers import NOT_MEASURED
 
 Item = dict[str, Any]
 _AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
+
+
+@dataclass(frozen=True)
+class PastSweep:
+    """What an earlier sweep on the same questions found, or this one: its best config by the objective."""
+
+    reference: str  # as commands take it
+    title: str
+    created: float  # seconds since the epoch
+    configs: int
+    best: str
+    summary: Summary
 
 
 def sort_key(result: Result | None, column: str, text: str) -> float | str | None:
