@@ -10,9 +10,10 @@ import pytest
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.page import PastSweep, build_document
-from ragsweep.report.page.charts import UNSET, _heights, scores_of_first
+from ragsweep.report.page.charts import scores_of_first
 from ragsweep.report.page.curves import Cloud, Curve, effects
 from ragsweep.report.page.data import PageSource
+from ragsweep.report.page.effect_charts import UNSET, _heights
 from ragsweep.report.sweep_table import settings
 from scored import scored, summary
 from sheets import COUNT, HOSTILE, config, figures, grid, painted, section, source

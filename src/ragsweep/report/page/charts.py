@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.results import Result, Summary
-from ragsweep.report.naming import rounded, short
+from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.page.curves import Cloud, Curve, read_numbers
 from ragsweep.report.page.items import PastSweep
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
@@ -28,11 +27,7 @@ MOST_INTERVALS = 60
 MOST_LABELS = 12
 NEAR = 0.06
 """Share of an axis within which two labels would overlap."""
-MOST_TICKS = 8
-UNSET = -0.1
-"""Where a line crosses the axis of a parameter that its config does not have."""
 MOST_BARS = 40
-MOST_LINES = 300
 ROW, FRAME = 26, 110  # pixels
 WIDE = 20
 """Ratio of the largest to the smallest number from which on an axis is logarithmic."""
@@ -45,7 +40,7 @@ def literal(text: str) -> str:
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
     """Draw each config by its cost and its quality, with intervals, and the line of those that none beats in both."""
-    points = [one for one in results if _known(one, metric) and _known(one, cost)]
+    points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {"type": "scatter", "mode": "lines", "hoverinfo": "skip",
                     "x": [one.summaries[cost].value for one in front],
@@ -74,7 +69,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
     for trace in traces[1:]:  # away from the nearer edge, which would cut the text off
         middle = (max(values) + min(values)) / 2
         trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
-    axis = {"title": {"text": _axis(points[0], cost)}, **_scale(values)}
+    axis = {"title": {"text": _axis(points[0], cost)}, **axis_type(values)}
     return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0], metric)}},
                                        "height": 440}}  # fmt: skip
 
@@ -93,7 +88,7 @@ def differences(verdict: SweepComparison, recommended: str | None, changes: Mapp
     middle, low, high = np.exp(ends) if found.ratios else ends if sign > 0 else -ends[[0, 2, 1]]
     start = 1.0 if found.ratios else 0.0
     kept = [bool(verdict.may_be_best[row]) for row in rows]
-    bars = {"type": "data", "symmetric": False, "array": _json(high - middle), "arrayminus": _json(middle - low),
+    bars = {"type": "data", "symmetric": False, "array": as_list(high - middle), "arrayminus": as_list(middle - low),
             "thickness": 1.5, "width": 3, "color": MUTED}  # fmt: skip
     labels = [literal(short((changes or {}).get(names[row], names[row]))) for row in rows]
     hover = [lines(names[row], f"{verdict.metric}: {change(verdict, row) if row else 'the baseline'}",
@@ -101,12 +96,12 @@ def differences(verdict: SweepComparison, recommended: str | None, changes: Mapp
     trace: Figure = {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
     colours = [ACCENT if keep else MUTED for keep in kept]
     if changes:
-        trace |= {"type": "bar", "orientation": "h", "base": start, "x": _json(middle - start), "width": 0.5}
+        trace |= {"type": "bar", "orientation": "h", "base": start, "x": as_list(middle - start), "width": 0.5}
         trace["marker"] = {"color": [ACCENT if gains[row] > 0 else MUTED for row in rows]}
     else:
         symbols = ["diamond" if names[row] == recommended else "circle" if keep else "circle-open"
                    for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
-        trace |= {"type": "scatter", "mode": "markers", "x": _json(middle)}
+        trace |= {"type": "scatter", "mode": "markers", "x": as_list(middle)}
         trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}
     first = names[found.baseline].partition(" ")[0]
     what = f"ratio to {first}" if found.ratios else f"better than {first} by"
@@ -117,74 +112,6 @@ def differences(verdict: SweepComparison, recommended: str | None, changes: Mapp
             "line": {"color": MUTED, "width": 1, "dash": "dot"}}  # fmt: skip
     return {"data": [trace], "layout": {"xaxis": axis, "yaxis": {"autorange": "reversed", "type": "category"},
                                         "shapes": [line], "height": FRAME + ROW * len(rows)}}  # fmt: skip
-
-
-def effect(found: Curve | Cloud, metric: str, unit: str) -> Figure:
-    """Draw a swept parameter's curve with its band and the values that may be best, or a point for each config."""
-    axis: Figure = {"title": {"text": literal(found.name)}}
-    layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(_named(metric, unit))}}, "height": 360}
-    if isinstance(found, Cloud):
-        hover = [lines(name, f"{found.name} {x:g}", f"{metric} {number(y, unit)}")
-                 for name, x, y in zip(found.configs, found.numbers, found.mean, strict=True)]  # fmt: skip
-        axis |= _scale(found.numbers)
-        trace: Figure = {"type": "scatter", "mode": "markers", "x": list(found.numbers), "y": list(found.mean)}
-        trace |= {"marker": {"color": ACCENT, "size": 8, "opacity": 0.7}, "hovertext": hover, "hoverinfo": "text"}
-        return {"data": [trace], "layout": layout}
-    x: list[Any] = [literal(short(value)) for value in found.values] if found.numbers is None else [*found.numbers]
-    colours = [ACCENT if best else MUTED for best in found.may_be_best.tolist()]
-    hover = [lines(f"{found.name} {value}", f"{metric} {_interval(found, n, unit)}",
-                    "may be the best value" if found.may_be_best[n] else "worse than the best value")
-             for n, value in enumerate(found.values)]  # fmt: skip
-    points: Figure = {"type": "scatter", "x": x, "y": _json(found.mean), "hovertext": hover, "hoverinfo": "text",
-                      "marker": {"color": colours, "size": 10}, "line": {"color": ACCENT, "width": 2}}  # fmt: skip
-    if found.numbers is None:
-        axis["type"] = "category"
-        bars = {"type": "data", "symmetric": False, "array": _json(found.high - found.mean), "color": MUTED,
-                "arrayminus": _json(found.mean - found.low), "thickness": 1.5}  # fmt: skip
-        return {"data": [{**points, "mode": "markers", "error_y": bars}], "layout": layout}
-    axis |= _scale(found.numbers)
-    axis |= {"tickmode": "array", "tickvals": x} if len(x) <= MOST_LABELS else {}
-    band = {"type": "scatter", "mode": "lines", "x": [*x, *x[::-1]], "fill": "toself", "fillcolor": BAND,
-            "y": [*_json(found.high), *_json(found.low)[::-1]], "line": {"width": 0}, "hoverinfo": "skip"}  # fmt: skip
-    layout["shapes"] = [{"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": first, "x1": last, "layer": "below",
-                         "fillcolor": GRID, "opacity": 0.45, "line": {"width": 0}}
-                        for first, last in _stretches(found)]  # fmt: skip
-    return {"data": [band, {**points, "mode": "lines+markers"}], "layout": layout}
-
-
-def parallel(
-    results: Sequence[Result], settings: Mapping[str, Mapping[str, str]], metric: str, names: Mapping[str, str]
-) -> Figure:
-    """Draw each config of a search as a line across its parameters to its score; the best tenth stands out.
-
-    ``names``: key -> short name of each parameter that varies.
-    """
-    known = [one for one in results if _known(one, metric)]
-    sign = -1 if known[0].summaries[metric].higher_is_better is False else 1
-    known = sorted(known, key=lambda one: -sign * one.summaries[metric].value)[:MOST_LINES]
-    axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]
-    axes.append(_heights([f"{one.summaries[metric].value:.6g}" for one in known]))
-    titles = [*names.values(), metric]
-    best = max(1, len(known) // 10)
-    traces = []
-    for rows, colour, width in ((range(best, len(known)), MUTED, 0.7), (range(best), ACCENT, 2)):
-        x: list[Any] = []
-        y: list[Any] = []
-        hover: list[str] = []
-        for row in rows:
-            x += [*range(len(axes)), None]
-            y += [*(heights[row] for heights, _ in axes), None]
-            hover += [lines(known[row].name, f"{metric} {cell(known[row].summaries[metric])}")] * (len(axes) + 1)
-        traces.append({"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "hovertext": hover, "opacity": 0.8,
-                       "hoverinfo": "text", "line": {"color": colour, "width": width},
-                       "marker": {"color": colour, "size": 4}})  # fmt: skip
-    notes = [{"x": n, "y": height, "text": literal(short(text)), "showarrow": False, "xanchor": "left", "xshift": 5,
-              "font": {"size": 10, "color": INK}, "bgcolor": SURFACE}
-             for n, (_, ticks) in enumerate(axes) for text, height in ticks]  # fmt: skip
-    axis = {"tickmode": "array", "tickvals": [*range(len(titles))], "ticktext": [*map(literal, titles)], "side": "top",
-            "range": [-0.1, len(titles) - 0.5]}  # fmt: skip
-    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"visible": False, "range": [-0.15, 1.05]},
-                                       "annotations": notes, "height": 460}}  # fmt: skip
 
 
 def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
@@ -235,7 +162,7 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
         "hovertext": hover,
         "hoverinfo": "text",
     }
-    title = literal(_named(metric, summaries[0].unit))
+    title = literal(with_unit(metric, summaries[0].unit))
     return {"data": [trace], "layout": {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": title}}, "height": 280}}
 
 
@@ -246,14 +173,14 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
             "type": "box",
             "name": literal(short(one.name)),
             "x": [literal(str(value)) for value in one.outcomes[label]],
-            "y": _json(np.array(one.outcomes[metric], dtype=np.float64)),
+            "y": as_list(np.array(one.outcomes[metric], dtype=np.float64)),
             "boxmean": True,
             "marker": {"color": colour, "size": 4},
             "line": {"color": colour, "width": 1.5},
         }
         for one, colour in zip(results, (MUTED, ACCENT, INK), strict=False)
     ]
-    title = literal(_named(metric, results[0].summaries[metric].unit))
+    title = literal(with_unit(metric, results[0].summaries[metric].unit))
     order = [literal(value) for value in _sizes(results, label, metric)]
     return {"data": traces, "layout": {"boxmode": "group", "showlegend": True,
                                        "xaxis": {"type": "category", "categoryorder": "array", "categoryarray": order},
@@ -272,7 +199,7 @@ def scores_of_first(result: Result) -> Figure:
     known = scores[np.isfinite(scores)]
     step = float(np.ptp(known)) / 24 or 1.0
     bins = {"start": float(known.min()), "end": float(known.max()) + step, "size": step}
-    traces = [{"type": "histogram", "name": name, "x": _json(scores[mask & np.isfinite(scores)]), "xbins": bins,
+    traces = [{"type": "histogram", "name": name, "x": as_list(scores[mask & np.isfinite(scores)]), "xbins": bins,
                "marker": {"color": colour}, "opacity": 0.85}
               for name, mask, colour in groups if (mask & np.isfinite(scores)).any()]  # fmt: skip
     return {"data": traces, "layout": {"barmode": "stack", "showlegend": True, "height": 320,
@@ -338,52 +265,22 @@ def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
     return front
 
 
-def _stretches(found: Curve) -> list[tuple[float, float]]:
-    """Return the ends of each stretch of neighbouring values that may be the best."""
-    stretches: list[tuple[float, float]] = []
-    open_before = False
-    for value, best in zip(found.numbers or (), found.may_be_best.tolist(), strict=False):
-        if best:
-            stretches.append((stretches.pop()[0], value) if open_before else (value, value))
-        open_before = best
-    return [(first, last) for first, last in stretches if last > first]
-
-
-def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
-    """Place values on an axis from 0 to 1, numbers to scale, unset ones below: a height for each, and the ticks."""
-    names = list(dict.fromkeys(text for text in texts if text))
-    numbers = read_numbers(names)
-    if numbers is None:
-        place = {name: n / max(len(names) - 1, 1) for n, name in enumerate(names)}
-    else:
-        low, width = min(numbers), max(numbers) - min(numbers) or 1.0
-        place = {name: (one - low) / width for name, one in zip(names, numbers, strict=True)}
-    shown = sorted(names, key=place.__getitem__)
-    shown = shown if len(shown) <= MOST_TICKS else [shown[0], shown[-1]] if numbers else shown[:MOST_LABELS]
-    ticks = [(rounded(name), place[name]) for name in shown]
-    return [place.get(text, UNSET) for text in texts], [*ticks, *([("not set", UNSET)] if "" in texts else [])]
-
-
-def _scale(values: Sequence[float]) -> Figure:
+def axis_type(values: Sequence[float]) -> Figure:
     """Return the type of an axis of these numbers."""
     return {"type": "log"} if min(values) > 0 and max(values) / min(values) >= WIDE else {}
 
 
-def _interval(found: Curve, n: int, unit: str) -> str:
-    value, low, high = (float(one[n]) for one in (found.mean, found.low, found.high))
-    ends = f" [{number(low, unit)}, {number(high, unit)}]" if math.isfinite(low) and math.isfinite(high) else ""
-    return f"{number(value, unit)}{ends}"
-
-
 def _axis(result: Result, metric: str) -> str:
-    return literal(_named(metric, result.summaries[metric].unit))
+    return literal(with_unit(metric, result.summaries[metric].unit))
 
 
-def _named(metric: str, unit: str) -> str:
+def with_unit(metric: str, unit: str) -> str:
+    """Name a metric with its unit."""
     return f"{metric}, {unit}" if unit and unit not in metric else metric
 
 
-def _known(result: Result, metric: str) -> bool:
+def is_known(result: Result, metric: str) -> bool:
+    """Return whether a config has a value of a metric."""
     return metric in result.summaries and math.isfinite(result.summaries[metric].value)
 
 
@@ -392,7 +289,8 @@ def lines(*texts: str) -> str:
     return "<br>".join(literal(text) for text in texts if text)
 
 
-def _json(values: Any) -> list[float | None]:
+def as_list(values: Any) -> list[float | None]:
+    """Return an array as JSON has it."""
     return [finite(value) for value in np.asarray(values).tolist()]
 
 

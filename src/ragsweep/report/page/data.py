@@ -12,7 +12,7 @@ from ragsweep.core.results import DROPPED, Failure, Result, objectives
 from ragsweep.core.secrets import texts
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.page import charts, details
+from ragsweep.report.page import charts, details, effect_charts
 from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects, swept_within
 from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
@@ -261,7 +261,7 @@ class _Page:
         keys = short_keys(varying_keys(list(configs.values())))
         if self.source.sampler and len(keys) > 1:
             shown = [one for one in self.results if one.name in configs]
-            yield make_charts([{"label": "", "figure": charts.parallel(shown, configs, self.metric, keys)}],
+            yield make_charts([{"label": "", "figure": effect_charts.parallel(shown, configs, self.metric, keys)}],
                           "Each line is a config. The best tenth is in colour.")  # fmt: skip
         if not self.source.sampler:  # a search has too few configs of each option: parameters by themselves tell more
             compared = [one for one in self.results if one.name in configs]
@@ -270,7 +270,7 @@ class _Page:
         if not self.source.sampler:
             drawn += swept_within(self.best_first, self.metric, {one.key for one in drawn})
         notes = {Curve: CURVE, Cloud: CLOUD}
-        options = [{"label": one.name, "figure": charts.effect(one, self.metric, found.unit),
+        options = [{"label": one.name, "figure": effect_charts.effect(one, self.metric, found.unit),
                     "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
         if options:
             yield make_charts(options, "")

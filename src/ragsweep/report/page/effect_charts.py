@@ -1,0 +1,134 @@
+"""The charts of what swept parameters do: curves, clouds, and the parallel coordinates of a search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragsweep.core.results import Result
+from ragsweep.report.naming import rounded, short
+from ragsweep.report.numbers import cell, number
+from ragsweep.report.page.charts import (
+    ACCENT,
+    BAND,
+    GRID,
+    INK,
+    MOST_LABELS,
+    MUTED,
+    SURFACE,
+    Figure,
+    as_list,
+    axis_type,
+    is_known,
+    lines,
+    literal,
+    with_unit,
+)
+from ragsweep.report.page.curves import Cloud, Curve, read_numbers
+
+MOST_TICKS = 8
+UNSET = -0.1
+"""Where a line crosses the axis of a parameter that its config does not have."""
+MOST_LINES = 300
+
+
+def effect(found: Curve | Cloud, metric: str, unit: str) -> Figure:
+    """Draw a swept parameter's curve with its band and the values that may be best, or a point for each config."""
+    axis: Figure = {"title": {"text": literal(found.name)}}
+    layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(with_unit(metric, unit))}}, "height": 360}
+    if isinstance(found, Cloud):
+        hover = [lines(name, f"{found.name} {x:g}", f"{metric} {number(y, unit)}")
+                 for name, x, y in zip(found.configs, found.numbers, found.mean, strict=True)]  # fmt: skip
+        axis |= axis_type(found.numbers)
+        trace: Figure = {"type": "scatter", "mode": "markers", "x": list(found.numbers), "y": list(found.mean)}
+        trace |= {"marker": {"color": ACCENT, "size": 8, "opacity": 0.7}, "hovertext": hover, "hoverinfo": "text"}
+        return {"data": [trace], "layout": layout}
+    x: list[Any] = [literal(short(value)) for value in found.values] if found.numbers is None else [*found.numbers]
+    colours = [ACCENT if best else MUTED for best in found.may_be_best.tolist()]
+    hover = [lines(f"{found.name} {value}", f"{metric} {_interval(found, n, unit)}",
+                    "may be the best value" if found.may_be_best[n] else "worse than the best value")
+             for n, value in enumerate(found.values)]  # fmt: skip
+    points: Figure = {"type": "scatter", "x": x, "y": as_list(found.mean), "hovertext": hover, "hoverinfo": "text",
+                      "marker": {"color": colours, "size": 10}, "line": {"color": ACCENT, "width": 2}}  # fmt: skip
+    if found.numbers is None:
+        axis["type"] = "category"
+        bars = {"type": "data", "symmetric": False, "array": as_list(found.high - found.mean), "color": MUTED,
+                "arrayminus": as_list(found.mean - found.low), "thickness": 1.5}  # fmt: skip
+        return {"data": [{**points, "mode": "markers", "error_y": bars}], "layout": layout}
+    axis |= axis_type(found.numbers)
+    axis |= {"tickmode": "array", "tickvals": x} if len(x) <= MOST_LABELS else {}
+    band = {"type": "scatter", "mode": "lines", "x": [*x, *x[::-1]], "fill": "toself", "fillcolor": BAND,
+            "y": [*as_list(found.high), *as_list(found.low)[::-1]],
+            "line": {"width": 0}, "hoverinfo": "skip"}  # fmt: skip
+    layout["shapes"] = [{"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": first, "x1": last, "layer": "below",
+                         "fillcolor": GRID, "opacity": 0.45, "line": {"width": 0}}
+                        for first, last in _stretches(found)]  # fmt: skip
+    return {"data": [band, {**points, "mode": "lines+markers"}], "layout": layout}
+
+
+def parallel(
+    results: Sequence[Result], settings: Mapping[str, Mapping[str, str]], metric: str, names: Mapping[str, str]
+) -> Figure:
+    """Draw each config of a search as a line across its parameters to its score; the best tenth stands out.
+
+    ``names``: key -> short name of each parameter that varies.
+    """
+    known = [one for one in results if is_known(one, metric)]
+    sign = -1 if known[0].summaries[metric].higher_is_better is False else 1
+    known = sorted(known, key=lambda one: -sign * one.summaries[metric].value)[:MOST_LINES]
+    axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]
+    axes.append(_heights([f"{one.summaries[metric].value:.6g}" for one in known]))
+    titles = [*names.values(), metric]
+    best = max(1, len(known) // 10)
+    traces = []
+    for rows, colour, width in ((range(best, len(known)), MUTED, 0.7), (range(best), ACCENT, 2)):
+        x: list[Any] = []
+        y: list[Any] = []
+        hover: list[str] = []
+        for row in rows:
+            x += [*range(len(axes)), None]
+            y += [*(heights[row] for heights, _ in axes), None]
+            hover += [lines(known[row].name, f"{metric} {cell(known[row].summaries[metric])}")] * (len(axes) + 1)
+        traces.append({"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "hovertext": hover, "opacity": 0.8,
+                       "hoverinfo": "text", "line": {"color": colour, "width": width},
+                       "marker": {"color": colour, "size": 4}})  # fmt: skip
+    notes = [{"x": n, "y": height, "text": literal(short(text)), "showarrow": False, "xanchor": "left", "xshift": 5,
+              "font": {"size": 10, "color": INK}, "bgcolor": SURFACE}
+             for n, (_, ticks) in enumerate(axes) for text, height in ticks]  # fmt: skip
+    axis = {"tickmode": "array", "tickvals": [*range(len(titles))], "ticktext": [*map(literal, titles)], "side": "top",
+            "range": [-0.1, len(titles) - 0.5]}  # fmt: skip
+    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"visible": False, "range": [-0.15, 1.05]},
+                                       "annotations": notes, "height": 460}}  # fmt: skip
+
+
+def _stretches(found: Curve) -> list[tuple[float, float]]:
+    """Return the ends of each stretch of neighbouring values that may be the best."""
+    stretches: list[tuple[float, float]] = []
+    open_before = False
+    for value, best in zip(found.numbers or (), found.may_be_best.tolist(), strict=False):
+        if best:
+            stretches.append((stretches.pop()[0], value) if open_before else (value, value))
+        open_before = best
+    return [(first, last) for first, last in stretches if last > first]
+
+
+def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
+    """Place values on an axis from 0 to 1, numbers to scale, unset ones below: a height for each, and the ticks."""
+    names = list(dict.fromkeys(text for text in texts if text))
+    numbers = read_numbers(names)
+    if numbers is None:
+        place = {name: n / max(len(names) - 1, 1) for n, name in enumerate(names)}
+    else:
+        low, width = min(numbers), max(numbers) - min(numbers) or 1.0
+        place = {name: (one - low) / width for name, one in zip(names, numbers, strict=True)}
+    shown = sorted(names, key=place.__getitem__)
+    shown = shown if len(shown) <= MOST_TICKS else [shown[0], shown[-1]] if numbers else shown[:MOST_LABELS]
+    ticks = [(rounded(name), place[name]) for name in shown]
+    return [place.get(text, UNSET) for text in texts], [*ticks, *([("not set", UNSET)] if "" in texts else [])]
+
+
+def _interval(found: Curve, n: int, unit: str) -> str:
+    value, low, high = (float(one[n]) for one in (found.mean, found.low, found.high))
+    ends = f" [{number(low, unit)}, {number(high, unit)}]" if math.isfinite(low) and math.isfinite(high) else ""
+    return f"{number(value, unit)}{ends}"
