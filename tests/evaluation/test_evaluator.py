@@ -19,6 +19,7 @@ from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable, qrels_text
+from ragsweep.parts.chunkers import FixedSize
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridRrf
@@ -114,6 +115,10 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
     assert result.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
     (warning,) = result.warnings
     assert f"{share:.0%} of the tokens" in warning
+    assert warning.endswith("choose a smaller chunker.size")  # whole documents have no size
+    laid = graph(Parts(given_corpus, built(FixedSize(36), size=36), vector(), built(NoReranker()), 4, 2))
+    (warning,) = Evaluator().evaluate(replace(cut, graph=laid)).warnings
+    assert warning.endswith("try chunker.size=30")
 
 
 class Reversed:

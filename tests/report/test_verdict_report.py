@@ -61,6 +61,7 @@ def test_page_says_it_and_lists_the_best_first(files: dict[str, bytes]) -> None:
     page = files["verdict/verdict.md"].decode()
     assert page.startswith(f"# Verdict on {METRIC}\n")
     assert "- b|c (.59 [.59, .59]) is better than =a in ndcg: +.192 [" in page
+    assert "It takes 300 context tokens instead of 100 (x 3)." in page
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in lines[2:]] == [r"| b\|c", "| =a", "| d"]
 

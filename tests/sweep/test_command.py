@@ -23,6 +23,8 @@ from ragsweep.sweep.compose import Composer, config_folder
         (["retrever=bm25"], 'no key "retrever"; did you mean "retriever"?'),
         (["retriever=bm25", "retriever.k2=1"], 'no key "retriever.k2"; did you mean "retriever.k1"?'),
         (["sweeps=topk"], 'sweeps=topk: no such option; did you mean "top_k"? known: ablation, chunking, demo, '),
+        (["retriever=bm25", "retriever.alpha=.5"], "in the chosen option; these have it: retriever=hybrid_convex"),
+        (["targets.mrr.threshold=.5"], 'no key "targets.mrr" in the chosen option; these have it: targets=retrieval'),
         (["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
         (["+top_k=3"], "top_k is there already; leave out the +"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -281,9 +282,10 @@ class Evaluator:
             share = _cut_share(embeddings)
             if share >= CUT_WARNING:
                 cut = int((embeddings.tokens > embeddings.tokens_read).sum())
+                size = experiment.graph.chunks.spec.parameters.get("size")
                 yield (
                     f"the embedder never read {share:.0%} of the tokens: {cut} of {len(embeddings.tokens)} chunks are"
-                    " longer than its window; choose a smaller chunker.size"
+                    f" longer than its window; {_smaller_chunks(embeddings, size)}"
                 )
         answers = [answer for view in views if view.answers for answer in view.answers.answers]
         of_answers = any({"answer", "judge"} & set(metric.needs) for metric in experiment.metrics)
@@ -296,6 +298,15 @@ class Evaluator:
         if len(models) > 1:  # of one address
             named = ", ".join(models)
             yield f"the answers are of several models ({named}): what the service serves has changed; name one"
+
+
+def _smaller_chunks(embeddings: Embeddings, size: object) -> str:
+    """Name the size of chunks of which 99 % are within the window, two digits of it; ``size`` is the present one."""
+    window, longest = int(embeddings.tokens_read.max()), float(np.quantile(embeddings.tokens, 0.99))
+    if not isinstance(size, int) or longest <= window:
+        return "choose a smaller chunker.size"
+    fitting = size * window / longest
+    return f"try chunker.size={math.floor(fitting / 10) * 10 if fitting >= 10 else math.floor(fitting)}"
 
 
 def _lengths(rankings: Rankings) -> NDArray[np.int64]:

@@ -21,6 +21,8 @@ WORDS = {
     "latency_p95_ms": "ms at p95",
 }
 """Cost metric -> its unit in a sentence."""
+NOTABLE = 1.5
+"""Ratio of two costs from which on it belongs to the result."""
 
 
 class Decision(NamedTuple):
@@ -231,8 +233,30 @@ def _shown_better(verdict: SweepComparison) -> Iterator[str]:
     if (apart := found.from_best) is not None:
         distance = between(verdict, apart.estimate, apart.low, apart.high)
         yield f"The highest is {name(verdict, found.best)}; the difference from it is {distance}{_limits(verdict)}."
+    yield from _costs(verdict, row)
     if found.decide_by:
         yield _choose(verdict)
+
+
+def _costs(verdict: SweepComparison, row: int) -> Iterator[str]:
+    """Yield what a better config costs against the baseline, and the best cheaper one that is shown better as well."""
+    ratios = {cost: float(values[row] / values[0]) for cost, values in verdict.costs.items() if values[0] > 0}
+    notable = [cost for cost, ratio in ratios.items() if max(ratio, 1 / ratio if ratio else math.inf) >= NOTABLE]
+    if notable:
+        listed = [
+            f"{number(verdict.costs[cost][row], '-')} {WORDS[cost]} instead of {number(verdict.costs[cost][0], '-')}"
+            f" (x {ratios[cost]:{',.0f' if ratios[cost] >= 10 else '.2g'}})"
+            for cost in notable
+        ]
+        yield f"It takes {', '.join(listed)}."
+    dearer = [cost for cost in notable if ratios[cost] > 1]
+    if dearer:
+        values = verdict.costs[dearer[0]]
+        cheaper = np.flatnonzero(verdict.differences.better & (values * NOTABLE <= values[row])).tolist()
+        if cheaper:
+            other = max(cheaper, key=lambda one: float(verdict.ranked[one]))
+            found = f"{name(verdict, other)} is better than {name(verdict, 0)}, too: {change(verdict, other)}"
+            yield f"{found}; it takes {number(values[other], '-')} {WORDS[dearer[0]]}."
 
 
 def _highest(verdict: SweepComparison) -> Iterator[str]:

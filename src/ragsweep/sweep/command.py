@@ -324,9 +324,19 @@ def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> 
         outermost = name
         while (parent := outermost.rpartition(".")[0]) and parent not in keys:
             outermost = parent
+        if holders := _options_with(outermost, composer.folders(overrides)):
+            return f'{line}: no key "{outermost}" in the chosen option; these have it: {", ".join(holders)}'
         siblings = [key for key in keys if key.rpartition(".")[0] == parent]
         return f'{line}: no key "{name}"{nearest(outermost, siblings)}'
     return " ".join(text.split())
+
+
+def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
+    """List the options of a group, as they are typed, whose file has this key at its top."""
+    group, _, name = key.rpartition(".")
+    files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []
+    having = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)
+    return [f"{group}={file.stem}" for file in files if having.search(file.read_text(encoding="utf-8"))]
 
 
 def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[str]:

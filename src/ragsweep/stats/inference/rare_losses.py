@@ -125,7 +125,7 @@ def smallest_gain_shown(
 
     def shown(weights: Doubles) -> Doubles:
         drawn = sums[np.minimum(np.searchsorted(np.cumsum(weights) / weights.sum(), places), len(sums) - 1)]
-        return drawn[drawn.mean(axis=1) > critical * drawn.std(axis=1, ddof=1) / np.sqrt(len(sums))]
+        return np.asarray(drawn[drawn.mean(axis=1) > critical * drawn.std(axis=1, ddof=1) / np.sqrt(len(sums))])
 
     def is_shown(true: float) -> bool:
         enough = (power - ROUGHLY) * SIMULATED
