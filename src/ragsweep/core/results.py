@@ -42,6 +42,9 @@ COMPLETE, PARTIAL = "COMPLETE", "PARTIAL"
 RACING, DROPPED = "RACING", "DROPPED"
 """States of a config in a race: a part of the questions is evaluated so far, or no more will be."""
 
+TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
+"""Of which questions of a config the tracker gets traces."""
+
 
 @dataclass(frozen=True)
 class TargetResult:
@@ -130,6 +133,7 @@ class Result:
     race: Mapping[str, Any] = field(default_factory=dict)  # of a config that was dropped: "asked" of "of" questions,
     # by how much the best is "ahead" at least (NaN: unknown to the rule), the "rule" and its "guarantee"
     qrels: Mapping[str, str] = field(default_factory=dict)  # as rankings: what is relevant there, in TREC qrels format
+    traces: Sequence[Mapping[str, Any]] = ()  # of single questions, for the tracker only (see question_traces)
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,12 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ConfigError(f"objective: must be a metric, or a list of different ones, given {value!r}")
     return tuple(names)
+
+
+def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """List the metrics that a person looks at first: the objectives, then those of the table."""
+    names = (*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ()))
+    return tuple(dict.fromkeys(names))
 
 
 def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:

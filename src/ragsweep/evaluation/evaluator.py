@@ -45,6 +45,7 @@ from ragsweep.evaluation.question_table import (
     run_text,
     tabulate,
 )
+from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
 from ragsweep.evaluation.scoring import compare, score_metric
 from ragsweep.evaluation.steps import STEPS, step_texts
@@ -130,7 +131,7 @@ class Evaluator:
         repeated = score_repetitions(experiment.metrics, views)
         scores = {name: drop_unwritten(one, queries) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights)
-        summaries = collected.summarise()
+        summaries, stages = collected.summarise(), self._traced_stages(graph, table)
         address = content_hash([graph.ranking.address, table.written]) if table.written else graph.ranking.address
         return Result(
             signature=experiment.signature,
@@ -146,10 +147,11 @@ class Evaluator:
                 for label, values in table.groups.items()
             },
             outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names)
-            | {TRACE: self._traced(experiment, table, view), STEPS: step_texts(view, experiment.price)}
+            | {TRACE: self._traced(experiment, view, stages), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=RunTexts({address: lambda: run_text(table.questions, rankings, names, experiment.name)}),
             qrels=RunTexts({address: lambda: qrels_text(coverage, names)}),
+            traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
             stages=self._stages(before, graph),
             latency=_stage_latency(view),
             indexes=self._indexes(graph),
@@ -210,17 +212,19 @@ class Evaluator:
         candidates = self._ranked(graph.reranked, table).first(graph.candidates)
         return {"first_stage": collected.summarise(), "reranking": compare(before, after, coverage, candidates)}
 
-    def _traced(self, experiment: Experiment, table: QuestionTable, view: EvaluationView) -> list[str]:
-        """Follow each evidence through the stages; legs are scored by the objective and the headline metrics."""
-        graph, config = experiment.graph, experiment.config
-        known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
-        chosen = dict.fromkeys([*objectives(config), *config.get("headline", ())])
-        metrics = [known[name] for name in chosen if name in known]
-        stages = TracedStages(
+    def _traced_stages(self, graph: ConfigGraph, table: QuestionTable) -> TracedStages:
+        return TracedStages(
             {name: self._ranked(node, table) for name, node in graph.legs.items()},
             self._ranked(graph.first_stage, table) if graph.candidates else None,
             graph.budget,
         )
+
+    def _traced(self, experiment: Experiment, view: EvaluationView, stages: TracedStages) -> list[str]:
+        """Follow each evidence through the stages; legs are scored by the objective and the headline metrics."""
+        config = experiment.config
+        known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
+        chosen = dict.fromkeys([*objectives(config), *config.get("headline", ())])
+        metrics = [known[name] for name in chosen if name in known]
         return trace_evidence(view, self._covered(experiment).coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:

@@ -40,7 +40,7 @@ OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed", 
 SHARED_NUMBERS = frozenset({"evidence", "weight"})
 NUMBERS = {"float": "<f8", "int": "<i8"}
 KINDS = (*NUMBERS, "own", "shared")
-NOT_KEPT = frozenset({"rankings", "qrels", "outcomes"})
+NOT_KEPT = frozenset({"rankings", "qrels", "outcomes", "traces"})
 
 
 @dataclass(frozen=True)

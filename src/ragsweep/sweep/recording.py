@@ -118,6 +118,7 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
     if isinstance(outcome, Result):
         words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
         words["dataset"] = outcome.dataset.notes
+        words["traces"] = list(outcome.traces)
         words["outcomes"] = {name: column for name, column in outcome.outcomes.items() if _is_text(name, column)}
     distinct = {**words, "outcomes": [list(set(column)) for column in words.get("outcomes", {}).values()]}
     if not secrets.has_secret("\n".join(texts(distinct))):

@@ -1,4 +1,4 @@
-"""Record results in MLflow through its client only: no active run and no global tracking URI are touched.
+"""Record results in MLflow through its client only: no active run and, but for traces, no tracking URI is set.
 
 One parent run per sweep, one child per config (``mlflow.parentRunId``). Statuses are always set explicitly, because
 MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ragsweep.core.errors import TrackingError
+from ragsweep.core.errors import ConfigError, TrackingError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Failure, Result
+from ragsweep.core.results import COMPLETE, NO_TRACES, PARTIAL, TRACES, DatasetFacts, Failure, Result
 from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.parts.targets import count_met
-from ragsweep.parts.tracking import files, runs
+from ragsweep.parts.tracking import files, runs, traces
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import absolute_uri, database_path, is_server, mask_uri, mlflow_command
 from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
@@ -44,17 +44,21 @@ class Mlflow:
         uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server. None: the
             environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
         experiment: Name of the experiment, created where it does not exist.
+        traces: Which questions of a config get a trace: none, failures, sample or all.
 
     All methods but ``view_command`` raise TrackingError where MLflow cannot be reached or refuses. An interrupted
     recording can be repeated with ``RunPlacement.adopt``: it is then completed, and nothing is doubled.
     """
 
-    def __init__(self, uri: str | None = None, experiment: str = "ragsweep") -> None:
+    def __init__(self, uri: str | None = None, experiment: str = "ragsweep", traces: str = NO_TRACES) -> None:
         self.uri = absolute_uri(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
+        self.traces = traces  # evaluations read it in the config
 
     def check(self) -> None:
         """Raise TrackingError where nothing can be recorded, as far as is known without loading MLflow."""
+        if self.traces not in TRACES:
+            raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, given {self.traces!r}")
         self._connection.check()
 
     def risk(self) -> str:
@@ -196,6 +200,10 @@ class Mlflow:
             self._log_values(run, result.parameters, files.metrics(result), written)
             self._log_dataset(run.id, result.dataset)
             self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
+            if result.traces:
+                if run.before:
+                    traces.remove(self._client, run.experiment, run.id)
+                traces.send(self._client, self.uri, run.experiment, run.id, result.traces, result.started)
             return run.id
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from ragsweep.core.results import Result, objectives
+from ragsweep.core.results import Result, shown_metrics
 from ragsweep.parts.tracking.database import local_folder
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def metrics(result: Result) -> dict[str, float]:
     - ``usage_generate_tokens_in`` and the like: the cost of the answers when they were first made
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
     """
-    first = dict.fromkeys((*objectives(result.config), *result.config.get("headline", ()),
-                           *result.config.get("answer_headline", ())))  # fmt: skip
+    first = shown_metrics(result.config)
     numbers: dict[str, float] = {}
     for summary in (result.summaries[name] for name in first if name in result.summaries):
         numbers |= {
@@ -172,9 +171,9 @@ def parquet(result: Result) -> bytes:
 
 def question_table(result: Result) -> bytes:
     """Serialise what a person reads of each question, as ``mlflow.log_table`` writes a table; NaN becomes null."""
-    scores = dict.fromkeys((*objectives(result.config), *result.config.get("headline", ()),
-                            *result.config.get("answer_headline", ())))  # fmt: skip
-    columns = [name for name in (*QUESTION_COLUMNS, *scores, "unscored") if name in result.outcomes]
+    columns = [
+        name for name in (*QUESTION_COLUMNS, *shown_metrics(result.config), "unscored") if name in result.outcomes
+    ]
     table = {name: [_cell(value) for value in result.outcomes[name]] for name in columns}
     document = {"columns": columns, "data": [list(row) for row in zip(*table.values(), strict=True)]}
     return encoded(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))

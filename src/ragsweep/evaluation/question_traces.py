@@ -1,0 +1,144 @@
+"""Single questions of one config for a tracker: what each stage was given, what it returned, and how long it took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.missing import failed
+from ragsweep.core.results import EVERY, FAILURES, SAMPLE, Summary, objectives, shown_metrics
+from ragsweep.core.types import NO_CHUNK, EvaluationView, Rankings, Request, Scores
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.evidence_trace import TracedStages
+from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
+from ragsweep.parts.prompts import Prompt
+
+SAMPLED = 20
+"""Distinct questions of a sample, of those whose latency is measured."""
+
+LISTED = 10
+"""Chunks that a span lists at least, as far as there are any."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionTracer:
+    """Trace questions as plain values, so that secrets in them can be masked.
+
+    A span has ``name``, ``inputs``, ``outputs`` and ``seconds``, NaN where they were not measured. Retrieved chunks
+    have the form of documents that viewers of traces know.
+    """
+
+    config: Mapping[str, Any]
+    graph: ConfigGraph
+    view: EvaluationView
+    names: ChunkNames
+    stages: TracedStages
+    scores: Mapping[str, Scores]
+    summaries: Mapping[str, Summary]
+
+    def trace(self, table: QuestionTable) -> list[dict[str, Any]]:
+        """Trace the questions that the config chooses; most configs choose none."""
+        which = (self.config.get("tracking") or {}).get("traces")
+        return [self._trace(n, table) for n in self._chosen(which, table)]
+
+    def _chosen(self, which: str | None, table: QuestionTable) -> list[int]:
+        if which == SAMPLE:
+            return [int(n) for n in np.flatnonzero(table.probe < SAMPLED)]
+        if which == FAILURES:
+            return [n for n in range(len(self.view.questions)) if self._missed(n)]
+        return list(range(len(self.view.questions))) if which == EVERY else []
+
+    def _missed(self, n: int) -> bool:
+        """Return whether a call failed, or an objective of which more is better is 0."""
+        scores = {name: self.scores[name] for name in objectives(self.config)}
+        reasons = [str(one.reasons[n]) for one in scores.values()]
+        reasons += [self.view.answers.answers[n].failed] if self.view.answers else []
+        zero = (name for name, one in scores.items() if one.values[n] == 0 and self.summaries[name].higher_is_better)
+        return any(map(failed, reasons)) or any(zero)
+
+    def _trace(self, n: int, table: QuestionTable) -> dict[str, Any]:
+        question, answers = self.view.questions[n], self.view.answers
+        searched = list(self._retrieval(n, table.texts[n])) if table.searched[n] else []
+        return {
+            "question_id": question.id,
+            "question": question.text,
+            "answer": answers.answers[n].text if answers else None,
+            "failed": answers.answers[n].failed if answers else "",
+            "spans": [*searched, *self._generation(n), *self._judging(n)],
+            "scores": {
+                name: {"value": float(self.scores[name].values[n]), "model": self._judge(name, n)}
+                for name in shown_metrics(self.config)
+                if name in self.scores and not math.isnan(self.scores[name].values[n])
+            },
+        }
+
+    def _retrieval(self, n: int, query: str) -> Iterator[dict[str, Any]]:
+        final, first = self.view.rankings, self.stages.first_stage or self.view.rankings
+        for leg, ranking in (self.stages.legs or {"": first}).items():
+            documents = [
+                {"id": row["chunk"], "page_content": text, "metadata": row}
+                for row, text in zip(self._rows(ranking, n), self._texts(ranking, n), strict=True)
+            ]
+            seconds = self._seconds(n, ("embed_queries", "retrieve"), leg)
+            yield _span(f"retrieve {leg}".strip(), {"query": query}, documents, seconds)
+        if self.stages.legs:
+            lists = {leg: self._chunks(ranking, n) for leg, ranking in self.stages.legs.items()}
+            yield _span("fuse", lists, self._rows(first, n), self._seconds(n, ("fuse",)))
+        if self.stages.first_stage:
+            given = {"query": query, "chunks": self._chunks(first, n)}
+            yield _span("rerank", given, self._rows(final, n), self._seconds(n, ("rerank",)))
+
+    def _generation(self, n: int) -> Iterator[dict[str, Any]]:
+        if (answers := self.view.answers) is None:
+            return
+        question, answer, passages = self.view.questions[n], answers.answers[n], answers.passages[n]
+        part = next((stage.part for stage in self.graph.paid_stages if stage.reader is self.graph.answer), None)
+        given: dict[str, Any] = {"question": question.text, "passages": [passage.name for passage in passages]}
+        if isinstance(prompt := getattr(part, "prompt", None), Prompt):
+            given = {"messages": prompt.messages(Request(question.text, passages, question.history))}
+        got = {"role": "assistant", "content": answer.text, "failed": answer.failed, "model": answer.model,
+               "tokens_in": answer.usage.tokens_in, "tokens_out": answer.usage.tokens_out}  # fmt: skip
+        yield _span("generate", given, {name: value for name, value in got.items() if value}, answer.seconds)
+
+    def _judging(self, n: int) -> Iterator[dict[str, Any]]:
+        question = self.view.questions[n]
+        given = {"question": question.text, "reference": "\n".join(question.expected)}
+        if self.view.answers:
+            given["answer"] = self.view.answers.answers[n].text
+        for name, judgements in self.view.judgements.items():
+            value, reason = judgements[n].value, judgements[n].reason
+            yield _span(f"judge {name}", given, reason if math.isnan(value) else value, math.nan)
+
+    def _judge(self, metric: str, n: int) -> str:
+        return self.view.judgements[metric][n].model if metric in self.view.judgements else ""
+
+    def _texts(self, ranking: Rankings, n: int) -> list[str]:
+        return [self.names.chunks.text(position) for position in self._listed(ranking, n).positions[0].tolist()]
+
+    def _rows(self, ranking: Rankings, n: int) -> list[dict[str, Any]]:
+        listed = self._listed(ranking, n)
+        (named,), (scores,) = self.names.of(listed.positions), listed.scores.tolist()
+        return [{"chunk": name, "score": score} for name, score in zip(named, scores, strict=True)]
+
+    def _chunks(self, ranking: Rankings, n: int) -> list[str]:
+        return [row["chunk"] for row in self._rows(ranking, n)]
+
+    def _listed(self, ranking: Rankings, n: int) -> Rankings:
+        length = int(np.count_nonzero(ranking.positions[n] != NO_CHUNK))
+        length = min(length, max(self.view.top_k, LISTED))
+        return Rankings(ranking.positions[n : n + 1, :length], ranking.scores[n : n + 1, :length])
+
+    def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
+        """Return the seconds of a question in these stages, of one leg if it is given; NaN where one is not probed."""
+        paths = {name: name.split("/") for name in self.view.latency}
+        inside = [leg] if leg else []
+        found = [name for name, (stage, *rest) in paths.items() if stage in stages and rest[:1] == inside]
+        return float(sum(self.view.latency[name][n] for name in found)) if found else math.nan
+
+
+def _span(name: str, inputs: Any, outputs: Any, seconds: float) -> dict[str, Any]:
+    return {"name": name, "inputs": inputs, "outputs": outputs, "seconds": float(seconds)}
