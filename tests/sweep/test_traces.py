@@ -99,7 +99,7 @@ def test_spans_are_the_stages_of_the_config_with_what_each_was_given_and_returne
     assert spans["rerank"].outputs[0]["score"] == len(TEXTS["cats"])
     assert "where does the cat rest" in spans["generate"].inputs["messages"][-1]["content"]
     assert (spans["generate"].outputs["content"], root.outputs) == ("the mat, says ***", "the mat, says ***")
-    assert spans[f"judge {METRIC}"].outputs == 0.0
+    assert spans[f"judge {METRIC}"].outputs == {"value": 0.0, "reasons": "so it is -> no"}
     for name in ("retrieve bm25", "retrieve vector", "fuse", "rerank", "generate"):
         assert spans[name].end_time_ns > spans[name].start_time_ns
     assert root.end_time_ns - root.start_time_ns == sum(span.end_time_ns - span.start_time_ns for span in stages)
@@ -111,7 +111,7 @@ def test_scores_are_feedback_on_the_trace(traced: Traced) -> None:
     feedback = {one.name: one for one in traced.failures["lost"].info.assessments}
     assert feedback["context_ndcg"].value == columns["context_ndcg"][row] == 0
     assert feedback["context_ndcg"].source.source_type == "CODE"
-    assert feedback[METRIC].source.source_type == "LLM_JUDGE"
+    assert (feedback[METRIC].source.source_type, feedback[METRIC].rationale) == ("LLM_JUDGE", "so it is -> no")
 
 
 def test_traces_of_a_repeated_upload_replace_the_earlier_ones_and_a_record_leaves_them(traced: Traced) -> None:

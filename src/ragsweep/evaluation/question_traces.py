@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.missing import failed
 from ragsweep.core.results import EVERY, FAILURES, SAMPLE, Summary, objectives, shown_metrics
-from ragsweep.core.types import NO_CHUNK, EvaluationView, Rankings, Request, Scores
+from ragsweep.core.types import NO_CHUNK, EvaluationView, Judgement, Rankings, Request, Scores
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evidence_trace import TracedStages
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
@@ -70,7 +70,7 @@ class QuestionTracer:
             "failed": answers.answers[n].failed if answers else "",
             "spans": [*searched, *self._generation(n), *self._judging(n)],
             "scores": {
-                name: {"value": float(self.scores[name].values[n]), "model": self._judge(name, n)}
+                name: {"value": float(self.scores[name].values[n]), **self._judge(name, n)}
                 for name in shown_metrics(self.config)
                 if name in self.scores and not math.isnan(self.scores[name].values[n])
             },
@@ -110,11 +110,18 @@ class QuestionTracer:
         if self.view.answers:
             given["answer"] = self.view.answers.answers[n].text
         for name, judgements in self.view.judgements.items():
-            value, reason = judgements[n].value, judgements[n].reason
-            yield _span(f"judge {name}", given, reason if math.isnan(value) else value, math.nan)
+            one = judgements[n]
+            got = {
+                "value": None if math.isnan(one.value) else one.value,
+                "not judged": one.reason,
+                "reasons": one.words,
+            }
+            yield _span(f"judge {name}", given, {key: value for key, value in got.items() if value != ""}, math.nan)
 
-    def _judge(self, metric: str, n: int) -> str:
-        return self.view.judgements[metric][n].model if metric in self.view.judgements else ""
+    def _judge(self, metric: str, n: int) -> dict[str, str]:
+        """Return the model that judged, and its reasons; both empty of a metric without a judge."""
+        one = self.view.judgements[metric][n] if metric in self.view.judgements else Judgement()
+        return {"model": one.model, "reasons": one.words}
 
     def _texts(self, ranking: Rankings, n: int) -> list[str]:
         return [self.names.chunks.text(position) for position in self._listed(ranking, n).positions[0].tolist()]

@@ -60,7 +60,10 @@ def _send(client: MlflowClient, experiment: str, run_id: str, trace: Mapping[str
     client.end_trace(root.trace_id, trace["answer"], None, "ERROR" if trace["failed"] else "OK", now)
     for name, score in trace["scores"].items():
         kind, who = ("LLM_JUDGE", score["model"]) if score["model"] else ("CODE", "ragsweep")
-        mlflow.log_feedback(trace_id=root.trace_id, name=name, value=score["value"], source=AssessmentSource(kind, who))
+        mlflow.log_feedback(
+            trace_id=root.trace_id, name=name, value=score["value"], source=AssessmentSource(kind, who),
+            rationale=score["reasons"] or None,
+        )  # fmt: skip
 
 
 @contextmanager
