@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -50,11 +50,19 @@ def settings(result: Result) -> dict[str, str]:
     return {key: result.parameters.get(key, value) for key, _, value in lines}
 
 
+def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
+    """Return of what any config sets the value in every config that has it: its own, or the default."""
+    own = [settings(one) for one in results]
+    keys = dict.fromkeys(key for one in own for key in one)
+    every = [{**one.parameters, **typed} for one, typed in zip(results, own, strict=True)]
+    return [{key: values[key] for key in keys if key in values} for values in every]
+
+
 def swept(results: Sequence[Result], most: int = 6) -> str:
     """Describe what varies: ``top_k = 3, 5, 10``; a parameter with many values by its name."""
-    configs = [settings(result) for result in results]
+    configs = all_settings(results)
     keys = varying_keys(configs)
-    values = {key: list(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
+    values = {key: _in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
     return " × ".join(
         f"{name} = {', '.join(_cut(value) for value in values[key])}" if len(values[key]) <= most else name
         for key, name in short_keys(keys).items()
@@ -82,7 +90,7 @@ def sweep_table(
     shown = [results[row] for row in chosen]
     first = [Column(">#", [name.partition(" ")[0].lstrip("#") for name in (one.name for one in shown)])]
     ends = _ends(shown, found, recommended) if found else []
-    parameters, wanted = _parameters(shown, results), [Column(f">{name}", _cells(shown, name)) for name in metrics]
+    parameters, wanted = _parameters(results, chosen), [Column(f">{name}", _cells(shown, name)) for name in metrics]
     decides = set(objectives(results[0].config)) | ({found.metric} if found else set())
     answers = decides | set(results[0].config.get("answer_headline", ()))  # paid for, so dropped last
     for kept_metrics in (answers, decides):
@@ -142,10 +150,11 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
     return sorted(range(len(results)), key=lambda row: (math.isnan(values[row]), -np.nan_to_num(values[row]), row))
 
 
-def _parameters(shown: Sequence[Result], results: Sequence[Result]) -> list[Column]:
+def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column]:
     """Make a column for each parameter that varies within the sweep."""
-    keys = short_keys(varying_keys([settings(result) for result in results]))
-    configs = [settings(result) for result in shown]
+    every = all_settings(results)
+    keys = short_keys(varying_keys(every))
+    configs = [every[row] for row in chosen]
     columns = []
     for key, name in keys.items():
         cells = [_cut(config.get(key, "")) for config in configs]
@@ -187,6 +196,12 @@ def _name(column: Column) -> str:
 
 def _width(columns: Sequence[Column]) -> int:
     return sum(column.width for column in columns) + GAP * (len(columns) - 1)
+
+
+def _in_order(values: Iterable[str]) -> list[str]:
+    """Sort numbers; other values keep their order."""
+    listed = list(values)
+    return sorted(listed, key=float) if all(map(_is_number, listed)) else listed
 
 
 def _is_number(text: str) -> bool:

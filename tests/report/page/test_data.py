@@ -11,7 +11,7 @@ import pytest
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.page import PastSweep, build_document
 from ragsweep.report.page.charts import scores_of_first
-from ragsweep.report.page.curves import Cloud, Curve, effects
+from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects
 from ragsweep.report.page.data import PageSource
 from ragsweep.report.page.effect_charts import UNSET, _heights
 from ragsweep.report.sweep_table import settings
@@ -169,3 +169,28 @@ def test_the_bars_of_a_tornado_are_named_by_the_changes() -> None:
     changes = [config(0, 1, k="1", b="1"), config(0.01, 1, k="2", b="1"), config(-0.3, 2, k="1", b="2")]
     (tornado,) = section(build_document(source(changes)), "effects")
     assert tornado["options"][0]["figure"]["data"][0]["y"] == ["#3 b 1 -&gt; 2", "#2 k 1 -&gt; 2"]
+
+
+def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers() -> None:
+    results = [config(0, 1, **{"retriever.index.m": m, "retriever.index.ef": ef}) for m, ef in
+               (("4", "10"), ("16", "10"), ("8", "10"), ("16", "40"), ("16", "20"))]  # fmt: skip
+    found = [_shaken(replace(one, indexes={"index": {"seconds": n + 1.0, "bytes": 1}},
+                             latency={"retrieve": {"p50_ms": 10.0 + n, "p95_ms": 20.0}}), n)
+             for n, one in enumerate(results)]  # fmt: skip
+    *_, costs = section(build_document(source(found)), "effects")
+    assert costs["title"] == "What an index costs"
+    shown = {one["label"]: one["figure"]["data"] for one in costs["options"]}
+    assert [panel["x"] for panel in shown["m"]] == [[4.0, 8.0, 16.0]] * 3
+    assert [panel["y"] for panel in shown["m"][1:]] == [[10.0, 12.0, 11.0], [1.0, 3.0, 2.0]]
+    assert [panel["y"] for panel in shown["ef"][1:]] == [[11.0, 14.0, 13.0], [2.0, 5.0, 4.0]]
+
+
+def test_a_number_that_the_best_config_leaves_alone_has_a_curve_too() -> None:
+    """As in a sweep of one number after the other: the best is on the curve of ef, m was swept elsewhere."""
+    pairs = (("16", "10"), ("16", "20"), ("16", "40"), ("4", "99"), ("8", "99"), ("16", "99"))
+    results = [config(0.3 - 0.01 * n, 1, m=m, ef=ef) for n, (m, ef) in enumerate(pairs)]
+    found = {one.parameter: one.points for one in (curve_of_best(results, key, "ndcg") for key in ("m", "ef")) if one}
+    assert {key: [point.value for point in points] for key, points in found.items()} == {
+        "m": [4.0, 8.0, 16.0],
+        "ef": [10.0, 20.0, 40.0, 99.0],
+    }

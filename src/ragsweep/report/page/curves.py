@@ -72,13 +72,19 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.Curve | None:
-    """Return the curve of a number through the best config that has it: a curve of each group would take minutes."""
-    rests = [{name: text for name, text in one.parameters.items() if name != key} for one in best_first]
-    best = next((n for n, one in enumerate(best_first) if key in one.parameters), None)
-    if best is None:
-        return None
-    alike = [one for one, rest in zip(best_first, rests, strict=True) if rest == rests[best]]
-    return next(iter(swept.curves(alike, key, metric)), None)
+    """Return the curve of a number through the best config that has one: a curve of each group would take minutes."""
+    found = (next(iter(swept.curves(group, key, metric)), None) for group in groups_over(best_first, key))
+    return next((one for one in found if one), None)
+
+
+def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
+    """Group configs that differ in nothing but one number, of three values at least; that with the best one first."""
+    groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
+    for one in best_first:
+        if read_numbers([one.parameters.get(key, "")]):
+            rest = tuple((name, text) for name, text in one.parameters.items() if name != key)
+            groups.setdefault(rest, []).append(one)
+    return [group for group in groups.values() if len({one.parameters[key] for one in group}) >= swept.FEWEST]
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[Curve]:

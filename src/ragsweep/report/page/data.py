@@ -13,12 +13,12 @@ from ragsweep.core.secrets import texts
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.page import charts, details, effect_charts
-from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects, swept_within
+from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects, groups_over, swept_within
 from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
 from ragsweep.report.recommendation import WORDS, Decision
-from ragsweep.report.sweep_table import MARK, settings, sweep_table, swept
+from ragsweep.report.sweep_table import MARK, all_settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -97,7 +97,8 @@ class _Page:
         self.results = [result for result in source.results if result.state != DROPPED]
         self.headline = headline(self.results)
         self.metric = self._metric()
-        self.settings = _all_settings(self.results)
+        names = [one.name for one in self.results]
+        self.settings = dict(zip(names, all_settings(self.results), strict=True))
         self.recommended = source.decision.recommended if source.decision else None
         self.roles = self._roles()
         self.best_first = self._best_first()
@@ -274,6 +275,22 @@ class _Page:
                     "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
         if options:
             yield make_charts(options, "")
+        yield from self._index_costs()
+
+    def _index_costs(self) -> Iterator[Item]:
+        """Yield recall, search time and build time over each number of an index."""
+        keys = [key for key in varying_keys(list(self.settings.values())) if ".index." in key]
+        options = [
+            {"label": name, "figure": effect_charts.index_costs(groups[0], key, name, self.metric)}
+            for key, name in short_keys(keys).items()
+            if (groups := groups_over(self.best_first, key))
+        ]
+        if options:
+            note = (
+                "Configs that differ in this number only. ann_recall: share of the nearest chunks that the index finds,"
+                " 1 is all. Search: median milliseconds of one question in the index. Build: seconds, once."
+            )
+            yield make_charts(options, note, "What an index costs")
 
     def _generalising(self, shown: Curve | Cloud) -> Iterator[str]:
         """Yield where a curve is flat, and what its best value is worth on unseen questions."""
@@ -375,17 +392,6 @@ class _Page:
 
 def _when(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-
-
-def _all_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:
-    """Return what is set in each config: of what any of them sets, the value in every config that has it."""
-    keys = dict.fromkeys(key for one in results for key in settings(one))
-    found = {}
-    for one in results:
-        own = settings(one)
-        found[one.name] = {key: own.get(key, one.parameters.get(key, "")) for key in keys
-                           if key in own or key in one.parameters}  # fmt: skip
-    return found
 
 
 def _has_top_scores(result: Result) -> bool:

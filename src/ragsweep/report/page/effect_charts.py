@@ -12,10 +12,12 @@ from ragsweep.report.numbers import cell, number
 from ragsweep.report.page.charts import (
     ACCENT,
     BAND,
+    FRAME,
     GRID,
     INK,
     MOST_LABELS,
     MUTED,
+    ROW,
     SURFACE,
     Figure,
     as_list,
@@ -51,11 +53,13 @@ def effect(found: Curve | Cloud, metric: str, unit: str) -> Figure:
              for n, value in enumerate(found.values)]  # fmt: skip
     points: Figure = {"type": "scatter", "x": x, "y": as_list(found.mean), "hovertext": hover, "hoverinfo": "text",
                       "marker": {"color": colours, "size": 10}, "line": {"color": ACCENT, "width": 2}}  # fmt: skip
-    if found.numbers is None:
-        axis["type"] = "category"
+    if found.numbers is None:  # downwards: names may be long
         bars = {"type": "data", "symmetric": False, "array": as_list(found.high - found.mean), "color": MUTED,
                 "arrayminus": as_list(found.mean - found.low), "thickness": 1.5}  # fmt: skip
-        return {"data": [{**points, "mode": "markers", "error_y": bars}], "layout": layout}
+        layout |= {"xaxis": layout["yaxis"], "height": FRAME + ROW * len(x)}
+        layout["yaxis"] = {"type": "category", "autorange": "reversed"}
+        points |= {"x": points["y"], "y": x, "mode": "markers", "error_x": bars}
+        return {"data": [points], "layout": layout}
     axis |= axis_type(found.numbers)
     axis |= {"tickmode": "array", "tickvals": x} if len(x) <= MOST_LABELS else {}
     band = {"type": "scatter", "mode": "lines", "x": [*x, *x[::-1]], "fill": "toself", "fillcolor": BAND,
@@ -65,6 +69,35 @@ def effect(found: Curve | Cloud, metric: str, unit: str) -> Figure:
                          "fillcolor": GRID, "opacity": 0.45, "line": {"width": 0}}
                         for first, last in _stretches(found)]  # fmt: skip
     return {"data": [band, {**points, "mode": "lines+markers"}], "layout": layout}
+
+
+def index_costs(results: Sequence[Result], key: str, name: str, metric: str) -> Figure:
+    """Draw recall, time to search and time to build over a number of an index, one panel each."""
+    ordered = sorted(results, key=lambda one: float(one.parameters[key]))
+    recall = next((one for one in ordered[0].summaries if one.startswith("ann_recall")), metric)
+    panels = {
+        recall: [one.summaries[recall].value for one in ordered],
+        "search, ms": [_milliseconds(one) for one in ordered],
+        "build, s": [sum(found["seconds"] for found in one.indexes.values()) for one in ordered],
+    }
+    x = [float(one.parameters[key]) for one in ordered]
+    layout: Figure = {"xaxis": {"title": {"text": literal(name)}, "tickvals": x, **axis_type(x)}, "height": 460}
+    traces = []
+    for n, (title, values) in enumerate(panels.items()):
+        place = str(n + 1) if n else ""
+        top = 1 - n / len(panels)
+        layout[f"yaxis{place}"] = {"title": {"text": literal(title)}, "domain": [top - 0.28, top]}
+        layout[f"yaxis{place}"] |= {"rangemode": "tozero"} if n else {}
+        hover = [lines(one.name, f"{title} {value:.3g}") for one, value in zip(ordered, values, strict=True)]
+        traces.append({"type": "scatter", "mode": "lines+markers", "x": x, "y": as_list(values), "yaxis": f"y{place}",
+                       "hovertext": hover, "hoverinfo": "text", "marker": {"color": ACCENT, "size": 8},
+                       "line": {"color": ACCENT, "width": 2}})  # fmt: skip
+    layout["xaxis"]["anchor"] = f"y{len(panels)}"
+    return {"data": traces, "layout": layout}
+
+
+def _milliseconds(result: Result) -> float:
+    return sum(found["p50_ms"] for stage, found in result.latency.items() if stage.startswith("retrieve"))
 
 
 def parallel(

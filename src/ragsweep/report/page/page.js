@@ -47,7 +47,9 @@ const ragsweep = (() => {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: palette.muted },
       hoverlabel: { bgcolor: palette.surface, bordercolor: palette.muted, font: { color: palette.ink }, align: "left" },
-      ...layout, legend: { ...legend, ...layout.legend }, xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis },
+      ...layout, legend: { ...legend, ...layout.legend },
+      ...Object.fromEntries(["xaxis", ...Object.keys(layout).filter((name) => /^yaxis\d*$/.test(name))]
+        .map((name) => [name, { ...axis, ...layout[name] }])),
     } };
   }
 
