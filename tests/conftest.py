@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -21,6 +22,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # Timing never decides a test, and thirty examples are enough to break a law that does not hold.
 settings.register_profile("ragsweep", deadline=None, max_examples=30)
 settings.load_profile("ragsweep")
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of every search for garbage: it is large, and it stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(autouse=True)

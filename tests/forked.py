@@ -38,7 +38,10 @@ PRELOADED = (
     "hydra_plugins.ragsweep_optuna.sweeper", "hydra_plugins.ragsweep_grid.sweeper", "hydra", "numpy", "scipy.stats",
     "pandas", "pyarrow.parquet", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "optuna", "optuna.storages",
     "faiss", "bm25s", "langchain_text_splitters", "openai", "rich.table", "rich.progress", "mlflow",
-    "mlflow.store.tracking.sqlalchemy_store", "mlflow.data.meta_dataset", "alembic.command",
+    "mlflow.store.tracking.sqlalchemy_store", "mlflow.store.tracking.sqlalchemy_workspace_store",
+    "mlflow.data.meta_dataset", "alembic.command", "alembic.config", "ragsweep.parts.queries", "ragsweep.parts.routers",
+    "ragsweep.parts.systems", "chonkie", "httpx", "tenacity", "threadpoolctl", "filelock", "zstandard",
+    "multiprocessing.synchronize", "pyarrow.pandas_compat", "sqlalchemy.dialects.sqlite", "PIL.JpegImagePlugin",
 )  # fmt: skip
 
 STUCK_AFTER = 240
@@ -223,6 +226,7 @@ def serve(path: str) -> dict[str, Any]:
     os.environ |= SETTINGS  # libraries read them when they are imported
     for name in PRELOADED:
         __import__(name)
+    sys.modules["hydra.core.plugins"].Plugins.instance()  # imports the plugins, which Hydra searches for
     assert len(list(Path("/proc/self/task").glob("*"))) <= 1, (
         "threads do not survive a fork, but the locks that they hold do"
     )

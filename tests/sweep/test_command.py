@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,17 +20,25 @@ from ragsweep.sweep.compose import Composer, config_folder
     ("overrides", "message"),
     [
         (["topk=3"], 'topk=3: no key "topk"; did you mean "top_k"?'),
-        (["retriever=bm52"], 'retriever=bm52: no such option; did you mean "bm25"?'),
-        (["retrever=bm25"], 'no key "retrever"; did you mean "retriever"?'),
+        pytest.param(
+            ["retriever=bm52"], 'retriever=bm52: no such option; did you mean "bm25"?', marks=pytest.mark.nightly
+        ),
+        pytest.param(["retrever=bm25"], 'no key "retrever"; did you mean "retriever"?', marks=pytest.mark.nightly),
         (["retriever=bm25", "retriever.k2=1"], 'no key "retriever.k2"; did you mean "retriever.k1"?'),
         (["sweeps=topk"], 'sweeps=topk: no such option; did you mean "top_k"? known: ablation, chunking, demo, '),
         (["retriever=bm25", "retriever.alpha=.5"], "in the chosen option; these have it: retriever=hybrid_convex"),
         (["targets.mrr.threshold=.5"], 'no key "targets.mrr" in the chosen option; these have it: targets=retrieval'),
-        (["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
+        pytest.param(
+            ["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?', marks=pytest.mark.nightly
+        ),
         (["+top_k=3"], "top_k is there already; leave out the +"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
-        (["hydra.sweep.dri=x"], 'no key "hydra.sweep.dri"; did you mean "hydra.sweep.dir"?'),
-        (["hydra/launcher=jobllib"], 'did you mean "joblib"'),
+        pytest.param(
+            ["hydra.sweep.dri=x"],
+            'no key "hydra.sweep.dri"; did you mean "hydra.sweep.dir"?',
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(["hydra/launcher=jobllib"], 'did you mean "joblib"', marks=pytest.mark.nightly),
     ],
 )
 def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], message: str) -> None:
@@ -66,7 +75,11 @@ def test_cases_are_run_as_a_union_and_what_is_typed_multiplies_each() -> None:
 @pytest.mark.parametrize(
     ("cases", "message"),
     [
-        ("[['top_k=3'],['retriever=bm52']]", 'cases[1]: retriever=bm52: no such option; did you mean "bm25"?'),
+        pytest.param(
+            "[['top_k=3'],['retriever=bm52']]",
+            'cases[1]: retriever=bm52: no such option; did you mean "bm25"?',
+            marks=pytest.mark.nightly,
+        ),
         (
             "[['top_k=3'],['top_k=5'],['retriever=bm25','retriever.kk=1']]",
             'hydra.sweeper.cases[2]: retriever.kk=1: no key "retriever.kk"; did you mean "retriever.k1"?',
@@ -111,7 +124,7 @@ def test_what_is_set_in_hydra_reaches_the_jobs_whatever_it_contains(
 
 
 def test_named_sweep_is_a_multirun_without_being_told() -> None:
-    command = read_command(["sweeps=top_k"], multirun=False)
+    command = shipped("top_k")
     assert command.multirun
     assert command.names() == ["top_k=3", "top_k=5", "top_k=10"]
 
@@ -124,6 +137,11 @@ def test_every_shipped_option_composes() -> None:
             assert config.written[folder.name] is not None
 
 
+@cache
+def shipped(sweep: str) -> Command:
+    return read_command([f"sweeps={sweep}"], multirun=False)
+
+
 def test_every_shipped_sweep_expands_to_several_jobs() -> None:
     for sweep in sorted((config_folder().parent / "sweeps").glob("*.yaml")):
         first, launch, question, *_ = sweep.read_text().splitlines()
@@ -131,9 +149,13 @@ def test_every_shipped_sweep_expands_to_several_jobs() -> None:
         assert launch == f"# python run.py -m sweeps={sweep.stem}"
         assert question.startswith("# ")
         assert "?" in question
-        command = read_command([f"sweeps={sweep.stem}"], multirun=False)
-        assert len(command.jobs) > 1
-        assert compose_jobs(replace(command, jobs=command.jobs[-1:]))
+        assert len(shipped(sweep.stem).jobs) > 1
+
+
+@pytest.mark.nightly
+def test_the_last_job_of_every_shipped_sweep_composes() -> None:
+    for sweep in (config_folder().parent / "sweeps").glob("*.yaml"):
+        assert compose_jobs(replace(shipped(sweep.stem), jobs=shipped(sweep.stem).jobs[-1:]))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +170,7 @@ def test_every_shipped_sweep_expands_to_several_jobs() -> None:
     ],
 )
 def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values: set[float]) -> None:
-    jobs = read_command([f"sweeps={sweep}"], multirun=False).jobs
-    found = [line.partition("=")[2] for job in jobs for line in job if line.startswith(f"{key}=")]
+    found = [line.partition("=")[2] for job in shipped(sweep).jobs for line in job if line.startswith(f"{key}=")]
     assert {float(value) for value in found} == values
 
 
@@ -187,9 +208,19 @@ def own_metrics(folder: Path, **nodes: str) -> None:
     ("overrides", "first", "second"),
     [
         (["metrics=mine", "llm=extractive"], "metrics/mine.yaml makes it own.Mine", "metrics/answers.yaml ragsweep"),
-        (["metrics=[retrieval,mine]", "llm=extractive"], "metrics/mine.yaml makes it", "metrics/answers.yaml"),
+        pytest.param(
+            ["metrics=[retrieval,mine]", "llm=extractive"],
+            "metrics/mine.yaml makes it",
+            "metrics/answers.yaml",
+            marks=pytest.mark.nightly,
+        ),
         (["metrics=cut"], "metrics/retrieval.yaml makes it ragsweep.parts.metrics.Recall", "metrics/cut.yaml own.Mine"),
-        ([f"+metrics.success_rate={OWN}", "llm=extractive"], "metrics/answers.yaml makes it", "the command line own"),
+        pytest.param(
+            [f"+metrics.success_rate={OWN}", "llm=extractive"],
+            "metrics/answers.yaml makes it",
+            "the command line own",
+            marks=pytest.mark.nightly,
+        ),
         ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml makes it", "the command line own.Mine"),
     ],
 )
@@ -210,11 +241,18 @@ def test_two_metrics_under_one_key_are_refused(
     ("overrides", "key", "target"),
     [
         (["metrics=mine"], "success_rate", "own.Mine"),  # without an llm there is no other one
-        (["metrics=mine", "llm=none"], "recall_at_5", "ragsweep.parts.metrics.Recall"),
-        ([f"+metrics.mine={OWN}", "llm=extractive"], "mine", "own.Mine"),
+        pytest.param(
+            ["metrics=mine", "llm=none"], "recall_at_5", "ragsweep.parts.metrics.Recall", marks=pytest.mark.nightly
+        ),
+        pytest.param([f"+metrics.mine={OWN}", "llm=extractive"], "mine", "own.Mine", marks=pytest.mark.nightly),
         (["~metrics.recall_at_5", f"+metrics.recall_at_5={OWN}"], "recall_at_5", "own.Mine"),
-        (["metrics.recall_at_5._target_=own.Mine"], "recall_at_5", "own.Mine"),
-        (["metrics.recall_at_5={cutoff: 6}"], "recall_at_5", "ragsweep.parts.metrics.Recall"),
+        pytest.param(["metrics.recall_at_5._target_=own.Mine"], "recall_at_5", "own.Mine", marks=pytest.mark.nightly),
+        pytest.param(
+            ["metrics.recall_at_5={cutoff: 6}"],
+            "recall_at_5",
+            "ragsweep.parts.metrics.Recall",
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_a_key_that_one_metric_has_is_its_own(

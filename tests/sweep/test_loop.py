@@ -75,12 +75,18 @@ def written(folder: Path) -> list[Any]:
     [
         ["top_k=3", "retriever=bm25", "+note=mine", "~reranker"],
         ["hydra.job.chdir=true", "hydra.output_subdir=null"],
-        ["hydra.run.dir='out/${hydra:job.name}/${hydra.job.override_dirname}'", "top_k=3", "hydra.job.name=mine"],
         ["--config-dir", "more", "retriever=own"],
         ["-m", "top_k=3,5", "retriever=bm25", "hydra.job.chdir=true", "+hydra.job.env_set.MINE_NUM_THREADS=7"],
-        ["-m", "sweeps=top_k", "hydra.sweep.dir=elsewhere", "hydra.sweep.subdir='${top_k}_${hydra.job.num}'"],
-        ["-m", "top_k=3,5", "hydra.job.config.override_dirname.exclude_keys=[depth]", "depth=9",
-         "hydra.sweep.subdir='${hydra.job.override_dirname}'", "hydra.output_subdir=kept"],
+        *(
+            pytest.param(typed, marks=pytest.mark.nightly)
+            for typed in (
+                ["hydra.run.dir='out/${hydra:job.name}/${hydra.job.override_dirname}'", "top_k=3",
+                 "hydra.job.name=mine"],
+                ["-m", "sweeps=top_k", "hydra.sweep.dir=elsewhere", "hydra.sweep.subdir='${top_k}_${hydra.job.num}'"],
+                ["-m", "top_k=3,5", "hydra.job.config.override_dirname.exclude_keys=[depth]", "depth=9",
+                 "hydra.sweep.subdir='${hydra.job.override_dirname}'", "hydra.output_subdir=kept"],
+            )
+        ),
     ],
     ids=" ".join,
 )  # fmt: skip

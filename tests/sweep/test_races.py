@@ -199,7 +199,7 @@ def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_tw
     assert dropped.data.metrics["race_asked"] == found["bad"].race["asked"]
 
 
-@pytest.mark.parametrize(("heavy", "dropped"), [(1, "frequent"), (30, "rare")])
+@pytest.mark.parametrize(("heavy", "dropped"), [pytest.param(1, "frequent", marks=pytest.mark.nightly), (30, "rare")])
 def test_a_race_is_decided_by_traffic(heavy: int, dropped: str, server: LlmServer, tmp_path: Path) -> None:
     """One model is right on a quarter of the questions, which has ten elevenths of the traffic."""
     overrides = typed(server, tmp_path, "llm.model=frequent,rare", *GRID[1:])
@@ -256,23 +256,42 @@ def test_where_nothing_is_asked_nothing_is_raced(
     [
         (["llm.model=good"], "there is one config only"),
         (["llm.model=good,bad", "hydra.sweeper.race.block=48"], "less than the 48 questions, given 48"),
-        (["llm.model=good,bad", "hydra.sweeper.race.margin=1"], r"race\.margin: must be 0 or more and less than 1"),
+        pytest.param(
+            ["llm.model=good,bad", "hydra.sweeper.race.margin=1"],
+            r"race\.margin: must be 0 or more and less than 1",
+            marks=pytest.mark.nightly,
+        ),
         (["llm.model=good,bad", "objective=latency_p95_ms"], "latency_p95_ms is a quantile, no mean"),
-        (["llm.model=good,bad", "objective=context_tokens"], "context_tokens has no bounds"),
-        (["llm.model=good,bad", "objective=token_f1,refusal"], "objective: cannot differ in a race"),
-        (["llm.model=good,bad", "seed=0,1"], "seed: cannot differ in a race"),
+        pytest.param(
+            ["llm.model=good,bad", "objective=context_tokens"],
+            "context_tokens has no bounds",
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            ["llm.model=good,bad", "objective=token_f1,refusal"],
+            "objective: cannot differ in a race",
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(["llm.model=good,bad", "seed=0,1"], "seed: cannot differ in a race", marks=pytest.mark.nightly),
         (["llm.model=good,bad", "dataset.limit=20,30"], "must be asked the same questions"),
-        (
+        pytest.param(
             ["llm.model=good,bad", "objective=[token_f1,refusal]", "hydra/sweeper=optuna"],
             "about one number",
+            marks=pytest.mark.nightly,
         ),
         (
             ["llm.model=good,bad", "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'],
             "drops by the objective alone",
         ),
-        (["llm.model=good,bad", "store.stages=false"], "store.stages=false: a race"),
-        (["llm.model=good,bad", "questions.until=8"], "questions.until: is set by a race"),
-        (["llm.model=good,bad", "hydra.sweeper.race._target_=os.system"], "not trusted"),
+        pytest.param(
+            ["llm.model=good,bad", "store.stages=false"], "store.stages=false: a race", marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            ["llm.model=good,bad", "questions.until=8"], "questions.until: is set by a race", marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            ["llm.model=good,bad", "hydra.sweeper.race._target_=os.system"], "not trusted", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_what_cannot_be_raced_is_refused_before_anything_runs(

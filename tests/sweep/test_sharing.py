@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import ROOT, artifacts, runs, write_dataset
+import forked
+from command_line import ROOT, RUN, artifacts, runs, write_dataset
 from postgresql import Database, database
 from ragsweep.core.errors import InputError
 from ragsweep.core.locks import LAPSE, myself
@@ -158,11 +159,12 @@ def test_machines_share_a_study_on_a_server_and_each_keeps_the_records_of_its_tr
 def test_a_server_out_of_reach_is_said_before_anything_is_written(environment: dict[str, str], tmp_path: Path) -> None:
     typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.storage=${oc.env:STUDY}"]
     variables = {**environment, "STUDY": "postgresql://me:hunter22@127.0.0.1:1/studies"}
-    with command(tmp_path, variables, *typed) as one:
-        out, error = one.communicate(timeout=120)
-    assert one.returncode == 2, out + error
-    assert "cannot use postgresql://me:***@127.0.0.1:1/studies" in error
-    assert "hunter22" not in out + error
+    done = forked.run(
+        [sys.executable, RUN, *typed], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "cannot use postgresql://me:***@127.0.0.1:1/studies" in done.stderr
+    assert "hunter22" not in done.stdout + done.stderr
     assert select(tmp_path / ".ragsweep" / "ledger.db", "SELECT * FROM sweeps") == []
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"hunter22" not in path.read_bytes()

@@ -355,9 +355,10 @@ def test_unusual_dataset_loads(name: str, tmp_path: Path) -> None:
     ("name", "chosen"),
     [
         ("relevance yes", ["dataset=csv", "dataset.corpus=corpus.csv", "dataset.questions=questions.csv"]),
-        ("answer that is not there", ["dataset=squad", "dataset.path=dev.json"]),
-        ("pipe",
-         ["dataset=trec", *(f"dataset.{name}={name}" for name in ("topics", "qrels")), "dataset.corpus=corpus.jsonl"]),
+        pytest.param("answer that is not there", ["dataset=squad", "dataset.path=dev.json"],
+                     marks=pytest.mark.nightly),
+        pytest.param("pipe", ["dataset=trec", "dataset.topics=topics", "dataset.qrels=qrels",
+                              "dataset.corpus=corpus.jsonl"], marks=pytest.mark.nightly),
     ],
 )  # fmt: skip
 def test_command_ends_with_status_2_and_the_error_alone(name: str, chosen: list[str], tmp_path: Path) -> None:

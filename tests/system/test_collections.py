@@ -34,9 +34,19 @@ def test_bm25_on_scifact(session: Session, collections: Path) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "questions", "language"),
-    [("python_faq_en", 172, "english"), ("python_faq_fr", 171, "french"), ("squad2_dev", 2910, "english"),
-     ("piaf_1_1", 7569, "french"), ("cranfield", 225, "english")],
-)  # fmt: skip
+    [
+        ("python_faq_fr", 171, "french"),
+        ("cranfield", 225, "english"),
+        *(
+            pytest.param(*given, marks=pytest.mark.nightly)
+            for given in (
+                ("python_faq_en", 172, "english"),
+                ("squad2_dev", 2910, "english"),
+                ("piaf_1_1", 7569, "french"),
+            )
+        ),
+    ],
+)
 def test_collection_runs_without_editing_anything(
     folder: str, questions: int, language: str, session: Session, collections: Path
 ) -> None:

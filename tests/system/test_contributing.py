@@ -49,7 +49,7 @@ def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
     assert contract.returncode == 0, contract.stdout
     assert " passed" in contract.stdout
     metric = ("+metrics.mine={_target_: my_metrics.FirstChunk}", "headline=[first_chunk]")
-    overrides = ("retriever=bm25,shortest", *metric)
+    overrides = ("retriever=bm25,shortest", "dataset.limit=20", *metric)
     swept = call(tmp_path, "-m", "ragsweep", "run", "-m", *overrides, "tracking=none", **trusted)
     assert swept.returncode == 0, swept.stderr
     assert "shortest" in swept.stdout

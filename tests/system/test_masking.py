@@ -124,7 +124,7 @@ def test_no_secret_of_a_sweep_is_found(ragsweep: Ragsweep, tmp_path: Path) -> No
 
 
 def test_no_secret_of_a_single_config_or_of_a_printed_one_is_found(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    done = leaking(tmp_path, ragsweep)
+    done = leaking(tmp_path, ragsweep, "tracking=none")
     assert done.returncode == 0, done.stderr
     shown = leaking(tmp_path, ragsweep, "--cfg", "job", "--resolve")
     assert "passwd: ***" in shown.stdout, shown.stderr

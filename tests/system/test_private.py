@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from command_line import ROOT, RUN, Ragsweep, call, user_environment, write_dataset
+from databases import add_tables
 from ragsweep.parts.tracking import Mlflow, NoTracking
 from ragsweep.records.ledger import Ledger
 
@@ -28,17 +29,18 @@ sys.addaudithook(listen)
 """
 
 
+MASKED = "import os, runpy, sys; os.umask({mask}); del sys.argv[0]; runpy.run_path(sys.argv[0], None, '__main__')"
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run a config, model included, with an audit hook; what the hook recorded lies in ``heard``."""
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "heard").write_text("")
-    (folder / "sitecustomize.py").write_text(LISTENER)
-    done = subprocess.run(
-        [sys.executable, RUN, *write_dataset(folder)[:-1], "retriever=hybrid_rrf"], cwd=folder, umask=0,
-        env=user_environment(PYTHONPATH=str(folder), HEARD=str(folder / "heard")), capture_output=True, text=True,
-        check=False, timeout=180,
-    )  # fmt: skip
+    add_tables(folder)
+    (folder / "mlflow.db").chmod(0o600)
+    command = ["-c", LISTENER + MASKED.format(mask=0), RUN, *write_dataset(folder)[:-1], "retriever=hybrid_rrf"]
+    done = call(folder, *command, HEARD=str(folder / "heard"))
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -63,17 +65,30 @@ def test_store_is_its_owners_and_nothing_is_everybodys(recorded: Path) -> None:
 
 
 def test_stricter_mask_stays(tmp_path: Path) -> None:
-    code = "import os, runpy, sys; os.umask(0o077); del sys.argv[0]; runpy.run_path(sys.argv[0], None, '__main__')"
-    done = call(tmp_path, "-c", code, RUN, *write_dataset(tmp_path), "tracking=none")
+    done = call(tmp_path, "-c", MASKED.format(mask="0o077"), RUN, *write_dataset(tmp_path), "tracking=none")
     assert done.returncode == 0, done.stderr
     found = modes(tmp_path)
     check(found)
     assert {path for path, mode in found.items() if mode & 0o070} == set()
 
 
-def test_run_and_its_imports_talk_to_nobody(recorded: Path) -> None:
+def test_run_talks_to_nobody(recorded: Path) -> None:
     assert (recorded / "mlflow.db").exists()
     assert (recorded / "heard").read_text() == ""
+
+
+@pytest.mark.nightly
+def test_run_and_its_imports_talk_to_nobody_and_write_for_their_owner(tmp_path: Path) -> None:
+    (tmp_path / "heard").write_text("")
+    (tmp_path / "sitecustomize.py").write_text(LISTENER)
+    done = subprocess.run(
+        [sys.executable, RUN, *write_dataset(tmp_path)[:-1], "retriever=hybrid_rrf"], cwd=tmp_path, umask=0,
+        env=user_environment(PYTHONPATH=str(tmp_path), HEARD=str(tmp_path / "heard")), capture_output=True, text=True,
+        check=False, timeout=180,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "heard").read_text() == ""
+    check(modes(tmp_path))
 
 
 def test_ledger_and_folders_above_it_are_their_owners_outside_the_command(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy
 from hydra.errors import HydraException
 
+import forked
 from postgresql import Database, database
 from ragsweep.sweep.search.storage import check_reachable, check_url, open_storage
 from studies import LEFT, TRIALS, by_job
@@ -58,9 +59,9 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def worker(settings: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+def worker(settings: dict[str, Any]) -> Iterator[forked.Popen]:
     """Start a process that searches; end it with the block."""
-    process = subprocess.Popen(
+    process = forked.Popen(
         [sys.executable, WORKER, "search", json.dumps(settings)], env=ENVIRONMENT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
@@ -68,14 +69,14 @@ def worker(settings: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process: forked.Popen) -> str:
     """Wait until a process has ended well, and return what it logged."""
     _, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
-    return error
+    return str(error)
 
 
 def query(url: str, statement: str) -> list[tuple[Any, ...]]:
@@ -108,7 +109,7 @@ def until(condition: Callable[[], Any]) -> None:
 
 def start(how: str, settings: object) -> list[dict[str, Any]]:
     """Run processes that a process of its own starts, and return a line of results for each round."""
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, WORKER, how, json.dumps(settings)], env=ENVIRONMENT, text=True,
         capture_output=True, check=False,
     )  # fmt: skip
@@ -173,7 +174,7 @@ def kill_one(fresh: Make, trials: int, after: Sequence[float]) -> None:
         assert len(numbers) <= trials + 1  # what the killed process was at is begun again, and nothing else
 
 
-@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.nightly), "postgresql"])
+@pytest.mark.parametrize("kind", SLOW_ON_SERVER)
 def test_a_killed_process_leaves_its_trial_to_the_others(kind: str, fresh: Make) -> None:
     kill_one(fresh, trials=16, after=[0.15])
 

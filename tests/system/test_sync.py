@@ -14,6 +14,7 @@ import pytest
 from mlflow.entities import Run
 
 from command_line import call, write_dataset
+from databases import add_tables
 from ragsweep.core.identity import content_hash
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records import seals
@@ -28,10 +29,10 @@ def ragsweep(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def runs(folder: Path, database: str = "mlflow.db") -> list[Run]:
+def runs(folder: Path) -> list[Run]:
     """Return all runs of a copy of the database: this process keeps what it has opened open."""
     copy = folder / f"{uuid.uuid4().hex}.db"
-    with sqlite3.connect(folder / database) as source, sqlite3.connect(copy) as target:
+    with sqlite3.connect(folder / "mlflow.db") as source, sqlite3.connect(copy) as target:
         source.backup(target)
     source.close()
     target.close()
@@ -50,6 +51,7 @@ def shown(folder: Path) -> Shown:
 def tracked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tracked")
     data = write_dataset(folder)
+    add_tables(folder)
     ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     ragsweep(folder, "run", *data, "top_k=3")
     ragsweep(folder, "run", "-m", *data, "top_k=1,2,4", "tracking=none")
@@ -97,12 +99,13 @@ def test_lost_database_is_rebuilt_without_what_was_never_meant_for_it(folder: Pa
     for path in folder.glob("mlflow.db*"):
         path.unlink()
     shutil.rmtree(folder / "mlruns")
+    add_tables(folder)
     assert "3 results sent" in ragsweep(folder, "sync")
     assert shown(folder) == before
     assert "nothing was missing" in ragsweep(folder, "sync")
 
 
-@pytest.mark.parametrize("state", ["FINISHED", "KILLED"])
+@pytest.mark.parametrize("state", ["FINISHED", pytest.param("KILLED", marks=pytest.mark.nightly)])
 def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, folder: Path) -> None:
     same_place(folder)
     before = shown(folder)
@@ -111,6 +114,7 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
     ledger.set_status(sweep.id, state)
     for path in folder.glob("mlflow.db*"):
         path.unlink()
+    add_tables(folder)
     data = write_dataset(folder)
     place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
     with edited(ledger) as connection:  # the copied folder's sweep, under the copy's own key
@@ -124,10 +128,12 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
 
 
 def test_all_of_it_goes_into_another_database(folder: Path) -> None:
-    other = ["sync", "--all", "--uri", f"sqlite:///{folder / 'other.db'}"]
+    (folder / "other").mkdir()
+    add_tables(folder / "other")
+    other = ["sync", "--all", "--uri", f"sqlite:///{folder / 'other' / 'mlflow.db'}"]
     assert "6 results sent" in ragsweep(folder, *other)
     assert "nothing was missing" in ragsweep(folder, *other)
-    found = runs(folder, "other.db")
+    found = runs(folder / "other")
     assert {run.info.status for run in found} == {"FINISHED"}
     kinds = [run.data.tags["ragsweep.kind"] for run in found]
     assert (kinds.count("sweep"), kinds.count("config")) == (2, 6)

@@ -10,6 +10,7 @@ import pytest
 from mlflow.entities import Run
 
 from command_line import artifacts, call, mlflow_client, runs
+from databases import add_tables
 
 COUNT = 30
 FILES = {"verdict/verdict.md", "verdict/differences.csv", "verdict/slices.csv", "plots/differences.png"}
@@ -53,6 +54,7 @@ def verdict(printed: str) -> list[str]:
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
     """A sweep that was run once: its folder, what was typed, what it printed."""
     folder = tmp_path_factory.mktemp("swept")
+    add_tables(folder)
     typed = ["run", "-m", "top_k=1,3", *write_dataset(folder)]
     return folder, typed, ragsweep(folder, *typed)
 
@@ -81,6 +83,7 @@ def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(swept: tu
     before, files = parent(folder)
     for path in folder.glob("mlflow.db*"):
         path.unlink()
+    add_tables(folder)
     assert ragsweep(folder, "sync").startswith("sync     2 results sent")
     after, again = parent(folder)
     assert {name: data for name, data in again.items() if name != "results.json"} == {

@@ -68,7 +68,8 @@ def test_every_mean_is_that_of_the_traffic_and_said_to_be(tmp_path: Path) -> Non
             "gate": ["gate", "--baseline", ids[0], "--candidate", ids[1], "--margin", f"{METRIC}=.02",
                      "--at-least", f"{METRIC}=.70", "--json", "gate.json"],
             "power": ["power", *ids, "--metric", METRIC, "--json"],
-            "ablate": ["ablate", ids[0], "--factor", "top_k", "--metric", METRIC, "top_k=3"],
+            "ablate": ["ablate", ids[0], "--factor", "top_k", "--metric", METRIC, "top_k=3",
+                       "tracking=none"],
         },
         tmp_path,
     )  # fmt: skip

@@ -238,7 +238,7 @@ def test_default_place_is_the_environment_then_the_current_folder(
     assert Mlflow("http://host:5000").uri == "http://host:5000"
 
 
-@pytest.mark.parametrize("name", ["with space é.db", "100%41.db"])
+@pytest.mark.parametrize("name", ["with space 100%41 é.db"])
 def test_database_stands_where_the_uri_says_with_artifacts_beside_it(name: str, tmp_path: Path) -> None:
     path = tmp_path / "new folder" / name
     uri = absolute_uri(f"sqlite:///{str(path).replace('%', '%25')}")
@@ -261,6 +261,7 @@ print(tracker.open_sweep("cold", {}, {"a": "b"}, None))
 """
 
 
+@pytest.mark.nightly
 def test_processes_starting_at_once_on_nothing_all_record(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
