@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -42,6 +43,7 @@ class Traced(NamedTuple):
     result: Result
     failures: dict[str, Any]
     everything: dict[str, Any]
+    runs: list[str]
 
 
 def traces(tracker: Mlflow, run: str) -> dict[str, Any]:
@@ -70,9 +72,10 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
         session, tracker, secrets = Session(), Mlflow(), Secrets()
         secrets.add("on the warm mat", named=True)
         results = [evaluate(session, *lines, f"tracking.traces={which}") for which in ("failures", "all")]
-        failures, everything = (traces(tracker, tracker.log_result(masked(one, secrets))) for one in results)
+        runs = [tracker.log_result(masked(one, secrets)) for one in results]
+        failures, everything = (traces(tracker, run) for run in runs)
         assert "MLFLOW_TRACKING_URI" not in os.environ
-        yield Traced(tracker, results[1], failures, everything)
+        yield Traced(tracker, results[1], failures, everything, runs)
 
 
 def test_a_config_traces_the_questions_that_it_chooses(traced: Traced) -> None:
@@ -121,6 +124,14 @@ def test_traces_of_a_repeated_upload_replace_the_earlier_ones_and_a_record_leave
     for repeated in ([{**one, "question_id": "a"}], []):  # the ledger keeps none
         tracker.log_result(a_result(traces=repeated), RunPlacement(adopt=run))
         assert set(traces(tracker, run)) == {"a"}
+
+
+def test_runs_are_linked_to_the_prompt_of_their_llm(traced: Traced) -> None:
+    linked = [client(traced.tracker).get_run(run).data.tags["mlflow.linkedPrompts"] for run in traced.runs]
+    assert [json.loads(tag) for tag in linked] == 2 * [[{"name": "ragsweep-default", "version": "1"}]]
+    prompt = client(traced.tracker).load_prompt("prompts:/ragsweep-default/1")
+    assert [message["role"] for message in prompt.template] == ["system", "user"]
+    assert prompt.variables == {"fence", "refusal", "passages", "question"}
 
 
 def test_a_choice_that_does_not_exist_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Record results in MLflow through its client only: no active run and, but for traces, no tracking URI is set.
+"""Record results in MLflow through its client only: no active run is touched, and no tracking URI beyond single calls.
 
 One parent run per sweep, one child per config (``mlflow.parentRunId``). Statuses are always set explicitly, because
 MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
@@ -22,7 +22,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.results import COMPLETE, NO_TRACES, PARTIAL, TRACES, DatasetFacts, Failure, Result
 from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.parts.targets import count_met
-from ragsweep.parts.tracking import files, runs, traces
+from ragsweep.parts.tracking import files, prompts, runs, traces
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import absolute_uri, database_path, is_server, mask_uri, mlflow_command
 from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
@@ -200,10 +200,9 @@ class Mlflow:
             self._log_values(run, result.parameters, files.metrics(result), written)
             self._log_dataset(run.id, result.dataset)
             self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
+            prompts.link(self._connection, run, result)
             if result.traces:
-                if run.before:
-                    traces.remove(self._client, run.experiment, run.id)
-                traces.send(self._client, self.uri, run.experiment, run.id, result.traces, result.started)
+                traces.send(self._connection, run, result.traces, result.started)
             return run.id
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from ragsweep.core.errors import TrackingError
@@ -68,12 +68,14 @@ class OpenRun:
 class Connection:
     """This process's connection to one tracking URI.
 
-    ``parents`` caches the runs of sweeps, which all children need; ``experiments`` the ids by name.
+    ``parents`` caches the runs of sweeps, which all children need; ``experiments`` the ids by name; ``prompts`` the
+    registered versions by name and text, None where the registry cannot be used.
     """
 
     uri: str
     parents: dict[str, OpenRun] = field(default_factory=dict)
     experiments: dict[str, str] = field(default_factory=dict)
+    prompts: dict[str, Any] | None = field(default_factory=dict)
     _is_ready: bool = False
     _silent_until: float = 0.0
 
@@ -88,6 +90,22 @@ class Connection:
         from mlflow import MlflowClient
 
         return MlflowClient(self.uri)
+
+    @contextmanager
+    def as_default(self, experiment: str) -> Generator[None, None, None]:
+        """Make this place and experiment MLflow's own within the block: some calls ignore those of their client."""
+        import mlflow
+
+        names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")
+        place, chosen = map(os.environ.get, names)  # what is set in the process stands in the first one too
+        mlflow.set_tracking_uri(self.uri)
+        os.environ[names[1]] = experiment
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(cast(Any, place))
+            os.environ.pop(names[1])
+            os.environ.update({names[1]: chosen} if chosen is not None else {})
 
     def parent(self, run_id: str) -> OpenRun:
         """Return the run of a sweep."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
+
+from ragsweep.parts.tracking.connection import Connection, OpenRun
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -20,33 +20,35 @@ KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "genera
 PAGE = 100
 
 
-def send(client: MlflowClient, uri: str, experiment: str, run_id: str, traces: Sequence[Mapping[str, Any]],
-         started: float) -> None:  # fmt: skip
-    """Send traces of questions, which belong to a run, one after the other; ``started`` in seconds since 1970.
+def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any]], started: float) -> None:
+    """Send traces of questions one after the other, instead of those of an earlier attempt at their run.
 
-    What is sent when this returns is in the database.
+    ``started`` is in seconds since 1970. What is sent when this returns is in the database.
     """
     import mlflow
 
-    with _exporting_to(uri):
+    client = connection.client()
+    if run.before:
+        _remove(client, run)
+    with connection.as_default(run.experiment):
         for trace in traces:
-            _send(client, experiment, run_id, trace, round(started * 1e9))
+            _send(client, run, trace, round(started * 1e9))
         mlflow.flush_trace_async_logging()  # where the user's environment asks for a queue
 
 
-def remove(client: MlflowClient, experiment: str, run_id: str) -> None:
-    """Remove the traces of an earlier attempt at a run."""
-    while found := client.search_traces(locations=[experiment], run_id=run_id, max_results=PAGE, include_spans=False):
-        client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found])
+def _remove(client: MlflowClient, run: OpenRun) -> None:
+    places = [run.experiment]
+    while found := client.search_traces(locations=places, run_id=run.id, max_results=PAGE, include_spans=False):
+        client.delete_traces(run.experiment, trace_ids=[trace.info.trace_id for trace in found])
 
 
-def _send(client: MlflowClient, experiment: str, run_id: str, trace: Mapping[str, Any], begun: int) -> None:
+def _send(client: MlflowClient, run: OpenRun, trace: Mapping[str, Any], begun: int) -> None:
     import mlflow
     from mlflow.entities import AssessmentSource
 
     tags = {QUESTION: str(trace["question_id"])}
     root = client.start_trace(
-        "question", "CHAIN", {"question": trace["question"]}, None, tags, experiment, begun, run_id
+        "question", "CHAIN", {"question": trace["question"]}, None, tags, run.experiment, begun, run.id
     )  # fmt: skip
     now = begun
     for span in trace["spans"]:
@@ -64,16 +66,3 @@ def _send(client: MlflowClient, experiment: str, run_id: str, trace: Mapping[str
             trace_id=root.trace_id, name=name, value=score["value"], source=AssessmentSource(kind, who),
             rationale=score["reasons"] or None,
         )  # fmt: skip
-
-
-@contextmanager
-def _exporting_to(uri: str) -> Iterator[None]:
-    """Set MLflow's tracking URI, to which it sends traces whatever client made them, within the block only."""
-    import mlflow
-
-    before = os.environ.get("MLFLOW_TRACKING_URI")  # what is set in the process stands there too
-    mlflow.set_tracking_uri(uri)
-    try:
-        yield
-    finally:
-        mlflow.set_tracking_uri(cast(Any, before))

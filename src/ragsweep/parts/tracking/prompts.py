@@ -1,0 +1,56 @@
+"""The prompt of a config's llm in MLflow's registry: one version for each text, linked to the runs that used it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from contextlib import nullcontext
+from string import Formatter
+from typing import Any
+
+from ragsweep.core.results import Result
+from ragsweep.parts.tracking.connection import Connection, OpenRun
+from ragsweep.parts.tracking.database import database_path
+
+_log = logging.getLogger(__name__)
+
+
+def link(connection: Connection, run: OpenRun, result: Result) -> None:
+    """Link a run to its prompt, registered if it is new; a failure is one warning, and ends the linking of prompts."""
+    prompt = (result.config.get("llm") or {}).get("prompt")
+    if not isinstance(prompt, Mapping) or connection.prompts is None:
+        return
+    name = f"ragsweep-{re.sub('[^a-zA-Z0-9_.-]', '_', result.parameters.get('prompt', 'prompt'))}"
+    try:
+        with connection.as_default(run.experiment):
+            key = f"{name} {prompt}"
+            if key not in connection.prompts:
+                connection.prompts[key] = _version(connection, name, prompt)
+            connection.client().link_prompt_version_to_run(run.id, connection.prompts[key])
+    except Exception as fault:  # a registry that lacks prompts, or is of another version; config.yaml has the prompt
+        connection.prompts = None
+        _log.warning("prompts are not registered in MLflow: %s", str(fault).partition("\n")[0])
+
+
+def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
+    """Return the version with this text; register it where there is none. One process does so at a time."""
+    from filelock import FileLock
+
+    template: list[dict[str, Any]] = [
+        {"role": role, "content": _in_double_braces(str(prompt.get(key, "")))}
+        for role, key in (("system", "system"), ("user", "question"))
+    ]
+    shown = ("_target_", "system", "question")
+    tags = {key: str(value) for key, value in prompt.items() if key not in shown}
+    client, path = connection.client(), database_path(connection.uri)
+    with FileLock(path.with_name(f"{path.name}.lock")) if path else nullcontext():
+        known = client.search_prompt_versions(name) if client.search_prompts(f"name = '{name}'") else ()
+        same = (one for one in known if one.template == template and one.tags == tags)
+        return next(same, None) or client.register_prompt(name, template, tags=tags)
+
+
+def _in_double_braces(template: str) -> str:
+    """Write a template's placeholders as MLflow does."""
+    parts = Formatter().parse(template)
+    return "".join(text + ("" if field is None else f"{{{{{field}}}}}") for text, field, *_ in parts)
