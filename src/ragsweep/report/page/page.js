@@ -2,7 +2,7 @@
 const ragsweep = (() => {
   // Texts reach the page as text nodes only, never as markup.
   const sheet = JSON.parse(document.getElementById("data").textContent);
-  const ROWS = 50, PAGE = 25, SHORT = 28;
+  const ROWS = 50, PAGE = 25, SHORT = 28, NARROW = 560, SHORTEST = 13, PAPER = 700;
   const LIGHT = { accent: "#0b63a5", muted: "#8a929c", ink: "#1a1d21", grid: "#dfe3e8", surface: "#ffffff",
                   band: "rgba(11, 99, 165, .16)" };
   const DARK = { accent: "#63b3ed", muted: "#7d8792", ink: "#e6e8eb", grid: "#323941", surface: "#14171b",
@@ -53,9 +53,22 @@ const ragsweep = (() => {
     } };
   }
 
+  // On a phone long names would leave no room beside them; the hover text has them whole.
+  function narrowed(node, data, layout) {
+    if (node.clientWidth > NARROW || layout.yaxis.type !== "category") return;
+    const names = [...new Set(data.flatMap((trace) => trace.y))];
+    const ticktext = names.map((name) => {
+      const letters = name.match(/&\w+;|./gsu) || [];  // names are escaped for plotly
+      return letters.length > SHORTEST ? `${letters.slice(0, SHORTEST).join("")}…` : name;
+    });
+    Object.assign(layout.yaxis, { tickmode: "array", tickvals: names, ticktext });
+  }
+
   function draw(chart) {
     if (!drawable) return;
     const { data, layout } = themed(chart.options[chart.shown].figure);
+    narrowed(chart.node, data, layout);
+    if (printing) layout.width = PAPER;
     chart.node.style.minHeight = `${layout.height}px`;
     Plotly.react(chart.node, data, layout, { responsive: true, displaylogo: false, modeBarButtons: [["toImage"]],
                                              toImageButtonOptions: { format: "svg", filename: "ragsweep" } });
