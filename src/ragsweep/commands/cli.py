@@ -23,6 +23,7 @@ _COMMANDS = (
     "compare",
     "effects",
     "gate",
+    "golden",
     "judge",
     "list",
     "name",

@@ -14,6 +14,11 @@ QUESTION_KEYS = (
     "references", "keywords", "evidence", "language", "content_type", "expected_section", "distractors", "notes",
     "corpus_version", "labels", "weight",
 )  # fmt: skip
+GROUPS = {
+    "content": (), "multiple_choice": (), "provenance": (), "validation": (), "processing": (), "audit": ("status",),
+    "classification": ("question_type", "bloom", "reasoning_class"),
+}  # fmt: skip
+"""Groups of the full schema (docs/golden.md) -> their fields that group results; the others are not read."""
 TURN_KEYS = ("role", "text")
 ROLES = ("assistant", "user")
 EVIDENCE_KEYS = ("document", "anchor", "start", "grade")
@@ -45,7 +50,7 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
 
 def read_question(row: Row) -> Question:
     """Read one question; its errors are faults of the row."""
-    row.check_keys(QUESTION_KEYS)
+    row.check_keys((*QUESTION_KEYS, "schema_version", *GROUPS))
     section = row.text("expected_section")
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
     unanswerable_type = row.text("unanswerable_type") or None
@@ -54,6 +59,8 @@ def read_question(row: Row) -> Question:
     text = row.given_text("question")
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
     labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
+    for group, fields in GROUPS.items():
+        labels |= {name: row.row(group).text(name) for name in fields if group in row}
     references = row.texts("references")
     if any(not reference.strip() for reference in references):
         row.fault('"references" holds a blank text')

@@ -208,11 +208,12 @@ class Composer:
     Args:
         added: A folder of configs that is searched before the user's own, as by ``--config-dir``.
         policy: What configs may contain; None: anything.
+        name: The shipped file that is composed.
     """
 
-    def __init__(self, added: Path | None = None, policy: Policy | None = None) -> None:
+    def __init__(self, added: Path | None = None, policy: Policy | None = None, name: str = CONFIG) -> None:
         self.added = added
-        self._policy = policy
+        self._policy, self._name = policy, name
         self._templates: dict[tuple[str, ...], tuple[Template, bool]] = {}
 
     def compose(self, overrides: Sequence[str]) -> JobConfig:
@@ -279,7 +280,7 @@ class Composer:
                 searched = ["hydra.searchpath=[" + ",".join(f"'{path}'" for path in paths) + "]", *others]
             if self._policy:
                 self._policy.check_files(searched, folders)
-            template = Template(_composed(lines, searched), lines)
+            template = Template(_composed(self._name, lines, searched), lines)
             self._templates[lines] = template, self._policy is not None and self._policy.check(template, folders)
         return self._templates[lines]
 
@@ -311,10 +312,10 @@ def as_hydra_config(config: DictConfig) -> Iterator[None]:
         singleton.cfg = before
 
 
-def _composed(lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
+def _composed(name: str, lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
     """Compose a config with its node ``hydra``, which lists the overrides as they were typed."""
     with hydra_initialized():
-        config = compose(CONFIG, list(searched), return_hydra_config=True)
+        config = compose(name, list(searched), return_hydra_config=True)
     if list(searched) != list(lines):
         with read_write(config):
             config.hydra.searchpath = _search_path(lines)

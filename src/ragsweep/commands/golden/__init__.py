@@ -1,0 +1,27 @@
+"""``ragsweep golden``: build, judge and repair golden sets; one file a subcommand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from ragsweep.core.errors import ConfigError, nearest
+
+SUBCOMMANDS = {
+    "gates": "judge a golden set: each gate's value, threshold and verdict",
+}
+
+_USAGE = "usage: ragsweep golden COMMAND ...; each has --help\n\n"
+
+
+def golden(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden``; return the exit status."""
+    command, *rest = arguments or ["--help"]
+    if command in ("-h", "--help"):
+        widest = max(map(len, SUBCOMMANDS))
+        print(_USAGE + "\n".join(f"  {name:<{widest}}  {what}" for name, what in SUBCOMMANDS.items()))
+        return 0
+    if command not in SUBCOMMANDS:
+        raise ConfigError(f'golden: no command "{command}"{nearest(command, SUBCOMMANDS)}')
+    status: int = getattr(import_module(f"ragsweep.commands.golden.{command}"), command)(rest)
+    return status

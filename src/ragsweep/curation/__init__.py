@@ -1,0 +1,1 @@
+"""Make, judge and repair golden sets."""

@@ -1,0 +1,68 @@
+"""The schema has 46 fields in eight groups, and entries that contradict themselves are found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.errors import Faults
+from ragsweep.curation.entries import FIELDS, GROUPS, incoherences, json_schema, read_entries
+
+COHERENT: dict[str, Any] = {
+    "id": "q1", "question": "How tall is the alder?", "answerable": True, "reference": "10 metres",
+    "evidence": [{"document": "alder", "anchor": "10 metres"}],
+    "multiple_choice": {"choices": ["9 metres", "10 metres"], "correct": 1, "answer": "10 metres"},
+    "provenance": {"document": "alder", "start": 0, "end": 20},
+    "classification": {"bloom": "remember", "reasoning_class": "single_fact", "difficulty": 0.7},
+    "validation": {"status": "validated", "method": "verbatim", "score": 1.0},
+    "audit": {"status": "gold", "reviews": [{"who": "ann", "when": "2026-01-01", "change": "none"}]},
+}  # fmt: skip
+
+
+def test_the_schema_has_46_fields_in_eight_groups() -> None:
+    assert len(FIELDS) == len({(field.group, field.name) for field in FIELDS}) == 46
+    assert len(GROUPS) == 8
+    properties = json_schema()["properties"]
+    named = {*properties, *(name for group in GROUPS[1:] for name in properties[group]["properties"])}
+    assert named >= {field.name for field in FIELDS}
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        ("C1", {"question": "How tall?"}),
+        ("C2", {"reference": "10 m."}),
+        ("C3", {"evidence": []}),
+        ("C3", {"unanswerable_type": "nonsensical"}),
+        ("C4", {"answerable": False, "unanswerable_type": "nonsensical"}),
+        ("C4", {"answerable": False, "evidence": [], "provenance": {}}),
+        ("C5", {"multiple_choice": {"choices": ["9", "9"], "correct": 0, "answer": "9"}}),
+        ("C5", {"multiple_choice": {"choices": ["9", "10"], "correct": 0, "answer": "10"}}),
+        ("C5", {"multiple_choice": {"choices": ["9", "10"], "correct": 2, "answer": "10"}}),
+        ("C6", {"provenance": {"document": "alder", "start": 20, "end": 20}}),
+        ("C6", {"provenance": {"document": "birch", "start": 0, "end": 20}}),
+        ("C7", {"classification": {"bloom": "wonder"}}),
+        ("C7", {"classification": {"difficulty": 1.01}}),
+        ("C8", {"validation": {"status": "validated", "method": "hope"}}),
+        ("C8", {"audit": {"status": "bronze"}}),
+        ("C8", {"audit": {"status": "gold", "reviews": []}}),
+    ],
+)
+def test_an_incoherent_entry_breaks_its_constraint_and_no_other(code: str, change: dict[str, Any]) -> None:
+    assert list(incoherences(COHERENT)) == []
+    assert [found for found, _ in incoherences(COHERENT | change)] == [code]
+
+
+def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
+    file, faults = tmp_path / "golden.jsonl", Faults()
+    file.write_text(json.dumps(COHERENT) + "\n")
+    (entry,) = read_entries(file, faults)
+    assert not faults.found
+    assert entry == COHERENT
+    from ragsweep.golden.golden_format import read_questions
+
+    (question,) = read_questions(file, "", faults)
+    assert question.labels == {"bloom": "remember", "reasoning_class": "single_fact", "status": "gold"}

@@ -1,0 +1,191 @@
+"""Every gate from both sides of its threshold, by values computed by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.types import Corpus, Spans
+from ragsweep.curation.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled
+from ragsweep.curation.gates import FAILED, GATES, NOT_MEASURED, PASSED, GateRule, Subject, exit_status, judge_gates
+
+TYPES = ("factual", "procedural", "definition", "scenario")
+RULES = {
+    "G0-1": GateRule(5, True), "G0-2": GateRule(0.8, False), "G1-1": GateRule(1, True), "G1-2": GateRule(1, True),
+    "G1-3": GateRule(0.6, False), "G1-4": GateRule(1, True), "G2-1": GateRule(1, True),
+    "G2-2": GateRule(0.25, False, 0.4), "G2-3": GateRule(4, False), "G3-1": GateRule(1, True),
+    "G3-2": GateRule(0, True), "G4-1": GateRule(42, True),
+    "G4-2": GateRule(1, False), "G5-1": GateRule(0, False), "G5-2": GateRule(0.9, True),
+    "G5-3": GateRule(0.6, False), "G5-4": GateRule(0.1, True), "G5-5": GateRule(0.25, False, 0.4),
+    "G5-6": GateRule(4, True), "G5-7": GateRule(4, False), "G5-8": GateRule(0.8, False),
+}  # fmt: skip
+WORDS = ["alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel", "ivy", "juniper"]
+
+
+def corpus() -> Corpus:
+    """Ten documents in five folders; each says what its word measures."""
+    ids = [f"s{n // 2}/{word}" for n, word in enumerate(WORDS)]
+    return Corpus(ids, [""] * 10, [f"The {word} measures {n + 10} metres." for n, word in enumerate(WORDS)])
+
+
+def spans(of: Corpus) -> Spans:
+    """One chunk a document."""
+    ends = np.array([len(text) for text in of.texts])
+    return Spans(np.arange(10, dtype=np.int32), np.zeros(10, dtype=np.int64), ends)
+
+
+def answerable(n: int) -> dict[str, Any]:
+    """Return an entry of document n with every field of an answerable one."""
+    document, word, answer = corpus().ids[n], WORDS[n], f"{n + 10} metres"
+    filled: dict[str, Any] = {group: {} for group in {field.group for field in FIELDS} - {ROOT}}
+    for field in FIELDS:
+        if field.group != ROOT and field.name not in ("article", "pages", "reviews"):
+            filled[field.group][field.name] = f"some {field.name}"
+    filled["content"] |= {"passage": corpus().texts[n]}
+    filled["multiple_choice"] |= {"choices": ["a metre", answer], "correct": 1, "answer": answer}
+    filled["provenance"] |= {"document": document, "start": 0, "end": 9}
+    filled["classification"] |= {
+        "question_type": TYPES[n % 4], "bloom": BLOOM[n % 4], "reasoning_class": "summary" if n % 2 else "single_fact",
+        "difficulty": 0.8 if n == 0 else 0.3, "stratum": document.split("/")[0], "priority": 1,
+    }  # fmt: skip
+    filled["validation"] |= {"status": "validated", "method": "verbatim", "score": 1.0}
+    filled["processing"] |= {"by_design": True, "seed": 0, "lexical_overlap": 0.5}
+    filled["audit"] |= {"status": "silver"}
+    return filled | {
+        "schema_version": "1", "id": f"a{n}", "question": f"How tall is the {word}?", "answerable": True,
+        "category": "trees", "language": "en", "reference": answer, "keywords": [str(n + 10)],
+        "evidence": [{"document": document, "anchor": answer}], "distractors": ["s0/birch"],
+    }  # fmt: skip
+
+
+def unanswerable(n: int) -> dict[str, Any]:
+    return {
+        "id": f"u{n}", "question": f"How tall is the {n}th oak?", "answerable": False,
+        "unanswerable_type": UNANSWERABLE_TYPES[n], "validation": {"status": "validated", "method": "retrieval"},
+        "processing": {"by_design": True}, "classification": {"reasoning_class": "summary"},
+    }  # fmt: skip
+
+
+def whole(kept: Sequence[Mapping[str, Any]] = ()) -> Subject:
+    """Return a set that passes all: ten answerable questions and four others, unit vectors far apart."""
+    entries = [*(answerable(n) for n in range(10)), *(unanswerable(n) for n in range(4))] if not kept else list(kept)
+    given = corpus()
+    eye = np.eye(2 * len(entries), dtype=np.float32)
+    return Subject(entries, given, spans(given), eye[: len(entries)], eye[: len(entries)], eye[len(entries) :])
+
+
+def verdicts(subject: Subject) -> dict[str, str]:
+    return {one.gate: one.verdict for one in judge_gates(subject, RULES)}
+
+
+def measured(subject: Subject, gate: str) -> float:
+    return judge_gates(subject, {gate: RULES[gate]})[0].value
+
+
+def changed(number: int, **fields: Any) -> Subject:
+    """Return the whole set with one entry changed; a dict is merged into its group."""
+    entries = [dict(one) for one in whole().entries]
+    for name, given in fields.items():
+        merged = {**entries[number].get(name, {}), **given} if isinstance(given, dict) else given
+        entries[number][name] = merged
+    return whole(entries)
+
+
+def test_a_whole_set_passes_every_gate() -> None:
+    results = judge_gates(whole(), RULES)
+    assert set(RULES) == set(GATES)
+    assert {one.gate for one in results if one.verdict != PASSED} == set()
+    assert exit_status(results) == 0
+    assert min(count_filled(answerable(n)) for n in range(10)) == 42
+
+
+@pytest.mark.parametrize(
+    ("gate", "subject", "expected"),
+    [
+        ("G0-1", whole([answerable(n) for n in range(8)]), 4),
+        ("G0-2", whole([answerable(n) for n in range(7)]), 0.7),
+        ("G1-1", changed(3, evidence=[{"document": "s1/dogwood", "anchor": "14 metres"}]), 0.9),
+        ("G1-1", changed(3, evidence=[{"document": "nowhere"}]), 0.9),
+        ("G1-2", changed(3, reference="as high as a house"), 0.9),
+        ("G1-3", whole([answerable(0), answerable(2), answerable(4), answerable(1)]), 0.75),
+        ("G1-4", changed(3, question="How tall is the dogwood"), 13 / 14),
+        ("G2-1", changed(11, unanswerable_type="no idea"), 0.75),
+        ("G2-2", whole([answerable(n) for n in range(10)] + [unanswerable(n) for n in range(3)]), 3 / 13),
+        ("G2-2", whole([answerable(n) for n in range(5)] + [unanswerable(n) for n in range(4)]), 4 / 9),
+        ("G2-3", whole([answerable(0), *(unanswerable(n) for n in range(3))]), 3),
+        ("G3-1", changed(3, validation={"status": "open"}), 13 / 14),
+        ("G4-1", changed(3, content={"passage": ""}), 41),
+        ("G4-2", changed(3, processing={"by_design": False}), 13 / 14),
+        ("G5-3", whole([answerable(0), answerable(2), answerable(4), unanswerable(0)]), 0.75),
+        ("G5-4", changed(0, classification={"difficulty": 0.69}), 0),
+        ("G5-5", whole([answerable(0), unanswerable(0)]), 0.5),
+        ("G5-6", whole([answerable(n) for n in (0, 1, 2, 4, 5, 6)]), 3),
+        ("G5-7", whole([answerable(n) for n in (0, 1, 2, 4, 5, 6)]), 3),
+        ("G5-8", whole([answerable(n) for n in range(7)]), 0.7),
+    ],
+)
+def test_a_gate_has_the_value_of_the_hand_and_does_not_pass(gate: str, subject: Subject, expected: float) -> None:
+    assert measured(subject, gate) == pytest.approx(expected)
+    assert verdicts(subject)[gate] == (FAILED if RULES[gate].blocking else "warned")
+
+
+def test_an_answer_is_found_in_its_passage_by_similarity_too() -> None:
+    subject = changed(3, reference="as high as a house")
+    passages = np.array(subject.passages)
+    for cosine, share in ((0.96, 1.0), (0.94, 0.9)):
+        passages[3] = 0
+        passages[3, 3], passages[3, 20] = cosine, math.sqrt(1 - cosine**2)
+        assert measured(replace(subject, passages=passages), "G1-2") == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("cosine", "pairs"), [(0.951, 1), (0.949, 0)])
+def test_two_questions_of_a_known_cosine_are_duplicates_or_not(cosine: float, pairs: int) -> None:
+    questions = np.array(whole().questions)
+    questions[1, 1], questions[1, 0] = math.sqrt(1 - cosine**2), cosine
+    assert measured(replace(whole(), questions=questions), "G5-1") == pairs
+
+
+@pytest.mark.parametrize(("cosine", "verdict"), [(0.89, PASSED), (0.91, FAILED)])
+def test_a_question_may_not_be_its_passage(cosine: float, verdict: str) -> None:
+    passages = np.array(whole().passages)
+    passages[2] = 0
+    passages[2, 2], passages[2, 25] = cosine, math.sqrt(1 - cosine**2)
+    subject = replace(whole(), passages=passages)
+    assert measured(subject, "G5-2") == pytest.approx(cosine, abs=1e-6)
+    assert verdicts(subject)["G5-2"] == verdict
+
+
+def test_rejected_entries_are_counted_and_change_no_gate() -> None:
+    bad = answerable(0) | {"id": "r", "question": "no", "validation": {"status": "rejected"}}
+    subject = replace(whole(), entries=[*whole().entries, bad])
+    assert subject.rejected == 1
+    assert set(verdicts(subject).values()) == {PASSED}
+
+
+def test_what_was_not_measured_has_not_passed() -> None:
+    bare = Subject([{"id": "q", "question": "How tall is the alder?", "evidence": [{"document": "s0/alder"}]}])
+    results = judge_gates(bare, RULES)
+    missing = {one.gate for one in results if one.verdict == NOT_MEASURED}
+    assert missing >= {"G0-2", "G1-1", "G3-1", "G5-1", "G5-2", "G5-4", "G5-6", "G5-8"}
+    assert all(math.isnan(one.value) and one.note for one in results if one.gate in missing)
+    assert exit_status([one for one in results if one.verdict != FAILED]) == 3
+    assert exit_status(results) == 1
+
+
+def test_a_planted_set_fails_exactly_what_was_planted() -> None:
+    """Few documents and chunks, nothing hard, few Bloom levels and question types, and no embedder."""
+    kept = [answerable(n) for n in (0, 2, 4, 6, 8, 3, 5)] + [unanswerable(n) for n in range(4)]
+    for one in kept[:7]:
+        one["classification"] |= {"difficulty": 0.2, "bloom": "remember", "question_type": "factual"}
+    for one in kept[:5:2]:
+        one["classification"]["reasoning_class"] = "reasoning"
+    given = corpus()
+    found = judge_gates(Subject(kept, given, spans(given)), RULES)
+    assert {one.gate for one in found if one.verdict in (FAILED, "warned")} == {"G0-2", "G5-4", "G5-6", "G5-7", "G5-8"}
+    assert {one.gate for one in found if one.verdict == NOT_MEASURED} == {"G5-1", "G5-2"}
+    assert exit_status(found) == 1
