@@ -24,7 +24,7 @@ FLOORS = (
     ("golden", "services", "stats"),
     ("parts",),
     ("stages",),
-    ("evaluation",),
+    ("evaluation", "curation"),
     ("records", "report"),
     ("sweep",),
     ("commands",),

@@ -1,1 +1,1 @@
-"""Make, judge and repair golden sets."""
+"""Judge golden sets."""

@@ -18,7 +18,7 @@ GROUPS = {
     "content": (), "multiple_choice": (), "provenance": (), "validation": (), "processing": (), "audit": ("status",),
     "classification": ("question_type", "bloom", "reasoning_class"),
 }  # fmt: skip
-"""Groups of the full schema (docs/golden.md) -> their fields that group results; the others are not read."""
+"""Groups of the full schema (docs/datasets.md) -> their fields that group results; the others are not read."""
 TURN_KEYS = ("role", "text")
 ROLES = ("assistant", "user")
 EVIDENCE_KEYS = ("document", "anchor", "start", "grade")

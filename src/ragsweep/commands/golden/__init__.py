@@ -1,4 +1,4 @@
-"""``ragsweep golden``: build, judge and repair golden sets; one file a subcommand."""
+"""``ragsweep golden``: judge golden sets; one file a subcommand."""
 
 from __future__ import annotations
 

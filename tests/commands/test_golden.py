@@ -1,0 +1,64 @@
+"""``ragsweep golden gates`` as it is typed, in process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragsweep.commands.golden import golden
+from ragsweep.core.errors import ConfigError
+
+TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pages" / "wet").mkdir(parents=True)
+    (tmp_path / "pages" / "wet" / "alder.md").write_text(TEXT)
+    entry = {
+        "id": "q1", "question": "How tall is the alder?", "reference": "10 metres",
+        "evidence": [{"document": "wet/alder.md", "anchor": "10 metres"}],
+    }  # fmt: skip
+    (tmp_path / "golden.jsonl").write_text(json.dumps(entry) + "\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_report_has_every_gate_with_its_value_and_verdict(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["golden.jsonl", "corpus=pages", "gates.G0-1.threshold=1", "embedder=hashing"]
+    assert golden(["gates", *words, "--json", "--report", "report.json"]) == 1  # few fields
+    report = json.loads(capsys.readouterr().out)
+    assert json.loads((place / "report.json").read_text()) == report
+    found = {one["gate"]: (one["value"], one["verdict"]) for one in report["gates"]}
+    assert len(found) == 21
+    assert found["G0-1"] == found["G0-2"] == found["G1-1"] == found["G1-2"] == found["G5-8"] == (1, "passed")
+    assert found["G3-1"] == (None, "not_measured")
+    assert found["G4-1"] == (4, "failed")
+    assert found["G5-1"] == (0, "passed")
+
+
+def test_the_table_says_what_was_not_measured_and_the_exit_status_too(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lenient = [f"gates.{gate}.blocking=false" for gate in ("G0-1", "G2-1", "G3-1", "G3-2", "G5-4", "G5-6", "G5-2")]
+    assert golden(["gates", "golden.jsonl", "corpus=pages", "gates.G4-1.threshold=1", *lenient]) == 0
+    assert golden(["gates", "golden.jsonl", "gates.G4-1.threshold=1", *lenient]) == 3  # no corpus
+    assert "NOT MEASURED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gate"], 'no command "gate"; did you mean "gates"'),
+        (["gates"], "give the golden file"),
+        (["gates", "a.jsonl", "b.jsonl"], "one file at a time"),
+        (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
+        (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
+    ],
+)
+def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        golden(words)
+    assert message in str(fault.value)
