@@ -23,7 +23,8 @@ def stream() -> io.StringIO:
 
 
 @pytest.fixture
-def terminal(stream: io.StringIO) -> Terminal:
+def terminal(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.delenv("COLUMNS", raising=False)
     return Terminal(stream, bars=False)
 
 
@@ -53,7 +54,10 @@ def test_notes_on_the_dataset_stand_below_it(terminal: Terminal, stream: io.Stri
     assert lines.index("3 stand-ins") == lines.index("4 links not followed") + 1
 
 
-def test_long_sentences_are_wrapped_and_repeated_ones_shown_once(terminal: Terminal, stream: io.StringIO) -> None:
+def test_long_sentences_are_wrapped_and_repeated_ones_shown_once(
+    terminal: Terminal, stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     terminal.block("LIMITS", ["word " * 50, "word " * 50, "short"])
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("LIMITS    word")
