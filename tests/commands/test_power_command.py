@@ -148,7 +148,8 @@ def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.Captur
     before, after = normal(0.5, 200), normal(0.6, 200, seed=1)
     runs = record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after}, parameters={"top_k": "9"}))
     (row,) = told(capsys, *runs, "--questions", "200", "--path", str(tmp_path))[1]
-    assert row["detectable"] == pytest.approx(told(capsys, *runs, "--path", str(tmp_path))[1][0]["detectable"])
+    seen = told(capsys, *runs, "--path", str(tmp_path))[1][0]["detectable"]  # simulated
+    assert row["detectable"] <= seen <= 1.1 * row["detectable"]
     found, (alone,) = told(capsys, runs[0], "--questions", "40", "--path", str(tmp_path))
     assert alone["spread"] == pytest.approx(np.std(before, ddof=1) * math.sqrt(2 * (1 - CORRELATION)))
     assert found["assumed_correlation"] == CORRELATION

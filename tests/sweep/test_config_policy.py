@@ -113,7 +113,11 @@ DAILY = ("alias in a package of parts", "pickle in numpy", "in arguments", "opti
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Type the commands of the tests that are run."""
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    asked = {item.callspec.params["name"] for item in tests if "told" in item.fixturenames}
+    asked = {
+        item.callspec.params["name"]
+        for item in tests
+        if item.path == request.path and "told" in item.fixturenames  # other files have a fixture of that name
+    }
     chosen = {name: payload for name, payload in PAYLOADS.items() if name in asked}
     return attacked(chosen, tmp_path_factory.mktemp("attacked"))[0]
 

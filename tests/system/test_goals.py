@@ -59,7 +59,7 @@ def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep,
     assert all(one["trial"].isdecimal() and float(one["trial_seconds"]) > 0 for one in children)
     (parent,) = tags(tmp_path, "sweep")
     assert parent["sampler"] == "tpe"
-    assert parent["study"].startswith("ragsweep-")
+    assert parent["study"].startswith("search-")
     assert "4 complete" in parent["trials"]
     assert "front.csv" in artifacts(tmp_path, runs(tmp_path, "sweep")[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -20,7 +21,7 @@ def golden(arguments: Sequence[str]) -> int:
     if command in ("-h", "--help"):
         widest = max(map(len, SUBCOMMANDS))
         print(_USAGE + "\n".join(f"  {name:<{widest}}  {what}" for name, what in SUBCOMMANDS.items()))
-        return 0
+        sys.exit(0)
     if command not in SUBCOMMANDS:
         raise ConfigError(f'golden: no command "{command}"{nearest(command, SUBCOMMANDS)}')
     status: int = getattr(import_module(f"ragsweep.commands.golden.{command}"), command)(rest)
