@@ -48,6 +48,13 @@ def test_the_table_says_what_was_not_measured_and_the_exit_status_too(
     assert "NOT MEASURED" in capsys.readouterr().out
 
 
+def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["dataset=folder", "dataset.path=pages", "dataset.golden=golden.jsonl"]
+    assert golden(["gates", *words, "--json"]) == 1
+    found = {one["gate"]: one["value"] for one in json.loads(capsys.readouterr().out)["gates"]}
+    assert found["G0-2"] == found["G1-1"] == found["G1-2"] == 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
