@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragsweep.core.errors import Faults
+from ragsweep.core.errors import Faults, InputError
 from ragsweep.curation.entries import FIELDS, GROUPS, incoherences, json_schema, read_entries
 
 COHERENT: dict[str, Any] = {
@@ -64,5 +65,33 @@ def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
     assert entry == COHERENT
     from ragsweep.golden.golden_format import read_questions
 
-    (question,) = read_questions(file, "", faults)
+    file.write_text(
+        json.dumps(COHERENT) + "\n" + json.dumps({**COHERENT, "id": "q2", "validation": {"status": "rejected"}})
+    )
+    raw = read_questions(file, "", faults)
+    assert list(raw.left_out.values()) == [1]
+    (question,) = raw.questions
     assert question.labels == {"bloom": "remember", "reasoning_class": "single_fact", "status": "gold"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"classification": {"difficulty": "hard"}},
+            '"classification.difficulty" is "hard", where the schema has a number',
+        ),
+        (
+            {"multiple_choice": {"correct": True}},
+            '"multiple_choice.correct" is true, where the schema has a whole number',
+        ),
+        ({"audit": {"reviewer": "ann"}}, 'unknown key "reviewer"; did you mean "reviews"'),
+        ({"provenance": "chapter 3"}, '"provenance" is "chapter 3", not an object'),
+    ],
+)
+def test_a_field_of_another_type_is_a_fault_with_its_line(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    file, faults = tmp_path / "golden.jsonl", Faults()
+    file.write_text(json.dumps(COHERENT | change) + "\n")
+    read_entries(file, faults)
+    with pytest.raises(InputError, match=rf"golden\.jsonl:1: .*{re.escape(message)}"):
+        faults.raise_any()

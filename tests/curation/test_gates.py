@@ -119,6 +119,8 @@ def test_a_whole_set_passes_every_gate() -> None:
         ("G2-2", whole([answerable(n) for n in range(5)] + [unanswerable(n) for n in range(4)]), 4 / 9),
         ("G2-3", whole([answerable(0), *(unanswerable(n) for n in range(3))]), 3),
         ("G3-1", changed(3, validation={"status": "open"}), 13 / 14),
+        ("G3-2", changed(3, validation={"method": "keywords", "score": 0.79}), 1),
+        ("G3-2", changed(3, validation={"method": "similarity", "score": 0.89}), 1),
         ("G4-1", changed(3, content={"passage": ""}), 41),
         ("G4-2", changed(3, processing={"by_design": False}), 13 / 14),
         ("G5-3", whole([answerable(0), answerable(2), answerable(4), unanswerable(0)]), 0.75),

@@ -6,22 +6,23 @@ object of its own, which an evaluation does not need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import Faults
-from ragsweep.golden.golden_format import read_question
-from ragsweep.golden.reading import UniqueIds, read_rows
+from ragsweep.golden.golden_format import REJECTED, read_question
+from ragsweep.golden.reading import Row, UniqueIds, read_rows
 
 Entry = Mapping[str, Any]
 
 SCHEMA_VERSION = "1"
 ROOT = "root"
 STATUSES = ("silver", "gold")
-VALIDATED, REJECTED = "validated", "rejected"
-METHODS = ("verbatim", "keywords", "similarity", "person", "retrieval", "rule")
-"""How an entry was validated."""
+VALIDATED = "validated"
+METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
+"""How an entry was validated, and the lowest score with which it is not rejected."""
 UNANSWERABLE_TYPES = (
     "out_of_database", "false_presupposition", "underspecified", "nonsensical", "modality_limited", "safety_concerned",
 )  # fmt: skip
@@ -33,6 +34,11 @@ SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
 """Characters of a question, and of the answer of an answerable one."""
 FILLED_FIELDS = 42
 """Fewest filled fields of an answerable entry."""
+
+
+_TYPES = {"string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float), "array": (list,)}
+_ARTICLES = {"string": "a text", "boolean": "true or false", "integer": "a whole number", "number": "a number",
+             "array": "a list"}  # fmt: skip
 
 
 class Field(NamedTuple):
@@ -155,8 +161,19 @@ def read_entries(path: Path, faults: Faults) -> list[dict[str, Any]]:
     for row in read_rows(path, faults):
         question = read_question(row)
         unique.check(question.id, row)
+        for group in GROUPS[1:]:
+            _check_group(row.row(group), [field for field in FIELDS if field.group == group])
         entries.append(dict(row.values) | {"id": question.id})
     return entries
+
+
+def _check_group(row: Row, fields: Sequence[Field]) -> None:
+    """Fault unknown fields of a group, and those of another type."""
+    row.check_keys([field.name for field in fields])
+    for field in fields:
+        if field.name in row and type(row.values[field.name]) not in _TYPES[field.kind]:
+            given = json.dumps(row.values[field.name])
+            row.fault(f'"{field.group}.{field.name}" is {given[:40]}, where the schema has {_ARTICLES[field.kind]}')
 
 
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.entries import (
-    REJECTED,
+    METHODS,
     SINGLE_FACT,
     UNANSWERABLE_TYPES,
     VALIDATED,
@@ -27,6 +27,7 @@ from ragsweep.curation.entries import (
     value,
 )
 from ragsweep.golden.anchors import resolve
+from ragsweep.golden.golden_format import REJECTED
 
 Floats = NDArray[np.float32]
 
@@ -193,13 +194,14 @@ def _extractable(subject: Subject) -> Measured:
     if subject.corpus is None:
         return NO_CORPUS
     literal, near = 0, 0
+    rows = {id(one): row for row, one in enumerate(subject.kept)}
     for number, one in enumerate(subject.answerable):
         answers = [str(answer) for answer in (one.get("reference"), *(one.get("references") or [])) if answer]
         passage = passage_of(subject, number)
         if any(resolve(passage, answer) for answer in answers):
             literal += 1
         elif subject.answers is not None and subject.passages is not None:
-            row = subject.kept.index(one)
+            row = rows[id(one)]
             near += bool(float(subject.answers[row] @ subject.passages[row]) >= EXTRACTED)
     found = _share(literal + near, len(subject.answerable), "answerable question")
     alone = "" if subject.answers is not None else "; similarity not measured"
@@ -239,9 +241,12 @@ def _validated(subject: Subject) -> Measured:
 
 
 def _rejected(subject: Subject) -> Measured:
-    if not any(value(one, "validation", "status") for one in subject.entries):
-        return Measured(math.nan, "no entry has validation.status")
-    return Measured(0.0, f"{subject.rejected:,} rejected, which are left out")
+    """Count the kept entries that their own validation rejects: its score is below what the method asks for."""
+    found = [(value(one, "validation", "method"), value(one, "validation", "score")) for one in subject.kept]
+    scored = [(METHODS[method], float(score)) for method, score in found if method in METHODS and score is not None]
+    if not scored:
+        return Measured(math.nan, "no entry has validation.method and validation.score")
+    return Measured(sum(score < least for least, score in scored), f"{subject.rejected:,} rejected, which are left out")
 
 
 def _fields(subject: Subject) -> Measured:
@@ -313,7 +318,7 @@ GATES: Mapping[str, tuple[str, str, Measure]] = {
     "G2-2": ("unanswerable questions", BETWEEN, _unanswerable_share),
     "G2-3": ("types of unanswerable questions", AT_LEAST, _unanswerable_types),
     "G3-1": ("questions validated", AT_LEAST, _validated),
-    "G3-2": ("rejected questions among the kept", AT_MOST, _rejected),
+    "G3-2": ("kept questions that their validation rejects", AT_MOST, _rejected),
     "G4-1": ("filled fields", AT_LEAST, _fields),
     "G4-2": ("questions made by design from their chunk", AT_LEAST, _by_design),
     "G5-1": ("duplicates", AT_MOST, _duplicates),

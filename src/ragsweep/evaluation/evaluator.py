@@ -305,12 +305,11 @@ class Evaluator:
 
 
 def _smaller_chunks(embeddings: Embeddings, size: object) -> str:
-    """Name the size of chunks of which 99 % are within the window, two digits of it; ``size`` is the present one."""
+    """Name the size of chunks of which 99 % are within the window, rounded down to tens; ``size`` is today's."""
     window, longest = int(embeddings.tokens_read.max()), float(np.quantile(embeddings.tokens, 0.99))
     if not isinstance(size, int) or longest <= window:
         return "choose a smaller chunker.size"
-    fitting = size * window / longest
-    return f"try chunker.size={math.floor(fitting / 10) * 10 if fitting >= 10 else math.floor(fitting)}"
+    return f"try chunker.size={max(math.floor(size * window / longest / 10) * 10, 1)}"
 
 
 def _lengths(rankings: Rankings) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ragsweep.core.errors import Faults, nearest
 from ragsweep.core.types import Evidence, Question, Turn
-from ragsweep.golden.golden_set import BLANK
+from ragsweep.golden.golden_set import BLANK, RawGoldenSet
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
 
 QUESTION_KEYS = (
@@ -19,14 +19,16 @@ GROUPS = {
     "classification": ("question_type", "bloom", "reasoning_class"),
 }  # fmt: skip
 """Groups of the full schema (docs/datasets.md) -> their fields that group results; the others are not read."""
+REJECTED = "rejected"
+"""The ``validation.status`` of an entry that is not to be asked."""
 TURN_KEYS = ("role", "text")
 ROLES = ("assistant", "user")
 EVIDENCE_KEYS = ("document", "anchor", "start", "grade")
 _LABELS = ("language", "content_type", "unanswerable_type")
 
 
-def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Question]:
-    """Read the questions of a golden file; errors are added to the faults.
+def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
+    """Read the questions of a golden file, without those that its validation rejected; errors are added to the faults.
 
     Args:
         path: The golden file.
@@ -36,7 +38,7 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
     Returns:
         The questions in the order of the file, including those of faulty lines.
     """
-    unique, questions = UniqueIds("question"), []
+    unique, questions, rejected = UniqueIds("question"), [], 0
     for row in read_rows(path, faults):
         question = read_question(row)
         unique.check(question.id, row)
@@ -44,8 +46,11 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
         if version != corpus_version:
             stated = f'has version "{corpus_version}"' if corpus_version else "states no version"
             row.fault(f'written for corpus version "{version}", but the corpus {stated}')
-        questions.append(question)
-    return questions
+        if row.row("validation").text("status") == REJECTED:
+            rejected += 1
+        else:
+            questions.append(question)
+    return RawGoldenSet(str(path), questions, left_out={"questions that their validation rejected": rejected})
 
 
 def read_question(row: Row) -> Question:

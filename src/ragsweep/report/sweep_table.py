@@ -17,6 +17,8 @@ from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 MARK = " *"
 """Behind an interval that may be too short."""
+MARKED = "* the interval may be too short, so nothing is claimed: rare questions that lose much may not be among these"
+"""What the mark means."""
 MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Characters of a parameter's value in a cell."""

@@ -30,14 +30,13 @@ from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource, PageTexts, PastSweep, build_document, write_page
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.recommendation import Decision, result_facts
-from ragsweep.report.sweep_table import GAP, MARK, slice_table, sweep_table, swept
+from ragsweep.report.sweep_table import GAP, MARK, MARKED, slice_table, sweep_table, swept
 from ragsweep.report.tables import headline, markdown
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.report.verdict import gap_line, holdout_use, limits
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
-from ragsweep.stats.inference.differences import TOO_SHORT
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.finalists import SUFFIX, Finalists, choose, collect_finalists
@@ -121,7 +120,7 @@ class SweepSummary:
         terminal.table(table.header, table.rows, GAP)
         terminal.block("", [INTERVALS])
         if any(cell.endswith(MARK) for row in table.rows for cell in row):
-            terminal.line("", f"* {TOO_SHORT}")
+            terminal.block("", [MARKED])
         if table.hidden:
             terminal.line("", f"... {table.hidden:,} more: ragsweep list {reference}".rstrip())
         if by:

@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +94,12 @@ def with_vectors(subject: Subject, values: dict[str, Any], builder: Builder) -> 
     """Embed questions, answers and passages of the kept entries."""
     numbers = {id(one): number_ for number_, one in enumerate(subject.answerable)}
     passages = [passage_of(subject, numbers[id(one)]) if id(one) in numbers else "" for one in subject.kept]
-    return Subject(
-        subject.entries, subject.corpus, subject.spans,
-        embed([str(one.get("question") or "") for one in subject.kept], values, builder),
-        embed([str(one.get("reference") or "") for one in subject.kept], values, builder),
-        embed(passages, values, builder),
-        subject.strata,
-    )  # fmt: skip
+    return replace(
+        subject,
+        questions=embed([str(one.get("question") or "") for one in subject.kept], values, builder),
+        answers=embed([str(one.get("reference") or "") for one in subject.kept], values, builder),
+        passages=embed(passages, values, builder),
+    )
 
 
 def as_json(subject: Subject, results: Sequence[GateResult]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset, GoldenSet
 from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.golden.golden_format import read_questions
-from ragsweep.golden.golden_set import RawGoldenSet, Selection, golden_set
+from ragsweep.golden.golden_set import Selection, golden_set
 from ragsweep.golden.text_files import check_folder
 
 BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
@@ -115,6 +115,6 @@ class PythonReference:
 def _read_golden(
     file: Path, corpus: Corpus, selection: Selection, faults: Faults, repeated_passages: bool
 ) -> GoldenSet:
-    questions = read_questions(file, corpus.version, faults)
+    raw = read_questions(file, corpus.version, faults)
     faults.raise_any()
-    return golden_set(RawGoldenSet(str(file), questions), corpus, selection, repeated_passages)
+    return golden_set(raw, corpus, selection, repeated_passages)

@@ -18,11 +18,10 @@ from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table,
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
 from ragsweep.report.recommendation import WORDS, Decision
-from ragsweep.report.sweep_table import MARK, all_settings, sweep_table, swept
+from ragsweep.report.sweep_table import MARK, MARKED, all_settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import NoComparison, SweepComparison
-from ragsweep.stats.inference.differences import TOO_SHORT
 
 FORMAT = "ragsweep.report/1"
 SIDE_BY_SIDE = 8
@@ -218,7 +217,7 @@ class _Page:
             if self.compared
             else "Values in brackets are 95 % intervals."
         )
-        note += f" * {TOO_SHORT}." if any(text.endswith(MARK) for row in rows for text in row) else ""
+        note += f" {MARKED}." if any(text.endswith(MARK) for row in rows for text in row) else ""
         marked = [row[0] in by_number and by_number[row[0]].name in self.roles for row in rows]
         yield {**make_table(table.header, rows, note), "keys": keys, "marked": marked}
 
