@@ -6,6 +6,7 @@ Needs Chromium, and docs/measurements.md (benchmarks/published.py). From the clo
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 import subprocess
 import sys
@@ -36,7 +37,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         demo = [sys.executable, str(ROOT / "run.py"), "-m", "top_k=3,5,10"]
-        printed = subprocess.run(demo, cwd=folder, check=True, capture_output=True, text=True).stdout
+        wide = {**os.environ, "COLUMNS": "110"}
+        printed = subprocess.run(demo, cwd=folder, check=True, capture_output=True, text=True, env=wide).stdout
         _fill("output", f"```text\n{_shown(printed)}\n```")
         sweep = printed[printed.index("ragsweep compare ") :].split()[2].partition("#")[0]
         report = [sys.executable, "-m", "ragsweep", "report", sweep, "-o", "report.html"]
