@@ -324,10 +324,10 @@ def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> 
         outermost = name
         while (parent := outermost.rpartition(".")[0]) and parent not in keys:
             outermost = parent
-        if holders := _options_with(outermost, composer.folders(overrides)):
-            return f'{line}: no key "{outermost}" in the chosen option; these have it: {", ".join(holders)}'
         siblings = [key for key in keys if key.rpartition(".")[0] == parent]
-        return f'{line}: no key "{name}"{nearest(outermost, siblings)}'
+        holders = _options_with(outermost, composer.folders(overrides))
+        elsewhere = f"; options that have it: {', '.join(holders)}" if holders else ""
+        return f'{line}: no key "{name}"{nearest(outermost, siblings)}{elsewhere}'
     return " ".join(text.split())
 
 
