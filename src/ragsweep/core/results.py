@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -161,6 +162,19 @@ class HumanLabel(NamedTuple):
     value: float
     run: str = ""
     answer: str = ""
+
+
+STEPS = "steps"
+"""The column with the steps of each question, one JSON object each (see ``evaluation.steps``)."""
+
+JUDGE = "judge/"
+"""The beginning of the name of a judged metric's step."""
+
+
+def judge_words(steps: str | None) -> dict[str, str]:
+    """Return metric -> its judge's reasons, as one question's steps hold them."""
+    known = json.loads(steps or "{}").items()
+    return {name.removeprefix(JUDGE): step["words"] for name, step in known if "words" in step}
 
 
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node, content_hash
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Result, objectives
+from ragsweep.core.results import COMPLETE, PARTIAL, STEPS, DatasetFacts, Result, objectives
 from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
@@ -48,7 +48,7 @@ from ragsweep.evaluation.question_table import (
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
 from ragsweep.evaluation.scoring import compare, score_metric
-from ragsweep.evaluation.steps import STEPS, step_texts
+from ragsweep.evaluation.steps import step_texts
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices

@@ -9,14 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.results import JUDGE
 from ragsweep.core.types import EvaluationView, Usage
 from ragsweep.services.usage import Pricing
-
-STEPS = "steps"
-"""The column with the steps of each question (see :func:`step_texts`)."""
-
-JUDGE = "judge/"
-"""The beginning of the name of a judged metric's step."""
 
 Step = dict[str, Any]
 

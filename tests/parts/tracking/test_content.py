@@ -42,3 +42,14 @@ def test_questions_are_a_table_as_mlflow_logs_one() -> None:
     table = json.loads(question_table(a_result(outcomes=columns, config={"objective": "mrr"})))
     assert table["columns"] == ["question_id", "question", "context", "mrr", "unscored"]
     assert table["data"] == [["a", "<b>?", "d:0-1\ne", 0.5, "{}"], ["b", "é", "", None, '{"mrr": "failed"}']]
+
+
+def test_judged_scores_have_the_reasons_of_the_judge_beside_them() -> None:
+    steps = {"generate": {"ms": 3}, "judge/faithful": {"words": "The text says so.\nNo word of it."},
+            "judge/correct": {"tokens_in": 5, "words": "As expected."}}  # fmt: skip
+    columns = {"question_id": ["a", "b"], "faithful": [0.5, NAN], "correct": [1.0, NAN], "mrr": [1.0, 1.0],
+               "steps": [json.dumps(steps), "{}"]}  # fmt: skip
+    table = json.loads(question_table(a_result(outcomes=columns, config={"objective": "faithful"})))
+    assert table["columns"] == ["question_id", "faithful", "correct", "reasons"]
+    reasons = "faithful: The text says so.\nNo word of it.\ncorrect: As expected."
+    assert table["data"] == [["a", 0.5, 1.0, reasons], ["b", None, None, ""]]

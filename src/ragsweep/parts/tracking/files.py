@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from ragsweep.core.results import Result, shown_metrics
+from ragsweep.core.results import STEPS, Result, judge_words, shown_metrics
 from ragsweep.parts.tracking.database import local_folder
 
 if TYPE_CHECKING:
@@ -171,11 +171,13 @@ def parquet(result: Result) -> bytes:
 
 def question_table(result: Result) -> bytes:
     """Serialise what a person reads of each question, as ``mlflow.log_table`` writes a table; NaN becomes null."""
-    columns = [
-        name for name in (*QUESTION_COLUMNS, *shown_metrics(result.config), "unscored") if name in result.outcomes
-    ]
-    table = {name: [_cell(value) for value in result.outcomes[name]] for name in columns}
-    document = {"columns": columns, "data": [list(row) for row in zip(*table.values(), strict=True)]}
+    reasons = [judge_words(steps) for steps in result.outcomes.get(STEPS, ())]
+    outcomes = {**result.outcomes, "reasons": [[f"{name}: {words}" for name, words in one.items()] for one in reasons]}
+    judged = [name for one in reasons for name in one]
+    scores = dict.fromkeys((*shown_metrics(result.config), *judged))
+    names = (*QUESTION_COLUMNS, *scores, *(["reasons"] if judged else []), "unscored")
+    table = {name: [_cell(value) for value in outcomes[name]] for name in names if name in outcomes}
+    document = {"columns": list(table), "data": [list(row) for row in zip(*table.values(), strict=True)]}
     return encoded(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))
 
 

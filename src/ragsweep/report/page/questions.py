@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import JUDGE, STEPS, Result, judge_words
 from ragsweep.core.secrets import Secrets
-from ragsweep.evaluation.steps import JUDGE, STEPS
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.stats.evidence_traces import COLUMN
 from ragsweep.stats.funnel import Funnel
@@ -161,12 +160,13 @@ def _written(column: Callable[[str], list[Any] | None], result: Result) -> dict[
     outcome = [failed or ("declined" if declined else "") for failed, declined in
                zip(column("answer_failed") or (), column("abstained") or (), strict=True)]  # fmt: skip
     steps = [json.loads(text or "{}") for text in column(STEPS) or ()]
-    judges = dict.fromkeys(name for one in steps for name in one if "words" in one[name])
+    words = [judge_words(text) for text in column(STEPS) or ()]
+    judges = dict.fromkeys(name for one in words for name in one)
     prices = result.config.get("prices") or {}
     return {
         "answer": [text or "" for text in answers],
         "no answer": outcome,
-        **{name: [one.get(name, {}).get("words", "") for one in steps] for name in judges},
+        **{f"{JUDGE}{name}": [one.get(name, "") for one in words] for name in judges},
         "milliseconds": [_by_step(one, lambda step: number(step["ms"], "ms") if "ms" in step else "") for one in steps],
         "tokens read and written": [
             _by_step(one, lambda step: f"{step['tokens_in']:,} + {step['tokens_out']:,}" if "tokens_in" in step else "")
