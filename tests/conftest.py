@@ -20,7 +20,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Timing never decides a test, and thirty examples are enough to break a law that does not hold.
-settings.register_profile("ragsweep", deadline=None, max_examples=30)
+settings.register_profile("ragsweep", deadline=None, max_examples=20)
 settings.load_profile("ragsweep")
 
 

@@ -417,6 +417,7 @@ def test_metric_that_fell_on_a_question_is_not_taken_for_one_that_can_only_rise(
 # --- no line contradicts another ----------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 14), st.integers(10, 60), st.floats(0.0, 0.1))
 def test_config_that_is_shown_worse_than_another_cannot_be_the_best(

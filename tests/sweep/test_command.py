@@ -142,6 +142,7 @@ def shipped(sweep: str) -> Command:
     return read_command([f"sweeps={sweep}"], multirun=False)
 
 
+@pytest.mark.nightly
 def test_every_shipped_sweep_expands_to_several_jobs() -> None:
     for sweep in sorted((config_folder().parent / "sweeps").glob("*.yaml")):
         first, launch, question, *_ = sweep.read_text().splitlines()

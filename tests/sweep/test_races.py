@@ -131,9 +131,8 @@ class Killed(BaseException):
     """Stands for a process that ends at once."""
 
 
-@pytest.mark.parametrize(
-    "limits", [(6,), pytest.param((1, 2, 3, 4, 5, 7, 8, 10, 12, 14, 16), marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("limits", [(6,), (1, 2, 3, 4, 5, 7, 8, 10, 12, 14, 16)])
 def test_killed_race_goes_on_drops_the_same_and_asks_nothing_twice(
     limits: tuple[int, ...], server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +198,8 @@ def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_tw
     assert dropped.data.metrics["race_asked"] == found["bad"].race["asked"]
 
 
-@pytest.mark.parametrize(("heavy", "dropped"), [pytest.param(1, "frequent", marks=pytest.mark.nightly), (30, "rare")])
+@pytest.mark.nightly
+@pytest.mark.parametrize(("heavy", "dropped"), [(1, "frequent"), (30, "rare")])
 def test_a_race_is_decided_by_traffic(heavy: int, dropped: str, server: LlmServer, tmp_path: Path) -> None:
     """One model is right on a quarter of the questions, which has ten elevenths of the traffic."""
     overrides = typed(server, tmp_path, "llm.model=frequent,rare", *GRID[1:])

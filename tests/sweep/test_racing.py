@@ -169,6 +169,7 @@ def test_identical_configs_stay_or_go_together(one: Matrix) -> None:
     assert ("c0" in dropped) == (f"c{len(one.values)}" in dropped)
 
 
+@pytest.mark.nightly
 def test_equal_configs_are_dropped_only_by_chance_and_the_best_hardly_ever() -> None:
     """The last of four, 200 races each: lost in at most 5 % and three Monte Carlo errors (1.54 % each): 19."""
     for gain in (0.0, 0.02):

@@ -89,6 +89,7 @@ def test_killed_worker_takes_only_its_own_job_with_it(tmp_path: Path) -> None:
     check(tmp_path, ["one", "two", "killed", "three", "four"], *LAUNCHERS["joblib"])
 
 
+@pytest.mark.nightly
 def test_job_that_kills_the_command_itself_is_given_up_in_the_end(tmp_path: Path) -> None:
     check(tmp_path, ["killed", "two"])
 

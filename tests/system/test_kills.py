@@ -135,8 +135,9 @@ def kill_and_resume(folder: Path, undisturbed: Undisturbed, seed: int) -> None:
         assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("undisturbed", [FEW], indirect=True)
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.nightly), 1])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_killed_sweep_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
     kill_and_resume(tmp_path, undisturbed, seed)
 
@@ -172,6 +173,7 @@ def is_running(group: int) -> bool:
     return True
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("undisturbed", [FEW], indirect=True)
 def test_finished_sweep_is_shown_and_not_run_again(undisturbed: Undisturbed) -> None:
     folder, oracle, _, alphas = undisturbed

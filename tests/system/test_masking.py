@@ -131,6 +131,7 @@ def test_no_secret_of_a_single_config_or_of_a_printed_one_is_found(ragsweep: Rag
     assert leaks(tmp_path, done.stdout + done.stderr + shown.stdout + shown.stderr) == []
 
 
+@pytest.mark.nightly
 def test_configs_that_differ_in_a_secret_keep_apart_and_are_found_again(ragsweep: Ragsweep, tmp_path: Path) -> None:
     sweep = ["-m", "sweeps=two", "tracking=none"]
     first, again = leaking(tmp_path, ragsweep, *sweep), leaking(tmp_path, ragsweep, *sweep)

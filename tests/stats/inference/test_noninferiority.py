@@ -165,6 +165,7 @@ def flipped(questions: int, lost: float, won: float, seed: int) -> Matrix:
     return matrix(np.stack([baseline, candidate]).astype(float))
 
 
+@pytest.mark.nightly
 def test_sequential_gate_rarely_passes_a_worse_candidate_however_often_it_is_asked() -> None:
     """Worse by just the margin, five looks at growing suites: at most 5 % pass (the plain gate: more than 8 %)."""
     wrong = plain = 0

@@ -192,6 +192,7 @@ def test_summary_tells_jobs_trials_and_duplicates_apart(tmp_path: Path) -> None:
 # --- plots -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_plots_are_the_same_each_time_and_undefined_ones_are_left_out(tmp_path: Path) -> None:
     program = Program(lambda values: [float(values["x"]) % 3, float(values["x"])])
     study = search(open_in(None, {"x": "range(0,6)"}, "grid", 6, directions=BOTH), program)
