@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelled import M, pair
+from labelled import M, pair, written
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
@@ -69,6 +69,13 @@ def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(
     assert told["sweep"]["verdict"]["labels"][M]["configs"]["#2 b"]["corrected"]["difference"] < 0
     assert summarise_sweep(ledger, ledger.records("sweep")).parent("sweep").tags["ragsweep.result"] == "better"
     assert told["result"]["kind"] == came.parent("sweep").tags["ragsweep.result"] == "none"
+
+
+def test_sweep_that_was_run_with_labels_is_read_with_them_ever_after(tmp_path: Path) -> None:
+    results, labels = pair()
+    judge = {"judge": {"labels": written(tmp_path / "labels.jsonl", labels)}}
+    ledger = kept(tmp_path, *(replace(result, config={**result.config, **judge}) for result in results))
+    assert "72 labels a config" in summarise_sweep(ledger, ledger.records("sweep")).description()
 
 
 def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(tmp_path: Path) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import forked
+from databases import add_tables
+from labelled import pair, written
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records.claims import UPLOAD
 from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.report.terminal import Terminal
 from ragsweep.sweep import mlflow_sync
 from recorded import QUIET, client
 
@@ -86,3 +91,28 @@ def test_record_that_another_process_is_about_to_show_is_shown_once(
     (record,) = ledger.records(sweep.id)
     assert (record.run, record.tracked) == (runs[0].info.run_id, True)
     assert ledger.claims.jobs("", UPLOAD) == []
+
+
+def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: Path, tracker: Mlflow) -> None:
+    add_tables(tmp_path)
+    results, labels = pair()
+    config = {"judge": {"labels": written(tmp_path / "labels.jsonl", labels)}, "tracking": {"traces": "sample"}}
+    ledger = Ledger(tmp_path)
+    sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b")))
+    for job, result in enumerate(results):
+        ledger.write(sweep.id, job, replace(result, config={**result.config, **config}))
+    ledger.claims.leave_sweep(sweep.id)
+    for name, target in (("spring", sweep.id), ("release", f"{sweep.id}#2"), ("last", f"{sweep.id}#2")):
+        ledger.names.give(name, target)
+    stream = io.StringIO()
+    printed = Terminal(stream, bars=False)
+    assert mlflow_sync.sync(ledger, tracker, printed, everything=True) == 2
+    assert "traces   those of 2 results are not in the ledger, so not sent" in stream.getvalue()
+    parent = tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
+    assert parent
+    tags = client(tracker).get_run(parent).data.tags
+    assert (tags["ragsweep.result"], tags["ragsweep.names"]) == ("none", "spring")
+    assert "72 labels a config" in tags["mlflow.note.content"]
+    children = {job: client(tracker).get_run(child.run_id) for job, child in tracker.children(parent).items()}
+    assert [children[job].data.tags.get("ragsweep.names") for job in "01"] == [None, "release, last"]
+    assert mlflow_sync.sync(ledger, tracker, printed, everything=True) == 0

@@ -10,7 +10,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep import mlflow_sync
 
 _ABOUT = """Send to MLflow the records that are in the ledger and not in MLflow: after an outage, or where its database
-was lost. Existing runs are left alone. Rankings (TREC run files) are not in the ledger and so not sent."""
+was lost. Existing runs are left alone. Rankings (TREC run files) and traces are not in the ledger and so not sent."""
 
 
 def sync(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ragsweep.core.errors import InputError
+from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.results import (
     COMPLETE,
     DROPPED,
@@ -41,6 +41,7 @@ from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.finalists import SUFFIX, Finalists, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
+from ragsweep.sweep.settings import read_sweep_labels
 
 INTERVALS = (
     "in brackets: 95 % intervals; differences are paired by question, so they show more than the overlap of two means"
@@ -276,12 +277,13 @@ class SweepSummary:
 
 def summarise_sweep(
     ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True,
-    labels: Sequence[HumanLabel] = (),
+    labels: Sequence[HumanLabel] | None = None,
 ) -> SweepSummary:  # fmt: skip
     """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict.
 
-    ``labels`` are people's, given with the command: they correct judged scores, and are no part of a record.
+    ``labels`` are people's, which correct judged scores; None: of the file with which the sweep was run.
     """
+    labels = _recorded_labels(records) if labels is None else labels
     sweep = records[0].sweep if records else None
     stored = {record.job: record.outcome.name for record in records}
     names = number_configs(stored)
@@ -318,6 +320,17 @@ def summarise_sweep(
         partial(_past_sweeps, ledger, sweep) if sweep else lambda *_: [],
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
     )
+
+
+def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
+    """Read the labels of people with which a sweep was run; none where the file is gone."""
+    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+    named = {(result.config.get("judge") or {}).get("labels"): result.config for result in results}
+    try:
+        return read_sweep_labels([config for path, config in named.items() if path])
+    except RagsweepError as fault:
+        logging.getLogger(__name__).warning("the verdict is as judged: %s", fault)
+        return []
 
 
 def _goodness(summary: Summary) -> float:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from ragsweep.core.errors import RagsweepError, TrackingError
+from ragsweep.core.errors import TrackingError
 from ragsweep.core.locks import Holder
-from ragsweep.core.results import PARTIAL, HumanLabel, Result
+from ragsweep.core.results import NO_TRACES, PARTIAL, Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
-from ragsweep.records.claims import FINALIST, Claim, job_tag
+from ragsweep.records.claims import CONFIG, FINALIST, Claim, job_tag
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import ParentRun, summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.recording import log_outcome, log_single
 from ragsweep.sweep.session import RunContext, Session
-from ragsweep.sweep.settings import read_sweep_labels
 
 SWEEP_TAG = "ragsweep.sweep"
+NAMES_TAG = "ragsweep.names"
+"""What the user calls a run."""
 
 
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
@@ -108,12 +108,12 @@ def end_abandoned(context: RunContext) -> None:
 
 
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool) -> int:
-    """Upload what is in the ledger and not in the tracker; return how many records were sent.
+    """Upload what is in the ledger and not in the tracker, and return how many records were sent; print what cannot be.
 
     That is what was meant for this tracker and is missing: after an outage, or because its database is gone. With
     ``everything`` also what was tracked elsewhere, or not at all. Existing runs are found by their tags.
     """
-    sent = 0
+    sent = traced = 0
     for sweep in ledger.sweeps():
         if not everything and sweep.tracker != tracker.identity:
             continue
@@ -121,9 +121,19 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
             if other:
                 terminal.line("running", f'"{sweep.name}" is left alone: {other} works on it')
             else:
-                sent += sync_sweep(ledger, tracker, sweep)
+                found = sync_sweep(ledger, tracker, sweep)
+                sent, traced = sent + len(found), traced + _count_traced(found)
     singles = [record for record in ledger.singles() if everything or record.tracker == tracker.identity]
-    return sent + sum(_sync_single(ledger, tracker, record) for record in singles)
+    found = [record for record in singles if _sync_single(ledger, tracker, record)]
+    if traced := traced + _count_traced(found):
+        terminal.line("traces", f"those of {traced} results are not in the ledger, so not sent; rerun=true makes them")
+    return sent + len(found)
+
+
+def _count_traced(records: Sequence[Record]) -> int:
+    """Count the results that had traces in their tracker."""
+    configs = [record.outcome.config for record in records if isinstance(record.outcome, Result)]
+    return sum((config.get("tracking") or {}).get("traces", NO_TRACES) != NO_TRACES for config in configs)
 
 
 @contextmanager
@@ -138,8 +148,8 @@ def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
         ledger.claims.release_key(sweep.key)
 
 
-def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
-    """Upload the records of a sweep that the tracker lacks, and end its parent run; return how many were sent."""
+def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> list[Record]:
+    """Upload the records of a sweep that the tracker lacks, and end its parent run; return those that were sent."""
     here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
     records = [*trials, *ledger.finalists(sweep.id)]
     parent = tracker.find({SWEEP_TAG: sweep.id})
@@ -150,33 +160,23 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
         shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
         missing = [record for record in records if record.tag not in shown]
     if parent and not missing and not (here and _is_left_open(tracker, sweep, parent, len(trials))):
-        return 0
+        return []
     if here and not parent:
         ledger.forget_runs(sweep.id)
     parent = open_parent(ledger, tracker, sweep, parent)
     _upload(ledger, tracker, missing, parent, here)
-    summary = summarise_sweep(ledger, trials, labels=_labels_of(trials))
+    summary = summarise_sweep(ledger, trials)
     whole = [result for result in summary.results if result.state != PARTIAL]
     expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
     status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
     texts = Session().page_texts(summary.results, Secrets())
     content = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts)
     tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
+    _tag_names(ledger, tracker, parent, sweep.id)
     if here:
         _tag_children(ledger, tracker, sweep, content)
         ledger.set_status(sweep.id, status)
-    return len(missing)
-
-
-def _labels_of(records: Sequence[Record]) -> list[HumanLabel]:
-    """Read the labels of people with which a sweep was run; none where the file is gone."""
-    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-    named = {(result.config.get("judge") or {}).get("labels"): result.config for result in results}
-    try:
-        return read_sweep_labels([config for path, config in named.items() if path])
-    except RagsweepError as fault:
-        logging.getLogger(__name__).warning("the verdict is as judged: %s", fault)
-        return []
+    return missing
 
 
 def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) -> bool:
@@ -204,11 +204,19 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
             child = children.get(record.tag)
             at = RunPlacement(parent, record.tag, child.run_id if child else None)
             run = log_outcome(tracker, record.outcome, at)
+            if record.kind == CONFIG:
+                _tag_names(ledger, tracker, run, f"{record.sweep}#{record.job + 1}")
             if here:
                 ledger.mark_tracked(record.id, run)
     finally:
         if here:
             ledger.claims.release_uploads()
+
+
+def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
+    """Add to a run the names that the user has given to what it shows."""
+    if names := ledger.names.of(target):
+        tracker.tag(run, {NAMES_TAG: ", ".join(names)})
 
 
 def _claim_upload(ledger: Ledger, record: Record) -> bool:
@@ -218,16 +226,17 @@ def _claim_upload(ledger: Ledger, record: Record) -> bool:
     return taken
 
 
-def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
+def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> bool:
     here, outcome = record.tracker == tracker.identity, record.outcome
     run_before = tracker.find({"ragsweep.kind": "config"}, outcome.started)
     if run_before and (record.tracked or not here):
-        return 0
+        return False
     at = RunPlacement(adopt=run_before)
     if isinstance(outcome, Result):
         run = log_single(tracker, outcome, at, ledger.holdout_views(outcome.dataset.undivided))
     else:
         run = tracker.log_failure(outcome, at)
+    _tag_names(ledger, tracker, run, f"record {record.id}")
     if here:
         ledger.mark_tracked(record.id, run)
-    return 1
+    return True

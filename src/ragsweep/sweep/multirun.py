@@ -128,7 +128,7 @@ class Multirun:
         summary = self.summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id), labels=self.context.labels)
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
-            self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
+            self.terminal.line("sync", f"{len(sent)} results were not in MLflow any more, and are there again")
         summary.show(
             self.terminal, reference(self.ledger.sweep(sweep.id)), self.tracker.view_command(), by=self.values["by"]
         )

@@ -203,7 +203,8 @@ class Search(Multirun):
         Each is returned with the name that its trial has in the ledger.
         """
         records = self.ledger.records(sweep.id)
-        summary, names = summarise_sweep(self.ledger, records), {record.job: record.outcome.name for record in records}
+        names = {record.job: record.outcome.name for record in records}
+        summary = summarise_sweep(self.ledger, records, labels=())
         stored = {result.name: names[job] for job, result in summary.jobs.items()}
         return [(stored[result.name], result) for result in summary.contenders(self.values["finalists"])]
 
