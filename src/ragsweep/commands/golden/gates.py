@@ -23,6 +23,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.secrets import Secrets
 from ragsweep.curation.entries import incoherences, value
+from ragsweep.curation.files import write_report
 from ragsweep.curation.gates import (
     FAILED,
     GATES,
@@ -65,7 +66,7 @@ def gates(arguments: Sequence[str]) -> int:
     results = judge_gates(subject, rules)
     report = as_json(subject, results)
     if options.report:
-        Path(options.report).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_report(Path(options.report), report)
     with ignore_closed_pipe():
         if options.json:
             print(json.dumps(report, ensure_ascii=False))

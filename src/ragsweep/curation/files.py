@@ -1,0 +1,30 @@
+"""Write JSON lines and reports whole: a killed process leaves the file of before, or the new one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object a line."""
+    write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Write one JSON object, indented."""
+    write_whole(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file by a text; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
