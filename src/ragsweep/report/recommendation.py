@@ -194,18 +194,18 @@ def _nothing(verdict: SweepComparison) -> str:
 
 def _unseparated(verdict: SweepComparison) -> str:
     found, configs = verdict.recommendation, len(verdict.matrix.configs)
+    if doubt := verdict.differences.doubt(found.best):
+        gain = change(verdict, found.best).removesuffix(doubt)
+        return f"{name(verdict, found.best)} is better in the mean{_limits(verdict)}, {gain}, but {UNSEEN}"
     some = verdict.worse.any() or verdict.differences.better.any()
     people, basis = verdict.corrections.get(verdict.metric), f"{len(verdict.matrix.questions):,} questions"
     basis += f" with {people.labels} labels a config" if people else ""
     text = (
         f"no other config is shown better{_limits(verdict)}" if some
-        else f"no other config is shown better{_limits(verdict)}" if verdict.differences.exposed[found.best]
         else f"{basis} cannot separate these {configs:,} configs{_limits(verdict)}"
     )  # fmt: skip
     lead = float(verdict.ranked[found.best] - verdict.ranked[0])
     highest = f"the highest is {name(verdict, found.best)}, {change(verdict, found.best)}"
-    if verdict.differences.exposed[found.best]:
-        return f"{text}; {highest}; {UNSEEN}"
     if verdict.differences.by_labels:
         return f"{text}; {highest}; more labels would narrow this"
     if needed := questions_needed(lead, float(verdict.power.spread[found.best]), level=verdict.power.level):
