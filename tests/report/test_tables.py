@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.report import artifacts
 from ragsweep.report.numbers import cell
-from ragsweep.report.tables import evidence_note, results_csv, results_json
+from ragsweep.report.tables import evidence_note, headline, results_csv, results_json
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 79, 1500, 1100, 400, {"no label": 7})
@@ -46,6 +47,11 @@ def read_csv(data: bytes) -> list[dict[str, str]]:
 
 
 # --- rows and cells ---
+
+
+def test_objective_has_a_column_though_no_headline_names_it() -> None:
+    named = {"objective": ["mrr", "absent"], "headline": ["recall"]}
+    assert headline([replace(TWO[0], config=named)]) == ["recall", "mrr"]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         again = printed(lambda: sweep("judge.labels=labels.jsonl"))
         assert "is finished already" in again
         assert "cannot be told from" in again
-        assert f"{M} is corrected by 30 labels a config" in again
+        assert re.search(rf"{M} of #2 model=b, \.\d+ as judged, becomes \.\d+ by 30 labels a config; its", again)
         assert "RESULT" in again
         write(tmp_path / "other.jsonl", [{"question_id": "q1", "metric": "mrr_", "label": 1}])
         with pytest.raises(ConfigError, match=r"judge\.labels: are of mrr_, which is not measured"):

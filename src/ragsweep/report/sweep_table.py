@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
-from ragsweep.report.numbers import cell, verdict_word
+from ragsweep.report.numbers import cell, number, verdict_word
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 
@@ -92,7 +92,8 @@ def sweep_table(
     shown = [results[row] for row in chosen]
     first = [Column(">#", [name.partition(" ")[0].lstrip("#") for name in (one.name for one in shown)])]
     ends = _ends(shown, found, recommended) if found else []
-    parameters, wanted = _parameters(results, chosen), [Column(f">{name}", _cells(shown, name)) for name in metrics]
+    parameters = _parameters(results, chosen)
+    wanted = [Column(f">{name}", _cells(shown, name, found)) for name in metrics]
     decides = set(objectives(results[0].config)) | ({found.metric} if found else set())
     answers = decides | set(results[0].config.get("answer_headline", ()))  # paid for, so dropped last
     for kept_metrics in (answers, decides):
@@ -143,7 +144,8 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
     """Order configs by their mean in the comparison, or else by the objective; those without a value are last."""
     values = [math.nan] * len(results)
     if found:
-        means = dict(zip(found.matrix.configs, found.matrix.better.mean(axis=1).tolist(), strict=True))
+        better = found.means if found.matrix.higher_is_better else -found.means
+        means = dict(zip(found.matrix.configs, better.tolist(), strict=True))
         values = [means.get(result.name, math.nan) for result in results]
     elif results and (names := objectives(results[0].config)):
         summaries = [result.summaries.get(names[0]) for result in results]
@@ -188,8 +190,16 @@ def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | No
     return [Column(f">{found.metric} vs {number}", differences), Column("", words)]
 
 
-def _cells(shown: Sequence[Result], metric: str) -> list[str]:
-    return [cell(result.summaries.get(metric)) for result in shown]
+def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) -> list[str]:
+    """Write a metric of each config; where people's labels correct it, as judged and as corrected."""
+    cells = [cell(result.summaries.get(metric)) for result in shown]
+    if found is None or metric not in found.corrections:
+        return cells
+    means = dict(zip(found.matrix.configs, found.corrections[metric].means.tolist(), strict=True))
+    corrected = [means.get(result.name, math.nan) for result in shown]
+    return [
+        text if math.isnan(mean) else f"{text} -> {number(mean)}" for text, mean in zip(cells, corrected, strict=True)
+    ]
 
 
 def _name(column: Column) -> str:

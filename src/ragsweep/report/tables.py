@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.missing import failed, repeatable
-from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary
+from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary, objectives
 from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.report.numbers import NOT_MEASURED, cell, number
 from ragsweep.stats.inference.matrix import WEIGHT
@@ -59,13 +59,15 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def headline(results: Sequence[Result]) -> list[str]:
-    """List the metrics that tables show, as the configs name them; those of answers where there are answers."""
+    """List the metrics that tables show: those that configs name, of answers where there are any, and objectives."""
     names: dict[str, None] = {}
     for result in results:
         names.update(dict.fromkeys(result.config.get("headline", ())))
     for result in results:
         if "answer" in result.outcomes:
             names.update(dict.fromkeys(result.config.get("answer_headline", ())))
+    for result in results:
+        names.update(dict.fromkeys(objectives(result.config)))
     return [name for name in names if any(name in result.summaries for result in results)]
 
 

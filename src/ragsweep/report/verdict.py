@@ -89,22 +89,17 @@ def against_baseline(verdict: SweepComparison) -> str:
 
 
 def labelled(verdict: SweepComparison) -> Iterator[str]:
-    """Describe what people's labels changed, metric by metric: means, and differences from the first config."""
+    """Describe what people's labels changed, metric by metric: mean and difference of the config they change most."""
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
-        rows = [row for row in np.argsort(-found.means if matrix.higher_is_better else found.means) if row]
-        changes = []
-        for row in [int(row) for row in rows if not math.isnan(corrected.low[row])][:MOST_NAMED]:
-            judged, now = (
-                _change(verdict, *_ends(one, row), matrix.higher_is_better) for one in (found.judged, corrected)
-            )
-            means = f"{score(verdict, float(matrix.values[row].mean()))} -> {score(verdict, float(found.means[row]))}"
-            changes.append(f"{short(matrix.configs[row])} {means}, {judged} as judged, {now} corrected")
-        first = f"{score(verdict, float(matrix.values[0].mean()))} -> {score(verdict, float(found.means[0]))}"
+        moved = np.where(np.isnan(corrected.low), -1, np.abs(corrected.estimate - found.judged.estimate))
+        row = 1 + int(moved[1:].argmax())
+        judged, now = (_change(verdict, *_ends(one, row), matrix.higher_is_better) for one in (found.judged, corrected))
+        means = (score(verdict, float(mean)) for mean in (matrix.values[row].mean(), found.means[row]))
         note = f"; {found.note}" if found.note else ""
         yield (
-            f"{metric} is corrected by {found.labels} labels a config: {name(verdict, 0)} {first};"
-            f" {'; '.join(changes)}{note}."
+            f"{metric} of {short(matrix.configs[row])}, {' as judged, becomes '.join(means)} by {found.labels} labels a"
+            f" config; its difference from {name(verdict, 0)}, {judged}, becomes {now}{note}."
         )
     yield from (
         f"{metric} is as judged, not corrected by labels: {why}." for metric, why in verdict.uncorrected.items()
