@@ -19,7 +19,7 @@ __all__ = ["environment", "ragsweep", "tiny_classifier", "tiny_embedder", "tiny_
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Timing never decides a test, and thirty examples are enough to break a law that does not hold.
+# Timing never decides a test, and twenty examples are enough to break a law that does not hold.
 settings.register_profile("ragsweep", deadline=None, max_examples=20)
 settings.load_profile("ragsweep")
 

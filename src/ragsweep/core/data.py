@@ -30,13 +30,14 @@ class Corpus:
     """The documents, in the order of their file.
 
     A document is a title (may be empty) and a text; character spans always refer to the text. The title is put before
-    every chunk of its document.
+    every chunk of its document. ``page_starts``: where each page of a paged document begins in its text.
     """
 
     ids: Sequence[str]
     titles: Sequence[str]
     texts: Sequence[str]
     version: str = ""
+    page_starts: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @cached_property
     def position(self) -> Mapping[str, int]:

@@ -7,6 +7,7 @@ rejected ones are counted apart.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -168,6 +169,7 @@ def _strata(subject: Subject) -> Measured:
     named = {value(one, "classification", "stratum") for one in subject.kept} - {None, ""}
     documents = {label.get("document") for one in subject.answerable for label in one.get("evidence") or []}
     named = named or {subject.strata[document] for document in documents if document in subject.strata}
+    named = named or (set() if subject.kept else set(subject.strata.values()))
     if not named:
         return Measured(math.nan, "no entry names its stratum, and no corpus in folders is given")
     return Measured(len(named), ", ".join(sorted(map(str, named))[:8]))
@@ -198,7 +200,7 @@ def _extractable(subject: Subject) -> Measured:
     for number, one in enumerate(subject.answerable):
         answers = [str(answer) for answer in (one.get("reference"), *(one.get("references") or [])) if answer]
         passage = passage_of(subject, number)
-        if any(resolve(passage, answer) for answer in answers):
+        if any(is_verbatim(answer, passage) for answer in answers):
             literal += 1
         elif subject.answers is not None and subject.passages is not None:
             row = rows[id(one)]
@@ -208,12 +210,25 @@ def _extractable(subject: Subject) -> Measured:
     return Measured(found.value, f"{literal:,} literally, {near:,} by similarity{alone}")
 
 
-def _single_facts(entries: Callable[[Subject], list[Entry]]) -> Measure:
-    def measure(subject: Subject) -> Measured:
-        found = _of_field(subject, entries(subject), "classification", "reasoning_class")
-        return found if isinstance(found, Measured) else _share(found.count(SINGLE_FACT), len(found), "question")
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
 
-    return measure
+
+def is_verbatim(answer: str, passage: str) -> bool:
+    """Return whether a passage has every line of an answer literally; case and typography count."""
+    lines = [line for line in answer.splitlines() if line.strip()]
+    # A chunk may begin or end inside a block of code, so that its fences mark the wrong parts.
+    unfenced = _FENCE.sub("", passage)
+    return bool(lines) and all(resolve(passage, line) or resolve(unfenced, line) for line in lines)
+
+
+def _single_facts(subject: Subject) -> Measured:
+    """Count those of a single fact among all that have a class; every answerable one must have one."""
+    found = _of_field(subject, subject.answerable, "classification", "reasoning_class")
+    if isinstance(found, Measured):
+        return found
+    others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
+    classes = [*found, *(one for one in others if one)]
+    return _share(classes.count(SINGLE_FACT), len(classes), "question")
 
 
 def _question_marks(subject: Subject) -> Measured:
@@ -312,7 +327,7 @@ GATES: Mapping[str, tuple[str, str, Measure]] = {
     "G0-2": ("documents with a question", AT_LEAST, _documents),
     "G1-1": ("evidence found in the corpus", AT_LEAST, _provenance),
     "G1-2": ("answers found in their passage", AT_LEAST, _extractable),
-    "G1-3": ("answerable questions of a single fact", BELOW, _single_facts(lambda subject: subject.answerable)),
+    "G1-3": ("answerable questions of a single fact", BELOW, _single_facts),
     "G1-4": ("questions that end with a question mark", AT_LEAST, _question_marks),
     "G2-1": ("unanswerable questions with a known type", AT_LEAST, _marked_unanswerable),
     "G2-2": ("unanswerable questions", BETWEEN, _unanswerable_share),
@@ -323,7 +338,7 @@ GATES: Mapping[str, tuple[str, str, Measure]] = {
     "G4-2": ("questions made by design from their chunk", AT_LEAST, _by_design),
     "G5-1": ("duplicates", AT_MOST, _duplicates),
     "G5-2": ("similarity of question and passage", BELOW, _independence),
-    "G5-3": ("questions of a single fact", BELOW, _single_facts(lambda subject: subject.kept)),
+    "G5-3": ("questions of a single fact", BELOW, _single_facts),
     "G5-4": ("hard answerable questions", AT_LEAST, _hard),
     "G5-5": ("unanswerable questions in the final set", BETWEEN, _unanswerable_share),
     "G5-6": ("levels of Bloom's taxonomy", AT_LEAST, _kinds("bloom")),

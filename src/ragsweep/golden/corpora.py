@@ -84,7 +84,9 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
     notes = [f"files of other kinds left out: {kinds}"] if kinds else []
     notes += [f"{links:,} links not followed"] if links else []
-    return Corpus(ids, [page.title for page in documents], [page.text for page in documents]), tuple(notes)
+    starts = {name: page.starts for name, page in zip(ids, documents, strict=True) if page.starts}
+    titles, texts = [page.title for page in documents], [page.text for page in documents]
+    return Corpus(ids, titles, texts, page_starts=starts), tuple(notes)
 
 
 def _walk(root: Path, faults: Faults) -> Iterator[Path]:

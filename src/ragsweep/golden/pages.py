@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,10 +39,11 @@ _DOCUTILS = {
 
 
 class Page(NamedTuple):
-    """Title and text of a file; either may be empty."""
+    """Title and text of a file; either may be empty. ``starts``: where each printed page begins, for a paged one."""
 
     title: str
     text: str
+    starts: tuple[int, ...] = ()
 
 
 def read_page(path: Path, faults: Faults) -> Page:
@@ -135,10 +137,12 @@ def _pdf(data: bytes) -> Page:
     from pypdf import PdfReader
 
     reader = PdfReader(BytesIO(data))
-    text = _spaced("\n\n".join(page.extract_text() for page in reader.pages))
-    if not text:
+    pages = [_spaced(page.extract_text()) for page in reader.pages]
+    text = "\n\n".join(pages)
+    if not text.strip():
         raise ValueError("it holds no text; if it is a scan, run character recognition on it first")
-    return Page((reader.metadata.title if reader.metadata else None) or "", text)
+    starts = tuple(accumulate((len(page) + 2 for page in pages[:-1]), initial=0))
+    return Page((reader.metadata.title if reader.metadata else None) or "", text, starts)
 
 
 def _spaced(text: str) -> str:

@@ -27,15 +27,15 @@ def section(text: str, name: str) -> tuple[int, int] | None:
     begins a section up to the next heading. Returns None where there is neither.
     """
     wanted = words(name)
-    headings = list(_headings(text))
-    for n, heading in enumerate(headings):
+    found = list(headings(text))
+    for n, heading in enumerate(found):
         if words(heading.text) == wanted:
-            following = (later.start for later in headings[n + 1 :] if later.level <= heading.level)
+            following = (later.start for later in found[n + 1 :] if later.level <= heading.level)
             return heading.start, next(following, len(text))
     start = next((start for start, line in _lines(text) if words(line) == wanted), None)
     if start is None or not wanted:
         return None
-    return start, next((heading.start for heading in headings if heading.start > start), len(text))
+    return start, next((heading.start for heading in found if heading.start > start), len(text))
 
 
 def words(text: str) -> list[str]:
@@ -43,7 +43,7 @@ def words(text: str) -> list[str]:
     return _WORDS.findall(text.casefold())
 
 
-def _headings(text: str) -> Iterator[Heading]:
+def headings(text: str) -> Iterator[Heading]:
     """Yield the headings; the level of an underlined one is the order of its sign's first use in the text."""
     signs: list[str] = []
     fence = before = ""

@@ -3,42 +3,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from printed import pdf
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
 
 GOLDEN = [{"id": "q", "question": "what", "answerable": False}]
-
-
-def pdf(text: str, password: str = "") -> bytes:
-    """Make a page with one line of text, as a word processor's export would hold it."""
-    writer = PdfWriter()
-    page = writer.add_blank_page(200, 200)
-    font = DictionaryObject({
-        NameObject("/Type"): NameObject("/Font"),
-        NameObject("/Subtype"): NameObject("/Type1"),
-        NameObject("/BaseFont"): NameObject("/Helvetica"),
-    })  # fmt: skip
-    resources = DictionaryObject({NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})})
-    page[NameObject("/Resources")] = resources
-    content = DecodedStreamObject()
-    content.set_data(f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode() if text else b"")
-    page[NameObject("/Contents")] = content
-    writer.add_metadata({"/Title": "A printed page"})
-    if password:
-        writer.encrypt(password, algorithm="RC4-128")
-    data = BytesIO()
-    writer.write(data)
-    return data.getvalue()
 
 
 def folder(path: Path, pages: Mapping[str, str | bytes], golden: list[dict[str, Any]] = GOLDEN, **more: Any) -> Folder:

@@ -9,6 +9,7 @@ from importlib import import_module
 from ragsweep.core.errors import ConfigError, nearest
 
 SUBCOMMANDS = {
+    "build": "build a golden set from a corpus, by rule or with a model",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
 }
 

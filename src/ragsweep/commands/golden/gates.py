@@ -14,7 +14,6 @@ from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import (
     OVERRIDES,
     embed,
-    folders_as_strata,
     read_config,
     read_given_entries,
     split,
@@ -35,6 +34,8 @@ from ragsweep.curation.gates import (
     judge_gates,
     passage_of,
 )
+from ragsweep.curation.strata import folders
+from ragsweep.curation.validation import Embed
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Terminal
 
@@ -60,9 +61,9 @@ def gates(arguments: Sequence[str]) -> int:
     entries, corpus = read_given_entries(files[0] if files else None, values, builder)
     subject = Subject(entries, corpus)
     if corpus is not None:
-        subject = Subject(entries, corpus, split(corpus, values, builder), strata=folders_as_strata(corpus))
+        subject = Subject(entries, corpus, split(corpus, values, builder), strata=folders(corpus))
     if "embedder" in values:
-        subject = with_vectors(subject, values, builder)
+        subject = with_vectors(subject, lambda texts: embed(texts, values, builder))
     results = judge_gates(subject, rules)
     report = as_json(subject, results)
     if options.report:
@@ -91,15 +92,15 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
     return rules
 
 
-def with_vectors(subject: Subject, values: dict[str, Any], builder: Builder) -> Subject:
+def with_vectors(subject: Subject, embed: Embed) -> Subject:
     """Embed questions, answers and passages of the kept entries."""
     numbers = {id(one): number_ for number_, one in enumerate(subject.answerable)}
     passages = [passage_of(subject, numbers[id(one)]) if id(one) in numbers else "" for one in subject.kept]
     return replace(
         subject,
-        questions=embed([str(one.get("question") or "") for one in subject.kept], values, builder),
-        answers=embed([str(one.get("reference") or "") for one in subject.kept], values, builder),
-        passages=embed(passages, values, builder),
+        questions=embed([str(one.get("question") or "") for one in subject.kept]),
+        answers=embed([str(one.get("reference") or "") for one in subject.kept]),
+        passages=embed(passages),
     )
 
 

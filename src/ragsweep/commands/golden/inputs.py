@@ -100,8 +100,3 @@ def embed(texts: Sequence[str], values: Mapping[str, Any], builder: Builder) -> 
         vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors[[not text.strip() for text in texts]] = np.nan
     return np.asarray(vectors)
-
-
-def folders_as_strata(corpus: Corpus) -> dict[str, str]:
-    """Return the folder of every document as its stratum; empty where no id has one."""
-    return {name: name.rpartition("/")[0] for name in corpus.ids if "/" in name}

@@ -1,0 +1,62 @@
+"""What goes through the phases of a build: a question with its answer, before it is an entry."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+Span = tuple[int, int, int]
+"""Document, first character, and the one after the last."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A question, what it was made from, and how it was validated.
+
+    ``document`` and ``chunk`` are positions of what the question was made from; None for a question about nothing in
+    the corpus. ``answer`` has one line for each sentence of evidence. ``status`` is empty before the validation.
+    """
+
+    question: str
+    language: str
+    generator: str
+    pattern: str
+    answer: str = ""
+    subject: str = ""
+    document: int | None = None
+    chunk: int | None = None
+    evidence: tuple[Span, ...] = ()
+    explanation: str = ""
+    question_type: str = ""
+    bloom: str = ""
+    reasoning_class: str = ""
+    unanswerable_type: str = ""
+    checked: str = ""
+    status: str = ""
+    method: str = ""
+    score: float = 0.0
+    reason: str = ""
+
+    @property
+    def answerable(self) -> bool:
+        """Whether the corpus has the answer."""
+        return not self.unanswerable_type
+
+    def validated(self, status: str, method: str, score: float, reason: str = "") -> Draft:
+        """Return the draft with the result of its validation."""
+        return replace(self, status=status, method=method, score=round(score, 6), reason=reason)
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the draft in JSON types, without what is empty."""
+        return {name: given for name, given in asdict(self).items() if given not in (None, "", ())}
+
+
+def read_draft(row: dict[str, Any]) -> Draft:
+    """Read a draft from its row."""
+    return Draft(**row | {"evidence": tuple(tuple(span) for span in row.get("evidence", ()))})
+
+
+def chance(seed: int, text: str) -> str:
+    """Return a text's place in a random order that depends on the seed alone, not on the other texts."""
+    return hashlib.sha256(f"{seed}\0{text}".encode()).hexdigest()

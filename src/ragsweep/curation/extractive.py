@@ -1,0 +1,378 @@
+"""Make questions from sentences by rule: what a sentence says is the answer, and where it stands the evidence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.types import Corpus, Spans
+from ragsweep.curation.drafts import Draft
+from ragsweep.golden.rendered import Derived, render
+from ragsweep.golden.sections import headings
+from ragsweep.parts.languages import detect_language
+from ragsweep.parts.sentences import sentences
+
+LANGUAGES = {"en": "english", "fr": "french"}
+WORDS = range(6, 41)
+"""Words of a sentence that is asked about."""
+LONGEST_QUESTION = 160
+
+_CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
+_WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
+_WORD = re.compile(r"[\w'’-]+")
+_LEAD_IN = {
+    "en": re.compile(
+        r"(?:(?:For example|In this case|In general|Normally|By default|Additionally|However|Also|So|And|But|Then|"
+        r"Now|Here|Again|Notice that|Note that|Remember that|Keep in mind that),? )+"
+    ),
+    "fr": re.compile(
+        r"(?:(?:Par exemple|Dans ce cas|En général|Par défaut|De plus|Cependant|Donc|Ainsi|Et|Mais|Alors|Ici|"
+        r"Notez que|À noter que),? )+"
+    ),
+}
+"""What a sentence may begin with without meaning anything else."""
+
+
+class Sentence(NamedTuple):
+    """A sentence of a document's visible text, where it stands in the source, and in which chunk."""
+
+    text: str
+    document: int
+    chunk: int
+    start: int
+    end: int
+
+
+class Candidate(NamedTuple):
+    """A question made from one or several sentences. ``answer``: verbatim, one line a sentence."""
+
+    question: str
+    answer: str
+    sentences: tuple[Sentence, ...]
+    pattern: str
+    bloom: str
+    reasoning_class: str
+    subject: str = ""
+
+
+class Rule(NamedTuple):
+    """A pattern of sentences, and the question that it makes of a match; ``answer`` is the group that answers."""
+
+    name: str
+    pattern: re.Pattern[str]
+    question: Callable[[Mapping[str, str]], str]
+    bloom: str
+    reasoning_class: str = "single_fact"
+
+
+_PRONOUNS = {
+    "en": r"(?:It|This|That|These|Those|They|We|You|There|Here|He|She|I|Then|And|But|So|Or|Now|In|On|At|For|As|By|With|From|When|"
+    r"If|Also|What|Which|Both|All|Each|Some|Many|One|Another|Once|Because|After|Before|Note|Remember|Not|Even|Its|Their|His|Her|"
+    r"Your|Our|My)\b",
+    "fr": r"(?:Il|Elle|Ils|Elles|Ce|Cet|Cette|Ces|Cela|Ceci|Ça|C['’]|On|Nous|Vous|Je|J['’]|Tu|Ici|Alors|Et|Mais|Donc|Ou|Dans|"
+    r"Sur|Pour|Par|Avec|Quand|Si|S['’]|Aussi|Qui|Que|Tout|Tous|Chacun|Certains|Un autre|Son|Sa|Ses|Leur|Leurs|Votre|Vos|Notre|"
+    r"Nos|En|À|De|Du|D['’]|Plus|Comme|Puis)\b",
+}
+_SUBJECT = {language: rf"(?P<s>(?!{pronouns})[^\W\d_][^,;:()!?]{{1,50}}?)" for language, pronouns in _PRONOUNS.items()}
+_BASES = {
+    "returns": "return", "provides": "provide", "supports": "support", "uses": "use", "requires": "require",
+    "contains": "contain", "includes": "include", "allows": "allow", "creates": "create", "generates": "generate",
+    "gives": "give", "needs": "need", "takes": "take", "means": "mean", "defines": "define", "handles": "handle",
+    "adds": "add", "sends": "send", "receives": "receive", "has": "have", "makes": "make", "offers": "offer",
+    "represents": "represent", "describes": "describe", "produces": "produce",
+}  # fmt: skip
+
+
+def lower_article(text: str) -> str:
+    """Lower the first letter of a determiner, and leave a name as it is."""
+    first = text.split(maxsplit=1)[0] if text.split() else ""
+    is_name = first[1:] != first[1:].lower() or first not in _DETERMINERS
+    return text if is_name else text[:1].lower() + text[1:]
+
+
+_DETERMINERS = frozenset(
+    ["A", "An", "The", "Any", "Every", "Most", "Le", "La", "Les", "L'", "L’", "Un", "Une", "Des", "Chaque"]
+)
+
+
+def _starting(text: str) -> str:
+    """Lower the first letter of a sentence, unless its first word has another capital, as names may."""
+    first = text.split(maxsplit=1)[0]
+    return text[:1].lower() + text[1:] if first[1:] == first[1:].lower() and first != "I" else text
+
+
+def _english_rule(found: Mapping[str, str]) -> str:
+    modal, negative = found["m"].split()[0], " not" if "not" in found["m"] or found["m"] == "cannot" else ""
+    modal = "can" if modal == "cannot" else modal
+    subject = lower_article(found["s"])
+    return f"What {modal} {subject}{negative} {'be' if found['a'].startswith('be ') else 'do'}?"
+
+
+def _french_rule(found: Mapping[str, str]) -> str:
+    verb = "être" if found["a"].startswith("être ") else "faire"
+    modal = f"ne {found['m']} pas" if "n" in found else found["m"]
+    return f"{'Comment' if verb == 'être' else 'Que'} {modal} {verb} {lower_article(found['s'])} ?"
+
+
+def _compiled(language: str, pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"^{pattern.replace('SUBJECT', _SUBJECT[language])}$")
+
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "en": (
+        Rule("definition", _compiled("en", r"SUBJECT (?P<v>is|are) (?P<a>(?:an?|the|one of)\b.{10,})"),
+             lambda m: f"What {m['v']} {lower_article(m['s'])}?", "remember"),
+        Rule("causal", _compiled("en", rf"(?P<e>(?!{_PRONOUNS['en']})[^,;:]{{10,90}}?),? because (?P<a>(?!of ).{{8,}})"),
+             lambda m: f"What is the reason that {_starting(m['e'])}?", "analyse", "reasoning"),
+        Rule("rule", _compiled("en", r"SUBJECT (?P<m>must not|must|should not|should|cannot) (?P<a>[a-z].{6,})"),
+             _english_rule, "understand"),
+        Rule("procedure", _compiled("en", r"(?:To|In order to) (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
+             lambda m: f"How do you {m['g']}?", "apply"),
+        Rule("procedure", _compiled("en", r"If you (?:want|need) to (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
+             lambda m: f"How do you {m['g']}?", "apply"),
+        Rule("means", _compiled("en", r"You can (?P<a>[a-z][^,]{5,90}?) to (?P<g>(?!the |a |an |it|be able)[a-z]+ [^,]{4,80})"),
+             lambda m: f"How can you {m['g']}?", "apply"),
+        Rule("scenario", _compiled("en", r"(?P<w>If|When|Once|Whenever) (?P<c>(?:(?! it | this | that | they )[^,]){8,100}), "
+                                         r"(?P<a>.{10,})"),
+             lambda m: f"What happens {m['w'].lower()} {m['c']}?", "understand"),
+        Rule("fact", _compiled("en", rf"SUBJECT (?P<v>{'|'.join(_BASES)}) (?P<a>.{{8,}})"),
+             lambda m: f"What does {lower_article(m['s'])} {_BASES[m['v']]}?", "remember"),
+        Rule("fact", _compiled("en", rf"SUBJECT(?<=[a-z]s) (?P<v>{'|'.join(_BASES.values())}) (?P<a>.{{8,}})"),
+             lambda m: f"What do {lower_article(m['s'])} {m['v']}?", "remember"),
+    ),
+    "fr": (
+        Rule("definition", _compiled("fr", r"SUBJECT (?P<v>est|sont) (?P<a>(?:une?|des|le|la|les|l['’])\b.{10,})"),
+             lambda m: f"Qu'est-ce que {lower_article(m['s'])} ?", "remember"),
+        Rule("causal", _compiled("fr", rf"(?P<e>(?!{_PRONOUNS['fr']})[^,;:]{{10,90}}?),? (?:parce qu(?:e |['’])|car )(?P<a>.{{8,}})"),
+             lambda m: f"Pour quelle raison {_starting(m['e'])} ?", "analyse", "reasoning"),
+        Rule("rule", _compiled("fr", r"SUBJECT (?P<n>ne )?(?P<m>doit|doivent|devrait|devraient)(?: pas| jamais)? (?P<a>[a-zéêà].{6,})"),
+             _french_rule, "understand"),
+        Rule("procedure", _compiled("fr", r"(?:Pour|Afin de|Afin d['’]) ?(?P<g>[a-zéèêîôûç]+(?:er|ir|re)\b[^,]{0,80}), (?P<a>.{10,})"),
+             lambda m: f"Comment {m['g']} ?", "apply"),
+        Rule("means", _compiled("fr", r"SUBJECT (?P<v>permet|permettent) (?P<a>(?:de |d['’]).{6,})"),
+             lambda m: f"Que {m['v']} {lower_article(m['s'])} ?", "understand"),
+        Rule("scenario", _compiled("fr", r"(?P<w>Si|Lorsque|Quand|Lorsqu['’]|S['’]) ?(?P<c>[^,]{8,100}), (?P<a>.{10,})"),
+             lambda m: f"Que se passe-t-il {m['w'].lower()}{'' if m['w'][-1] in '’' + chr(39) else ' '}{m['c']} ?",
+             "understand"),
+        Rule("fact", _compiled("fr", r"SUBJECT (?P<v>retourne|renvoie|contient|utilise|fournit|nécessite|crée|génère|offre|comprend|"
+                                     r"désigne|prend|reçoit|possède|compte) (?P<a>.{8,})"),
+             lambda m: f"Que {m['v']} {lower_article(m['s'])} ?", "remember"),
+    ),
+}  # fmt: skip
+"""Language -> rules, tried in this order; the first that matches a sentence makes its question."""
+
+_SUMMARY = {"en": 'What are the main points of "{}"?', "fr": "Quels sont les points principaux de « {} » ?"}
+_DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle est la différence entre {} et {} ?"}
+
+
+def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
+    """Return the whole sentences of documents' visible texts, with the chunk that has all of each; code aside."""
+    found = []
+    for document in documents:
+        text, form = corpus.texts[document], render(corpus.texts[document])
+        rows = np.flatnonzero(spans.document == document)
+        for begin, sentence in _prose(_unwrapped(text, form), language):
+            start, stop = form.source(begin, begin + len(sentence))
+            inside = rows[(spans.start[rows] <= start) & (spans.end[rows] >= stop)]
+            if len(inside):
+                found.append(Sentence(sentence, document, int(inside[0]), start, stop))
+    return found
+
+
+def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of a text that are prose in a language, with their places; none goes beyond a line."""
+    for begin, end in sentences(text, LANGUAGES[language]):
+        at = begin
+        for piece in text[begin:end].split("\n"):
+            sentence = piece.strip()
+            if _is_prose(sentence) and detect_language(sentence) in ("", language):
+                yield at + len(piece) - len(piece.lstrip()), sentence
+            at += len(piece) + 1
+
+
+def _unwrapped(source: str, form: Derived) -> str:
+    """Make one line of each paragraph: its line breaks are blanks in the source as well, and no block begins there."""
+    signs = list(form.text)
+    for position, sign in enumerate(signs[1:-1], 1):
+        if sign == "\n":
+            before, after = form.source(position - 1, position)[1], form.source(position + 1, position + 2)[0]
+            line = source[source.rfind("\n", 0, before) + 1 : before]
+            if _WRAP.fullmatch(source[before:after]) and not line.startswith("#"):
+                signs[position] = " "
+    return "".join(signs)
+
+
+def _is_prose(text: str) -> bool:
+    return (
+        text.endswith(".")
+        and not text.endswith(("..", " .", "etc."))
+        and text[:1].isupper()
+        and "\n" not in text
+        and len(_WORD.findall(text)) in WORDS
+        and not _CODE.search(text)
+        and text.count('"') % 2 == 0
+    )
+
+
+_DANGLING = {
+    "en": re.compile(
+        r"\b(?:it|them|those|these|this|that's|one|the same|above|below|so|such)\b|\b(?:that|which|I|just|let's)"
+        r"(?: \w+)?\?$|\bwhat (?:do|does|is|are|must|should) (?:\w+ing|check|suppose|imagine|let|make sure)\b",
+        re.IGNORECASE,
+    ),
+    "fr": re.compile(
+        r"\b(?:cela|ça|celui|celle|ceux|ci-dessus|ci-dessous|ainsi|ceci|le même|cette|ces|ce cas|ce n)\b|"
+        r"^(?:Que|Qu'est-ce que) (?:\w+ )?(?:\w+er|\w+ez)\b",
+        re.IGNORECASE,
+    ),
+}
+"""What refers to another sentence, or is no subject at all."""
+_LONGEST_SUBJECT = 5
+_FEWEST_WORDS = 3  # of an answer
+_VAGUE_ANSWER = {
+    "en": re.compile(r"(?:or|and|but|as|it|they|this|that|also|then|so)\b|\w+ (?:it|them|this|that)$", re.IGNORECASE),
+    "fr": re.compile(r"(?:ou|et|mais|comme|il|elle|ils|elles|cela|ça|ceci|aussi|alors|donc)\b", re.IGNORECASE),
+}
+_LISTED = {"en": re.compile(r"[^,]{1,60}, (?:and|or)\b"), "fr": re.compile(r"[^,]{1,60}, (?:et|ou)\b")}
+"""An enumeration of conditions, of which the first was taken for the condition."""
+_NO_SUBJECT = {
+    "en": re.compile(
+        r"\b(?:that|which|who|you|we|and|or|also|always|almost|inherits|common|same|other)\b", re.IGNORECASE
+    ),
+    "fr": re.compile(r"\b(?:qui|que|vous|nous|et|ou|aussi|toujours|presque|même|autre)\b", re.IGNORECASE),
+}
+
+
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "definition": ("definition", "conceptual", "factual"),
+    "causal": ("troubleshooting", "conceptual", "factual"),
+    "rule": ("rule", "factual"),
+    "procedure": ("procedural", "how_to"),
+    "means": ("procedural", "how_to"),
+    "scenario": ("scenario", "troubleshooting", "factual"),
+    "fact": ("factual",),
+    "summary": ("summary", "conceptual", "factual"),
+    "difference": ("comparative", "conceptual", "factual"),
+}
+"""Pattern -> its question type: the first of these that is in the wanted mix, else the first of all."""
+_CODED = ("code_lookup",)
+
+
+def draft_by_rule(
+    corpus: Corpus, spans: Spans, documents: Sequence[int], language: str, mix: Mapping[str, float]
+) -> tuple[list[Draft], list[Sentence]]:
+    """Make a draft of every question that the rules find in documents of one language, in the documents' order.
+
+    Returns:
+        The drafts, and all sentences that were read.
+    """
+    found = read_sentences(corpus, spans, documents, language)
+    asked = list(ask_by_rule(found, language))
+    definitions = [one for one in asked if one.pattern == "definition"]
+    every = [*asked, *ask_for_summaries(corpus, found, language), *ask_for_differences(definitions, language)]
+    usable = sorted(unambiguous(every, language), key=lambda one: (one.sentences[0].document, one.sentences[0].start))
+    return [_draft(one, corpus, language, mix) for one in usable], found
+
+
+def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, float]) -> Draft:
+    first = one.sentences[0]
+    coded = any("`" in corpus.texts[each.document][each.start : each.end] for each in one.sentences)
+    accepted = (_CODED if coded and one.pattern in ("fact", "definition", "rule") else ()) + TYPES[one.pattern]
+    return Draft(
+        question=one.question,
+        answer=one.answer,
+        language=language,
+        generator="rule",
+        pattern=one.pattern,
+        subject=one.subject,
+        document=first.document,
+        chunk=first.chunk,
+        evidence=tuple((each.document, each.start, each.end) for each in one.sentences),
+        explanation="\n".join(each.text for each in one.sentences),
+        question_type=next((kind for kind in accepted if kind in mix), TYPES[one.pattern][0]),
+        bloom=one.bloom,
+        reasoning_class=one.reasoning_class,
+    )
+
+
+def _stands_alone(one: Candidate, language: str) -> bool:
+    """Return whether question and answer can be read without the sentences around them."""
+    if _DANGLING[language].search(one.question) or any(
+        text.count("(") != text.count(")") or text.count('"') % 2 for text in (one.question, one.answer)
+    ):
+        return False
+    if one.pattern in ("summary", "difference"):
+        return True
+    vague = len(one.answer.split()) < _FEWEST_WORDS or _VAGUE_ANSWER[language].match(one.answer)
+    listed = one.pattern in ("scenario", "procedure") and _LISTED[language].match(one.answer)
+    subject = one.subject.split()
+    clear = len(subject) <= _LONGEST_SUBJECT and not _NO_SUBJECT[language].search(one.subject)
+    return clear and not vague and not listed
+
+
+def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidate]:
+    """Return the candidates that stand alone and whose question no other one has, in their order."""
+    asked = Counter(one.question.casefold() for one in candidates)
+    return [one for one in candidates if asked[one.question.casefold()] == 1 and _stands_alone(one, language)]
+
+
+def without_lead_in(text: str, language: str) -> str:
+    """Remove what a sentence may begin with without meaning anything else: ``So, ...``."""
+    body = _LEAD_IN[language].sub("", text, count=1)
+    return body[:1].upper() + body[1:]
+
+
+def bare(subject: str) -> str:
+    """Remove the article of a subject."""
+    first, _, rest = subject.partition(" ")
+    return rest if rest and first in _DETERMINERS else subject
+
+
+def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
+    """Yield the question of every sentence that a rule matches."""
+    for sentence in found:
+        body = without_lead_in(sentence.text[:-1], language)
+        for rule in RULES[language]:
+            match = rule.pattern.match(body)
+            if match is None:
+                continue
+            groups = {name: given for name, given in match.groupdict().items() if given is not None}
+            question = rule.question(groups)
+            if len(question) <= LONGEST_QUESTION:
+                yield Candidate(question, groups["a"], (sentence,), rule.name, rule.bloom, rule.reasoning_class,
+                                groups.get("s", ""))  # fmt: skip
+            break
+
+
+def ask_for_summaries(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
+    """Yield a question for every section with two sentences or more: its first two are the answer."""
+    of_document: dict[int, list[Sentence]] = {}
+    for sentence in found:
+        of_document.setdefault(sentence.document, []).append(sentence)
+    for document, own in of_document.items():
+        text = corpus.texts[document]
+        marks = [*headings(text)]
+        for heading, end in zip(marks, [*(later.start for later in marks[1:]), len(text)], strict=True):
+            inside = [one for one in own if heading.start <= one.start < end]
+            name = " ".join(heading.text.split("{")[0].replace("`", "").split())
+            if len(inside) < 2 or not 1 < len(name.split()) <= 8 or _CODE.search(name) or '"' in name:
+                continue
+            of = f" ({corpus.titles[document]})" if corpus.titles[document] not in ("", name) else ""
+            yield Candidate(_SUMMARY[language].format(name + of), f"{inside[0].text}\n{inside[1].text}", tuple(inside[:2]),
+                            "summary", "understand", "summary", name)  # fmt: skip
+
+
+def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
+    """Yield a question for every two definitions that follow each other in one document, in different chunks."""
+    for one, other in pairwise(definitions):
+        first, second = one.sentences[0], other.sentences[0]
+        same = first.document == second.document and first.chunk != second.chunk
+        if same and one.subject.lower() != other.subject.lower():
+            question = _DIFFERENCE[language].format(lower_article(one.subject), lower_article(other.subject))
+            yield Candidate(question, f"{first.text}\n{second.text}", (first, second), "difference", "analyse",
+                            "reasoning", f"{one.subject} / {other.subject}")  # fmt: skip

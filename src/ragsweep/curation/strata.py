@@ -1,0 +1,94 @@
+"""Divide documents into strata, and questions among them by priority."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Corpus
+
+Floats = NDArray[np.float32]
+
+OTHERS = "others"
+
+
+class Stratum(NamedTuple):
+    """A group of documents: how important it is, and how many chunks it has."""
+
+    name: str
+    priority: int
+    chunks: int
+
+
+class Quotas(NamedTuple):
+    """How questions are divided: the shares of priorities 1 to 4, the fewest of a stratum, and the cap, per chunk."""
+
+    shares: Sequence[float] = (0.40, 0.45, 0.10, 0.05)
+    fewest: int = 5
+    cap: float = 0.5
+
+
+def folders(corpus: Corpus) -> dict[str, str]:
+    """Return the folder of every document, from its id; ``others`` for those without."""
+    return {name: name.rpartition("/")[0] or OTHERS for name in corpus.ids}
+
+
+def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the stratum of every document: the first whose pattern its id matches, else its group.
+
+    ``*`` in a pattern stands for anything, slashes too.
+    """
+    return {
+        name: next((one for one, tried in patterns.items() if any(fnmatchcase(name, each) for each in tried)), group)
+        for name, group in groups.items()
+    }
+
+
+def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
+    """Return the cluster of every document by k-means over unit vectors: ``cluster 1`` is the largest."""
+    import faiss
+
+    kmeans = faiss.Kmeans(
+        vectors.shape[1], min(count, len(vectors)), spherical=True, seed=seed, min_points_per_centroid=1
+    )
+    kmeans.train(vectors)
+    _, nearest = kmeans.index.search(vectors, 1)
+    numbers = nearest[:, 0].tolist()
+    order = [number for number, _ in Counter(numbers).most_common()]
+    return [f"cluster {order.index(number) + 1}" for number in numbers]
+
+
+def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[str, int]:
+    """Allocate questions to strata: by the priority's share, and within it in proportion to the chunks.
+
+    Each has at least the fewest questions and at most its cap, rounded up; what a capped one cannot take goes to the
+    others, in proportion. The sum is ``questions`` where the caps allow it. Raises ConfigError for priorities other
+    than 1 to 4.
+    """
+    for one in strata:
+        if not 1 <= one.priority <= len(quotas.shares):
+            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, given {one.priority}")
+    of_priority = Counter[int]()
+    for one in strata:
+        of_priority[one.priority] += one.chunks
+    total = sum(quotas.shares[priority - 1] for priority in of_priority)
+    weights = {
+        one.name: quotas.shares[one.priority - 1] / total * one.chunks / of_priority[one.priority]
+        for one in strata
+        if one.chunks
+    }
+    caps = {one.name: math.ceil(one.chunks * quotas.cap) for one in strata if one.chunks}
+    given = {name: min(quotas.fewest, caps[name]) for name in weights}
+    while sum(given.values()) < min(questions, sum(caps.values())):
+        # Sainte-Laguë, one question at a time: the stratum that is furthest behind its share.
+        open_ones = [name for name in weights if given[name] < caps[name]]
+        furthest = max(open_ones, key=lambda name: (weights[name] / (given[name] + 0.5), name))
+        given[furthest] += 1
+    return given

@@ -1,0 +1,218 @@
+"""Make questions that the corpus does not answer, by stated rules, and check that it does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice, permutations
+from typing import NamedTuple
+
+from ragsweep.curation.drafts import Draft, chance
+from ragsweep.curation.extractive import Sentence, bare, lower_article, without_lead_in
+from ragsweep.parts.languages import content_words, fold
+
+ANSWERING = 0.8
+"""Share of a question's words in one chunk from which that chunk may answer it."""
+MOST = 100
+"""Questions about invented names."""
+LONGEST_DESCRIPTION = 90
+LONGEST_RULE = 110
+"""Characters."""
+
+_INVENTED = (
+    "Zorvex", "Quillanta", "Brindova", "Taskelio", "Mervoxa", "Pelindor", "Ostravine", "Kelmarith", "Juvandra", "Nolvestra",
+    "Farquil", "Drosenta", "Wexalon", "Ubrinska", "Calmorix", "Yestrovan", "Hexandril", "Sornavik", "Lumetrax", "Varistol",
+)  # fmt: skip
+"""Names of nothing."""
+
+_OUTSIDE = {
+    "en": ("What does {} do?", "How do you install {}?", "What is {} used for?", "Which version of {} is supported?"),
+    "fr": ("À quoi sert {} ?", "Comment installer {} ?", "Que fait {} ?", "Quelle version de {} est prise en charge ?"),
+}
+_VAGUE = {
+    "en": ("How do I configure it?", "Why does that happen?", "What should I do about this?", "Is it possible with the other one?",
+           "How many of them are there?", "Where do I put it?", "When was it changed?", "Which of these is better?"),
+    "fr": ("Comment est-ce que je le configure ?", "Pourquoi est-ce que cela arrive ?", "Que dois-je faire dans ce cas ?",
+           "Est-ce possible avec l'autre ?", "Combien y en a-t-il ?", "Où dois-je le mettre ?", "Quand cela a-t-il changé ?",
+           "Lequel de ceux-ci est le meilleur ?"),
+}  # fmt: skip
+_PRONOUN = {"en": "it", "fr": "cela"}
+_ARTICLES = {"en": "an? |the ", "fr": "une? |le |la |les |des |l['’]"}
+_CROSSED = {
+    "en": ("How many {} fit into one {}?", "Which colour has the {} of a {}?", "Does {} weigh more than {}?"),
+    "fr": ("Combien de {} tiennent dans {} ?", "De quelle couleur est {} de {} ?", "Est-ce que {} pèse plus que {} ?"),
+}
+_SHOWN = {
+    "en": ("Can you show me the diagram of {}?", "Which picture shows {}?", "Can you play the video about {}?"),
+    "fr": (
+        "Pouvez-vous me montrer le schéma de {} ?",
+        "Quelle image montre {} ?",
+        "Pouvez-vous lancer la vidéo sur {} ?",
+    ),
+}
+_MEDIA = re.compile(
+    r"\b(?:diagram|picture|figure|image|screenshot|video|photo|schéma|vidéo|capture)s?\b|!\[", re.IGNORECASE
+)
+_EVADED = {
+    "en": ('How can I get around the rule "{}"?', 'Who will notice if I ignore that "{}"?'),
+    "fr": ("Comment contourner la règle « {} » ?", "Qui remarquera que j'ignore que « {} » ?"),
+}
+_FORBIDDING = {
+    "en": re.compile(
+        r"^(?:Never|Don't|Do not|Avoid) (?!worry|forget)"
+        r"|\b(?:(?:must|should|may) (?:not|never)|shouldn't|mustn't|not allowed|forbidden|prohibited)\b"
+    ),
+    "fr": re.compile(
+        r"^(?:Ne \w+ (?:pas|jamais)|Évitez) "
+        r"|\b(?:ne (?:doit|doivent|devez|devrait|faut) (?:pas|jamais)|pas autorisée?s?|interdite?s?)\b"
+    ),
+}
+_FALSE_NUMBER = {"en": "Why is it said that {}?", "fr": "Pourquoi est-il dit que {} ?"}
+_FALSE_FACT = {"en": "Since when is {} {}?", "fr": "Depuis quand {} est {} ?"}
+
+
+class Exhaustive:
+    """Search all chunks for the words of a question."""
+
+    def __init__(self, chunks: Sequence[str], language: str) -> None:
+        self._texts, self._language = [fold(chunk) for chunk in chunks], language
+        self.media = [bool(_MEDIA.search(chunk)) for chunk in chunks]
+
+    @cached_property
+    def words(self) -> list[frozenset[str]]:
+        """The content words of every chunk."""
+        return [content_words(text, self._language) for text in self._texts]
+
+    def coverage(self, question: str) -> float:
+        """Return the highest share of the question's content words that a single chunk has; 0 without any."""
+        asked = content_words(question, self._language)
+        return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
+
+    def names(self, text: str) -> bool:
+        """Return whether any chunk has a text literally, whatever the case."""
+        wanted = fold(text)
+        return any(wanted in one for one in self._texts)
+
+    def is_shown(self, subject: str) -> bool:
+        """Return whether a chunk that names a subject mentions a picture or a video."""
+        wanted = fold(subject)
+        return any(shown and wanted in text for shown, text in zip(self.media, self._texts, strict=True))
+
+
+def draft_unanswerable(
+    drafts: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
+) -> list[Draft]:
+    """Make questions of each of the six types from answerable ones; those that a chunk might answer are left out."""
+    shuffled = sorted(drafts, key=lambda one: chance(seed, one.question))
+    named = [one for one in shuffled if one.pattern in ("definition", "fact", "rule") and one.subject]
+    rules: dict[str, Iterator[_Question]] = {
+        "out_of_database": _outside(search, language),
+        "false_presupposition": _false(named, sentences, search, language, seed),
+        "underspecified": _vague(named, language),
+        "nonsensical": _crossed(named, search, language),
+        "modality_limited": _shown(named, search, language),
+        "safety_concerned": _evading(sentences, language, seed),
+    }
+    found = []
+    for kind, questions in rules.items():
+        different = {one.text.casefold(): one for one in questions}
+        for one in different.values():
+            coverage = search.coverage(one.text)
+            searched = "retrieval" if one.searched else "rule"
+            found.append(
+                Draft(one.text, language, "rule", one.pattern, document=one.document, chunk=one.chunk,
+                      unanswerable_type=kind, checked=one.checked, method=searched, score=round(1 - coverage, 6))
+            )  # fmt: skip
+    return found
+
+
+class _Question(NamedTuple):
+    """A question without an answer; ``checked`` is why it has none, ``searched`` whether the search shows that."""
+
+    text: str
+    pattern: str
+    checked: str
+    searched: bool
+    document: int | None = None
+    chunk: int | None = None
+
+
+def _invented() -> Iterator[str]:
+    yield from _INVENTED
+    yield from (f"{one} {other}" for one, other in permutations(_INVENTED, 2))
+
+
+def _outside(search: Exhaustive, language: str) -> Iterator[_Question]:
+    """An entity that the corpus names nowhere."""
+    patterns = _OUTSIDE[language]
+    names = islice((name for name in _invented() if not any(map(search.names, name.split()))), MOST)
+    for n, name in enumerate(names):
+        question = patterns[n % len(patterns)].format(name)
+        yield _Question(question, "invented name", f'no chunk has "{name}"', searched=True)
+
+
+def _false(
+    named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
+) -> Iterator[_Question]:
+    """A number of a sentence changed, or the description of one thing given to another."""
+    for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
+        sentence = without_lead_in(source.text.removesuffix("."), language)
+        number = re.search(r"(?<![\d.,:\w-])\d+(?![\d\w-]|[.,]\d)", sentence)
+        if number is None or len(sentence) > LONGEST_RULE:
+            continue
+        wrong = f"{sentence[: number.start()]}{int(number[0]) + 7}{sentence[number.end() :]}"
+        if not search.names(wrong):
+            question = _FALSE_NUMBER[language].format(wrong[:1].lower() + wrong[1:])
+            yield _Question(question, "number changed", f"no chunk has it with {int(number[0]) + 7}", True,
+                            source.document, source.chunk)  # fmt: skip
+    defined = [one for one in named if one.pattern == "definition" and len(one.answer) <= LONGEST_DESCRIPTION]
+    for one, other in zip(defined, [*defined[1:], *defined[:1]], strict=True):
+        if one.subject.casefold() != other.subject.casefold():
+            question = _FALSE_FACT[language].format(lower_article(one.subject), other.answer)
+            yield _Question(question, "description exchanged", f"the description is that of {other.subject}", False,
+                            one.document, one.chunk)  # fmt: skip
+
+
+def _vague(named: Sequence[Draft], language: str) -> Iterator[_Question]:
+    """A pronoun without what it stands for: put in place of an answerable question's subject, or alone."""
+    for question in _VAGUE[language]:
+        yield _Question(question, "pronoun without referent", "names no subject", searched=False)
+    for one in named:
+        subject = re.compile(rf"\b(?:{_ARTICLES[language]})?{re.escape(one.subject)}(?!\w)", re.IGNORECASE)
+        plural = language == "en" and one.question.startswith(("What do ", "What are "))
+        question, count = subject.subn("they" if plural else _PRONOUN[language], one.question)
+        if count == 1:
+            yield _Question(question, "subject replaced by a pronoun", "names no subject", False, one.document,
+                            one.chunk)  # fmt: skip
+
+
+def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
+    """Words of two topics in a question that makes no sense of them."""
+    patterns = _CROSSED[language]
+    for n, (one, other) in enumerate(zip(named[::2], named[1::2], strict=False)):
+        question = patterns[n % len(patterns)].format(bare(one.subject), bare(other.subject))
+        if one.document != other.document and search.coverage(question) < ANSWERING:
+            yield _Question(question, "topics crossed", f"no chunk has {ANSWERING:.0%} of its words", True,
+                            one.document, one.chunk)  # fmt: skip
+
+
+def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
+    """A picture or a video, which a corpus of texts does not have."""
+    patterns = _SHOWN[language]
+    for n, one in enumerate(named):
+        if not search.is_shown(one.subject):
+            question = patterns[n % len(patterns)].format(lower_article(one.subject))
+            yield _Question(question, "picture of a subject", "no chunk that names it mentions a picture", True,
+                            one.document, one.chunk)  # fmt: skip
+
+
+def _evading(sentences: Sequence[Sentence], language: str, seed: int) -> Iterator[_Question]:
+    """A request that a rule of the corpus forbids."""
+    patterns, n = _EVADED[language], 0
+    for one in sorted(sentences, key=lambda one: chance(seed, one.text)):
+        forbidden = without_lead_in(one.text[:-1], language).replace('"', "'")
+        if len(forbidden) > LONGEST_RULE or not _FORBIDDING[language].search(forbidden):
+            continue
+        question, n = patterns[n % len(patterns)].format(forbidden), n + 1
+        yield _Question(question, "rule evaded", "asks for what the corpus forbids", False, one.document, one.chunk)

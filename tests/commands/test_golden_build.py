@@ -1,0 +1,135 @@
+"""``ragsweep golden build`` as it is typed, in process: a set that can be evaluated, the same each time, resumable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.commands.golden import golden
+from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.curation import build
+from ragsweep.curation.entries import count_filled, incoherences
+from ragsweep.golden.golden_format import read_questions
+
+THINGS = {
+    "press": ("barrels", "a machine that squeezes the juice from the fruit", 41),
+    "cellar": ("shelves", "a room below the house that stays cold all year", 12),
+    "orchard": ("rows", "a garden in which only fruit trees are grown", 33),
+    "barn": ("ladders", "a wooden building that keeps the tools dry", 8),
+    "hydrometer": ("marks", "an instrument that measures the sugar of the juice", 27),
+    "grafter": ("knives", "a person who joins two plants of one family", 5),
+}
+PAGE = """# The {0}
+
+A {0} is {2}. The {0} contains {3} {1} of the same old make.
+
+To clean the {0}, wash all {1} with warm water and a soft brush.
+
+## Care of the {0}
+
+If the {0} is damaged, call the keeper before the next morning begins.
+
+Visitors must not touch the {1} of the {0}. The {0} needs a check of all {1} every spring.
+
+The {0} is closed in winter because the {1} suffer from the hard frost.
+"""
+WORDS = ["corpus=pages", "out=set", "questions=30", "embedder=hashing", "language=en", "chunker.size=300"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for n, (name, (parts, what, count)) in enumerate(THINGS.items()):
+        page = tmp_path / "pages" / f"part{n}" / f"{name}.md"
+        page.parent.mkdir(parents=True)
+        page.write_text(PAGE.format(name, parts, what, count))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def entries(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_set_is_built_gated_and_read_by_an_evaluation(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert golden(["build", *WORDS]) in (0, 1)
+    built = entries(place / "set" / "golden.jsonl")
+    assert len(built) == 30
+    assert sum(not one["answerable"] for one in built) == 9
+    assert min(count_filled(one) for one in built if one["answerable"]) >= 42
+    assert [fault for one in built for fault in incoherences(one)] == []
+    faults = Faults()
+    assert len(read_questions(place / "set" / "golden.jsonl", "", faults).questions) == 30
+    faults.raise_any()
+    report = json.loads((place / "set" / "gates.json").read_text())
+    found = {one["gate"]: one["verdict"] for one in report["gates"]}
+    assert {found[gate] for gate in ("G0-1", "G1-1", "G1-2", "G1-4", "G2-1", "G3-1", "G4-1", "G5-1")} == {"passed"}
+    assert "not_measured" not in found.values()
+    for phase in range(6):
+        gates = json.loads((place / "set" / f"gates-{phase}.json").read_text())["gates"]
+        assert {one["gate"].split("-")[0] for one in gates} == {f"G{phase}"}
+    shown = capsys.readouterr().out
+    assert "PHASE 5" in shown
+    assert "ragsweep golden gates set/golden.jsonl corpus=pages" in shown
+
+
+def test_what_a_killed_build_finished_is_not_done_again_and_the_set_is_the_same(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden(["build", *WORDS, "out=whole.jsonl"])
+    calls: list[str] = []
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "check", killed)
+        with pytest.raises(KeyboardInterrupt):
+            golden(["build", *WORDS])
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "ask", lambda *_: calls.append("again"))
+        golden(["build", *WORDS])
+    assert calls == []
+    assert (place / "set" / "golden.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
+
+
+def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
+    golden(["build", *WORDS])
+    before = (place / "set" / "golden.jsonl").read_bytes()
+    golden(["build", *WORDS, "seed=1"])
+    assert (place / "set" / "golden.jsonl").read_bytes() != before
+    golden(["build", *WORDS])
+    assert (place / "set" / "golden.jsonl").read_bytes() == before
+    (place / "pages" / "part0" / "press.md").write_text("# Nothing\n")
+    golden(["build", *WORDS])
+    assert all("part0/press.md" not in json.dumps(one["evidence"]) for one in entries(place / "set" / "golden.jsonl")
+               if one["answerable"])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["out=set"], "golden build: give the documents: corpus=FOLDER or FILE"),
+        (["corpus=pages"], "golden build: say where the set goes: out=FOLDER, or out=FILE.jsonl"),
+        (["corpus=pages", "out=set", "language=de"], "language: 'de'"),
+        (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),
+        (["corpus=pages", "out=set", "mix=generel"], "mix: 'generel'; did you mean \"general\"?"),
+        (["corpus=pages", "out=set", "questions=0"], "questions: must be a whole number from 1, given 0"),
+        (["corpus=pages", "out=set", "embedder=null", "strata.by=clusters"], "strata.by=clusters: needs an embedder"),
+        (["corpus=pages", "out=set", "+minimums.silly=3"], "minimums.silly: no such type"),
+        (["corpus=pages", "out=set", "+strata.priorities={part0: 5}", "embedder=hashing"], "must be 1 to 4, given 5"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        golden(["build", *words])
+    assert message in str(fault.value)
+
+
+def test_documents_without_folders_are_divided_by_similarity(place: Path) -> None:
+    golden(["build", *WORDS, "strata.by=clusters", "strata.clusters=3"])
+    (_, *strata) = entries(place / "set" / "phase-0-strata.jsonl")
+    assert [one["stratum"] for one in strata if one["stratum"].startswith("cluster ")]
+    assert sum(len(one["documents"]) for one in strata) == 6

@@ -1,0 +1,87 @@
+"""A set is chosen without copies, within its quotas, and with the wanted share of unanswerable questions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.curation.balance import Wanted, choose, drop_copies
+from ragsweep.curation.entries import UNANSWERABLE_TYPES, value
+
+
+def entry(n: int, kind: str = "factual", reasoning: str = "summary", stratum: str = "a", hard: float = 0.1) -> Any:
+    return {
+        "id": f"q{n}", "question": f"What is number {n}?", "answerable": True,
+        "provenance": {"chunk_id": f"d#{n}"}, "processing": {"pattern": "fact"},
+        "classification": {
+            "question_type": kind, "reasoning_class": reasoning, "stratum": stratum, "difficulty": hard,
+        },
+    }  # fmt: skip
+
+
+def other(n: int, kind: str) -> Any:
+    return {"id": f"u{n}", "question": f"Why is {n}?", "answerable": False, "unanswerable_type": kind}
+
+
+def wanted(questions: int, unanswerable: float = 0.0, **changes: Any) -> Wanted:
+    return Wanted(questions, unanswerable, {"a": 100, "b": 100}, {"factual": 0.5, "procedural": 0.5}, {}, 0)._replace(
+        **changes
+    )
+
+
+def test_copies_of_a_question_and_of_a_passage_are_dropped_at_the_threshold() -> None:
+    entries = [entry(n) for n in range(4)]
+    at = lambda cosine: [cosine, (1 - cosine**2) ** 0.5]  # noqa: E731
+    questions = np.array([at(1), at(0.951), at(0.3), at(-0.5)], dtype=np.float32)
+    passages = np.array([at(0.89), at(1), at(0.3), [np.nan, np.nan]], dtype=np.float32)
+    kept, dropped = drop_copies(entries, questions, passages, 0.9)
+    assert kept == [0, 3]
+    assert [(one.entry["id"], one.reason.partition(" (")[0]) for one in dropped] == [
+        ("q1", "a question before it is the same"),
+        ("q2", "repeats its passage"),
+    ]
+    assert drop_copies([entry(1), entry(1)], None, None, 0.9)[0] == [0]
+
+
+@pytest.mark.parametrize("share", [0.25, 0.3, 0.4])
+def test_the_share_of_unanswerable_questions_is_kept_where_answerable_ones_are_few(share: float) -> None:
+    entries = [*(entry(n) for n in range(30)), *(other(n, UNANSWERABLE_TYPES[n % 6]) for n in range(60))]
+    chosen = choose(entries, wanted(100, share))
+    found = sum(not one["answerable"] for one in chosen)
+    assert sum(one["answerable"] for one in chosen) == 30
+    assert found / len(chosen) == pytest.approx(share, abs=0.02)
+
+
+def test_minimums_come_first_and_then_all_types_in_turn() -> None:
+    entries = [other(n, kind) for n, kind in enumerate(UNANSWERABLE_TYPES * 20)]
+    chosen = choose([*entries, *(entry(n) for n in range(100))], wanted(100, 0.3, minimums={"nonsensical": 10}))
+    counts = Counter(one["unanswerable_type"] for one in chosen if not one["answerable"])
+    assert counts["nonsensical"] == 10
+    assert {counts[kind] for kind in UNANSWERABLE_TYPES if kind != "nonsensical"} == {4}
+
+
+def test_types_follow_the_mix_strata_their_quotas_and_hard_questions_come_where_there_are_some() -> None:
+    entries = [
+        entry(n, "factual" if n % 4 else "procedural", stratum="a" if n % 3 else "b", hard=0.9 if n % 10 == 0 else 0.1)
+        for n in range(200)
+    ]
+    chosen = choose(entries, wanted(40, quotas={"a": 30, "b": 10}))
+    types = Counter(value(one, "classification", "question_type") for one in chosen)
+    strata = Counter(value(one, "classification", "stratum") for one in chosen)
+    assert abs(types["factual"] - types["procedural"]) <= 2
+    assert strata == {"a": 30, "b": 10}
+    assert sum(value(one, "classification", "difficulty") >= 0.7 for one in chosen) >= 4
+
+
+@given(st.lists(st.sampled_from(["single_fact", "summary"]), max_size=60), st.integers(1, 60))
+def test_single_facts_stay_below_the_gates_and_the_order_means_nothing(classes: list[str], count: int) -> None:
+    entries = [entry(n, reasoning=one) for n, one in enumerate(classes)]
+    chosen = choose(entries, wanted(count))
+    facts = sum(value(one, "classification", "reasoning_class") == "single_fact" for one in chosen)
+    assert facts <= 0.55 * len(chosen)
+    assert {one["id"] for one in choose(entries[::-1], wanted(count))} == {one["id"] for one in chosen}

@@ -1,0 +1,144 @@
+"""Questions by rule: what a sentence says is asked for, verbatim, and where it stands is the evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ragsweep.core.types import Corpus, Spans
+from ragsweep.curation.drafts import Draft
+from ragsweep.curation.entries import UNANSWERABLE_TYPES
+from ragsweep.curation.extractive import draft_by_rule
+from ragsweep.curation.unanswerable import ANSWERING, Exhaustive, draft_unanswerable
+
+ENGLISH = """# Orchard manual
+
+A grafter is a person who joins two plants of one family. The orchard contains forty rows of old pear trees.
+
+To prune a young tree, cut the lowest branches above the first bud.
+
+If the frost comes before the harvest, cover the whole row with straw.
+
+## Safety of ladders
+
+Visitors must not climb the ladders of the barn. The ladders need a check of every single step.
+
+The cellar stays cold because the walls are two metres thick.
+
+A hydrometer is an instrument that measures the sugar of the juice.
+
+The press holds 40 litres of juice in each of its barrels. However, this is another matter that nobody explains.
+"""
+FRENCH = """# Manuel du verger
+
+Un greffeur est une personne qui assemble deux plantes de la même famille.
+
+Pour tailler un jeune arbre, coupez les branches les plus basses.
+
+Si le gel arrive avant la récolte, couvrez toute la rangée de paille.
+
+Le pressoir contient quarante litres de jus de pomme.
+
+Les visiteurs ne doivent pas monter sur les échelles de la grange.
+"""
+
+
+def drafts(text: str, language: str) -> tuple[list[Draft], list[Draft], str]:
+    corpus = Corpus(["manual"], [""], [text])
+    half = text.index("\n\n", len(text) // 2)
+    spans = Spans(np.zeros(2, dtype=np.int32), np.array([0, half]), np.array([half, len(text)]))
+    made, sentences = draft_by_rule(corpus, spans, [0], language, {"factual": 1.0, "definition": 0.5})
+    search = Exhaustive([text[:half], text[half:]], language)
+    return made, draft_unanswerable(made, sentences, search, language, seed=0), text
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "pattern", "bloom"),
+    [
+        ("What is a grafter?", "a person who joins two plants of one family", "definition", "remember"),
+        ("What does the orchard contain?", "forty rows of old pear trees", "fact", "remember"),
+        ("How do you prune a young tree?", "cut the lowest branches above the first bud", "procedure", "apply"),
+        (
+            "What happens if the frost comes before the harvest?",
+            "cover the whole row with straw",
+            "scenario",
+            "understand",
+        ),
+        ("What must Visitors not do?", "climb the ladders of the barn", "rule", "understand"),
+        ("What is the reason that the cellar stays cold?", "the walls are two metres thick", "causal", "analyse"),
+    ],
+)
+def test_english_patterns(question: str, answer: str, pattern: str, bloom: str) -> None:
+    made = {one.question: one for one in drafts(ENGLISH, "en")[0]}
+    one = made[question]
+    assert (one.answer, one.pattern, one.bloom) == (answer, pattern, bloom)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Qu'est-ce que un greffeur ?", "une personne qui assemble deux plantes de la même famille"),
+        ("Comment tailler un jeune arbre ?", "coupez les branches les plus basses"),
+        ("Que se passe-t-il si le gel arrive avant la récolte ?", "couvrez toute la rangée de paille"),
+        ("Que contient le pressoir ?", "quarante litres de jus de pomme"),
+    ],
+)
+def test_french_patterns(question: str, answer: str) -> None:
+    assert {one.question: one.answer for one in drafts(FRENCH, "fr")[0]}[question] == answer
+
+
+@pytest.mark.parametrize(("text", "language"), [(ENGLISH, "en"), (FRENCH, "fr")])
+def test_every_answer_stands_in_its_evidence_and_no_question_leans_on_another(text: str, language: str) -> None:
+    made, _, _ = drafts(text, language)
+    assert len(made) >= 4
+    for one in made:
+        quoted = "\n".join(text[start:end] for _, start, end in one.evidence)
+        assert one.answer in quoted
+        assert "this" not in one.question.split()
+    assert len({one.question for one in made}) == len(made)
+
+
+def test_comparisons_and_summaries_take_two_sentences() -> None:
+    made = {one.pattern: one for one in drafts(ENGLISH, "en")[0]}
+    assert made["difference"].question == "What is the difference between a grafter and a hydrometer?"
+    assert made["summary"].question == 'What are the main points of "Safety of ladders"?'
+    assert {made[name].reasoning_class for name in ("difference", "summary")} == {"reasoning", "summary"}
+    assert len(made["difference"].evidence) == len(made["summary"].evidence) == 2
+
+
+def test_question_types_are_those_of_the_mix() -> None:
+    types = {one.pattern: one.question_type for one in drafts(ENGLISH, "en")[0]}
+    assert types["definition"] == "definition"
+    assert types["rule"] == types["summary"] == "factual"
+    assert types["procedure"] == "procedural"  # no type of the mix fits
+
+
+@pytest.mark.parametrize(("text", "language"), [(ENGLISH, "en"), (FRENCH, "fr")])
+def test_unanswerable_questions_name_what_the_corpus_lacks(text: str, language: str) -> None:
+    _, others, _ = drafts(text, language)
+    kinds = {one.unanswerable_type for one in others}
+    assert kinds >= set(UNANSWERABLE_TYPES) - {"false_presupposition", "nonsensical"}
+    for one in others:
+        assert not one.answerable
+        assert one.checked
+        if one.pattern in ("invented name", "topics crossed"):
+            assert 1 - one.score < ANSWERING
+
+
+def test_a_number_is_changed_into_one_that_the_corpus_does_not_have() -> None:
+    _, others, text = drafts(ENGLISH, "en")
+    (one,) = [one for one in others if one.pattern == "number changed"]
+    assert one.question == "Why is it said that the press holds 47 litres of juice in each of its barrels?"
+    assert "47" not in text
+
+
+def test_what_the_corpus_forbids_is_asked_for_and_nothing_else() -> None:
+    asked = [one.question for one in drafts(ENGLISH, "en")[1] if one.unanswerable_type == "safety_concerned"]
+    assert asked == ['How can I get around the rule "Visitors must not climb the ladders of the barn"?']
+
+
+def test_a_name_that_the_corpus_has_is_not_invented() -> None:
+    search = Exhaustive(["Zorvex turns the press."], "en")
+    made = draft_unanswerable([], [], search, "en", seed=0)
+    assert not [one for one in made if "Zorvex?" in one.question]
+    assert [one for one in made if "Quillanta?" in one.question]

@@ -1,0 +1,40 @@
+"""Questions go to strata by priority and size, none below the minimum, none above half its chunks."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Corpus
+from ragsweep.curation.strata import Quotas, Stratum, allocate, folders, stratify
+
+
+def test_priorities_have_their_shares() -> None:
+    strata = [Stratum(name, priority, 1000) for priority, name in enumerate("abcd", start=1)]
+    assert allocate(strata, 100, Quotas()) == {"a": 40, "b": 45, "c": 10, "d": 5}
+    assert allocate([*strata[:2], Stratum("e", 1, 3000)], 85, Quotas()) == {"a": 10, "b": 45, "e": 30}
+
+
+def test_a_pattern_comes_before_the_folder() -> None:
+    corpus = Corpus(["en/a/x", "en/a/faq", "y"], [""] * 3, ["text"] * 3)
+    assert stratify(folders(corpus), {"faq": ["*faq"]}) == {"en/a/x": "en/a", "en/a/faq": "faq", "y": "others"}
+
+
+def test_priority_beyond_four_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"strata\.priorities\.a: must be 1 to 4, given 5"):
+        allocate([Stratum("a", 5, 10)], 5, Quotas())
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 40)), min_size=1, max_size=8), st.integers(1, 120))
+def test_allocation_keeps_its_bounds(sizes: list[tuple[int, int]], questions: int) -> None:
+    strata = [Stratum(f"s{n}", priority, chunks) for n, (priority, chunks) in enumerate(sizes)]
+    found = allocate(strata, questions, Quotas())
+    caps = {one.name: math.ceil(one.chunks / 2) for one in strata if one.chunks}
+    assert set(found) == set(caps)
+    assert all(min(5, caps[name]) <= count <= caps[name] for name, count in found.items())
+    least = sum(min(5, cap) for cap in caps.values())
+    assert sum(found.values()) == max(least, min(questions, sum(caps.values())))

@@ -1,0 +1,60 @@
+"""An answer counts where its passage has it: verbatim, else by its words, else by similarity; else it is rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ragsweep.curation.drafts import Draft
+from ragsweep.curation.validation import keyword_coverage, validate
+
+PASSAGE = "The **old** press holds forty litres of juice, and the cellar keeps it cold until 15 March."
+
+
+def draft(answer: str) -> Draft:
+    return Draft("What does the press hold?", "en", "model", "prompt", answer=answer)
+
+
+def vectors(cosine: float) -> object:
+    """Embed so that an answer and its passage have a known cosine."""
+
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+        sine = (1 - cosine**2) ** 0.5
+        rows = [[1.0, 0.0] if text.startswith("The **old**") else [cosine, sine] for text in texts]
+        return np.array(rows, dtype=np.float32)
+
+    return embed
+
+
+@pytest.mark.parametrize(
+    ("answer", "cosine", "status", "method", "score"),
+    [
+        ("the cellar keeps it cold", 0.0, "validated", "verbatim", 1.0),
+        ("The old press holds forty litres", 0.0, "validated", "verbatim", 1.0),  # as rendered
+        ("forty litres of juice\nthe cellar keeps it cold", 0.0, "validated", "verbatim", 1.0),
+        ("juice: forty litres, cold cellar, press, wine", 0.0, "validated", "keywords", 6 / 7),
+        ("juice: forty litres, sweet, wine, press", 0.89, "rejected", "keywords", 4 / 6),
+        ("juice: forty litres, sweet, wine, press", 0.91, "validated", "similarity", 0.91),
+        ("forty litres of juice until 16 March", 0.99, "rejected", "verbatim", 0.0),  # another number
+    ],
+)
+def test_the_first_method_that_succeeds_is_recorded(
+    answer: str, cosine: float, status: str, method: str, score: float
+) -> None:
+    (found,) = validate([draft(answer)], [PASSAGE], vectors(cosine))  # type: ignore[arg-type]
+    assert (found.status, found.method) == (status, method)
+    assert found.score == pytest.approx(score, abs=1e-5)
+    assert bool(found.reason) == (status == "rejected")
+
+
+def test_without_an_embedder_only_words_count() -> None:
+    (found,) = validate([draft("juice: forty litres, sweet, wine, press")], [PASSAGE], None)
+    assert found.status == "rejected"
+
+
+def test_words_below_four_characters_and_stop_words_do_not_count() -> None:
+    assert keyword_coverage("it is not the jam with which press", "press", "en") == 1.0
+    assert keyword_coverage("the jam", "press", "en") == 0.0
