@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.golden.anchors import resolve
+from ragsweep.golden.anchors import nearest_passage, resolve
 
 
 @pytest.mark.parametrize(
@@ -108,3 +108,11 @@ def test_any_text_in_any_normal_form_is_found_from_its_first_to_its_last_sign(wo
         given_text = unicodedata.normalize(form, text)
         for quote in (text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)):
             assert resolve(given_text, quote) == [(0, len(given_text))]
+
+
+def test_the_nearest_passage_of_a_long_quote_is_found_quickly() -> None:
+    text = " ".join(f"word{n}" for n in range(2000))
+    quote = " ".join([*(f"other{n}" for n in range(60)), "word1500 word1501", *(f"more{n}" for n in range(60))])
+    found = nearest_passage(text, quote)  # once exponential in the words before the common ones
+    assert found
+    assert found[0] == text.index("word1440")

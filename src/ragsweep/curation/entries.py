@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import Faults
+from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.golden_format import REJECTED, read_question
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
 
@@ -157,14 +158,50 @@ def json_schema() -> dict[str, Any]:
 
 def read_entries(path: Path, faults: Faults) -> list[dict[str, Any]]:
     """Read the entries of a golden file in our own format, with or without groups; errors are added to the faults."""
+    return [entry for entry, _ in read_entries_with_questions(path, faults)]
+
+
+def read_entries_with_questions(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
+    """Read entries as ``read_entries`` does, each with what an evaluation reads of it."""
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):
         question = read_question(row)
         unique.check(question.id, row)
         for group in GROUPS[1:]:
             _check_group(row.row(group), [field for field in FIELDS if field.group == group])
-        entries.append(dict(row.values) | {"id": question.id})
+        entries.append((dict(row.values) | {"id": question.id}, question))
     return entries
+
+
+def as_entry(question: Question) -> dict[str, Any]:
+    """Return a question of another format as an entry without groups."""
+    labels = {name: label for name, label in question.labels.items() if name != "unanswerable_type"}
+    entry = {
+        "id": question.id,
+        "question": question.text,
+        "category": question.category,
+        "answerable": question.answerable,
+        "unanswerable_type": question.unanswerable_type,
+        "needs_retrieval": question.needs_retrieval,
+        "history": [{"role": turn.role, "text": turn.text} for turn in question.history],
+        "reference": question.references[0] if question.references else None,
+        "references": list(question.references[1:]),
+        "keywords": list(question.keywords),
+        "evidence": [as_label(one) for one in question.evidence],
+        "distractors": list(question.distractors),
+        "expected_section": question.section,
+        "labels": labels,
+        "weight": question.weight,
+        "notes": question.notes,
+    }
+    return {name: given for name, given in entry.items() if given not in (None, "", [], {})}
+
+
+def as_label(one: Evidence) -> dict[str, Any]:
+    """Return an evidence as a label of an entry."""
+    label = {"document": one.document, "anchor": one.anchor, "start": one.start}
+    label = {name: given for name, given in label.items() if given is not None}
+    return label | ({"grade": one.grade} if one.grade != 1 else {})
 
 
 def _check_group(row: Row, fields: Sequence[Field]) -> None:

@@ -90,7 +90,9 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
         return None
     # as many words before and after it as the anchor has
     before, after = (len(part.split()) for part in " ".join(words).split(run, 1))
-    begin = at - len(_matched(rf"(?:\S+\s*){{0,{before}}}\Z", normal.text[:at][-20 * (before + 1) :]))
+    head = normal.text[:at][-20 * (before + 1) :]
+    starts = [match.start() for match in re.finditer(r"\S+", head)][-before:] if before else []
+    begin = at - len(head) + (starts[0] if starts else len(head))
     end = at + len(run)
     end += len(_matched(rf"\A(?:\s*\S+){{0,{after}}}", normal.text[end : end + 20 * (after + 1)]))
     first, _ = normal.source(begin, end)

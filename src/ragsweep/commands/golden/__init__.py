@@ -11,6 +11,7 @@ from ragsweep.core.errors import ConfigError, nearest
 SUBCOMMANDS = {
     "build": "build a golden set from a corpus, by rule or with a model",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
+    "verify": "name the labels that a change of the corpus hurt, and repair the sure ones",
 }
 
 _USAGE = "usage: ragsweep golden COMMAND ...; each has --help\n\n"

@@ -14,6 +14,7 @@ from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import (
     OVERRIDES,
     embed,
+    only_file,
     read_config,
     read_given_entries,
     split,
@@ -52,13 +53,11 @@ def gates(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="write the report to standard output")
     parser.add_argument("--report", metavar="FILE", help="write the report to a file as well")
     options = parser.parse_args(arguments)
-    files = [word for word in options.words if "=" not in word]
-    if len(files) > 1:
-        raise ConfigError(f"golden gates: one file at a time, given {', '.join(files)}")
+    file = only_file(options, "gates")
     values = read_config([word for word in options.words if "=" in word], Secrets())
     rules = read_rules(values["gates"])
     builder = Builder()
-    entries, corpus = read_given_entries(files[0] if files else None, values, builder)
+    entries, corpus = read_given_entries(file, values, builder)
     subject = Subject(entries, corpus)
     if corpus is not None:
         subject = Subject(entries, corpus, split(corpus, values, builder), strata=folders(corpus))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.secrets import Secrets
-from ragsweep.core.types import Corpus, Dataset, Spans
-from ragsweep.curation.entries import read_entries
+from ragsweep.core.types import Corpus, Dataset, Question, Spans
+from ragsweep.curation.entries import as_entry, read_entries_with_questions
 from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.compose import Composer
@@ -45,45 +45,52 @@ def read_given_corpus(place: str | None) -> Corpus | None:
     return corpus
 
 
-def read_given_entries(
-    file: str | None, values: Mapping[str, Any], builder: Builder
-) -> tuple[list[Any], Corpus | None]:
-    """Read the entries of a file, or of the reader that ``dataset=`` names, with the corpus.
+class Given(NamedTuple):
+    """A golden set as it was given: its entries, what an evaluation reads of each, and the corpus that came with it."""
+
+    entries: list[dict[str, Any]]
+    questions: Sequence[Question]
+    own_corpus: Corpus | None = None
+
+
+def read_given_set(file: str | None, values: Mapping[str, Any], builder: Builder) -> Given:
+    """Read the golden set of a file, or of the reader that ``dataset=`` names.
 
     Raises ConfigError where neither or both are given, and InputError for faults of the files.
     """
-    corpus = read_given_corpus(values["corpus"])
     if (file is None) == ("dataset" not in values):
         raise ConfigError("give the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
     if file is not None:
         faults = Faults()
-        entries = read_entries(Path(file).expanduser(), faults)
+        read = read_entries_with_questions(Path(file).expanduser(), faults)
         faults.raise_any()
-        return entries, corpus
+        return Given([entry for entry, _ in read], [question for _, question in read])
     dataset: Dataset = builder.build(values["dataset"], "dataset").value.load()
-    return [_as_entry(question) for question in dataset.golden.questions], corpus or dataset.corpus
+    questions = dataset.golden.questions
+    return Given([as_entry(question) for question in questions], questions, dataset.corpus)
 
 
-def _as_entry(question: Any) -> dict[str, Any]:
-    """Return a question of another format as an entry without groups."""
-    entry = {
-        "id": question.id,
-        "question": question.text,
-        "category": question.category,
-        "answerable": question.answerable,
-        "unanswerable_type": question.unanswerable_type,
-        "needs_retrieval": question.needs_retrieval,
-        "reference": question.references[0] if question.references else None,
-        "references": list(question.references[1:]),
-        "keywords": list(question.keywords),
-        "evidence": [
-            {"document": one.document, "anchor": one.anchor, "start": one.start}
-            for one in question.evidence
-            if one.grade > 0
-        ],
-        "distractors": list(question.distractors),
-    }
-    return {name: given for name, given in entry.items() if given not in (None, "", [])}
+def read_given_entries(
+    file: str | None, values: Mapping[str, Any], builder: Builder
+) -> tuple[list[Any], Corpus | None]:
+    """Read the entries of a golden set and the corpus; labels of another format that mean "not relevant" are left out.
+
+    Raises as ``read_given_set``.
+    """
+    corpus = read_given_corpus(values["corpus"])
+    given = read_given_set(file, values, builder)
+    if file is None:
+        for entry in given.entries:
+            entry["evidence"] = [label for label in entry.get("evidence", ()) if label.get("grade", 1) > 0]
+    return given.entries, corpus or given.own_corpus
+
+
+def only_file(options: Any, command: str) -> str | None:
+    """Return the one file among the words of a command; None where none is given. Raises ConfigError for several."""
+    files = [word for word in options.words if "=" not in word]
+    if len(files) > 1:
+        raise ConfigError(f"golden {command}: one file at a time, given {', '.join(files)}")
+    return files[0] if files else None
 
 
 def split(corpus: Corpus, values: Mapping[str, Any], builder: Builder) -> Spans:
