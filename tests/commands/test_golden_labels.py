@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from ragsweep.commands.golden import golden
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.golden.golden_format import read_questions
+from ragsweep.golden.partition import holdout as division
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
@@ -81,9 +83,94 @@ def test_verify_takes_sets_of_other_readers_and_their_corpus_as_the_old_one(plac
     assert golden(["verify", "out.jsonl", "corpus=new.jsonl"]) == 0
 
 
+def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = read_lines(place / "golden.jsonl")
+    changed = before[0] | {"notes": None, "category": "height", "audit": {"status": "gold", "reviews": []}}
+    after = [changed, before[1] | {"id": "yew"}, {"id": "q3", "question": "Why?"}]
+    write_lines(place / "after.jsonl", after)
+    assert golden(["diff", "golden.jsonl", "after.jsonl", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "counts": {"added": 1, "removed": 0, "renamed": 1, "changed": 1},
+        "added": [{"id": "q3", "question": "Why?"}],
+        "removed": [],
+        "renamed": [{"id": "q2", "new": "yew", "question": "Is the yew evergreen?", "fields": []}],
+        "changed": [
+            {"id": "q1", "question": "How tall is the alder?", "fields": ["notes", "audit.reviews", "category"]}
+        ],
+    }
+    assert golden(["diff", "after.jsonl", "golden.jsonl"]) == 0
+    assert 'removed   "q3" · Why?' in capsys.readouterr().out
+
+
+def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = {"id": "q1", "question": "How tall?", "evidence": [{"document": "alder", "anchor": "10 metres"}]}
+    write_lines(place / "golden.jsonl", [good])
+    words = ["check", "golden.jsonl", "corpus=old.jsonl"]
+    assert golden(words) == 0
+    assert capsys.readouterr().out == "golden.jsonl: 1 question, 1 label, no fault\n"
+    entries = [
+        good | {"id": f"e{n}", "evidence": [{"document": "alder", "anchor": f"measures {n} feet"}]} for n in range(30)
+    ]
+    strange = good | {"id": "s", "querstion": "?", "evidence": [{"document": "oak"}], "content": {"answer_type": 1}}
+    write_lines(place / "golden.jsonl", [good, *entries[:15], strange, *entries[15:], good])
+    assert golden(words) == 1
+    lines = capsys.readouterr().out.splitlines()
+    faulty = [int(line.split(":")[1]) for line in lines[:-1]]
+    assert faulty == sorted([*range(2, 33), 17, 17, 33])
+    assert 'the nearest passage, at 19: "measures 10 metres."' in lines[0]
+    assert {fact.split(": ", 1)[1][:30] for fact in lines if fact.startswith("golden.jsonl:17:")} == {
+        'unknown key "querstion"; did y',
+        '"content.answer_type" is 1, wh',
+        'document "oak" is not in the c',
+    }
+    assert lines[-1] == "golden.jsonl: 33 questions, 33 labels, 34 faults"
+
+
+def test_add_takes_the_passage_that_is_chosen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["How tall is an alder tree?", "corpus=old.jsonl"]
+    monkeypatch.setattr("builtins.input", lambda _: "")
+    assert golden(["add", "mine.jsonl", *words]) == 1
+    assert not (place / "mine.jsonl").exists()
+    answers = iter(["9", "one", "1"])
+    monkeypatch.setattr("builtins.input", lambda _: next(answers))
+    assert golden(["add", "mine.jsonl", *words, "--answer", "10 metres"]) == 0
+    assert golden(["add", "mine.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "1"]) == 0
+    first, second = read_lines(place / "mine.jsonl")
+    assert (first["question"], first["reference"]) == (words[0], "10 metres")
+    assert first["evidence"][0]["document"] == "alder"
+    assert second["evidence"] == [{"document": "yew", "anchor": "It is evergreen."}]
+    assert golden(["check", "mine.jsonl", "corpus=old.jsonl"]) == 0
+
+
+def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
+    entries = [
+        {"id": f"q{n}", "question": f"{'abcdefghij'[n // 10] * 9} {n % 10}?", "evidence": [{"document": f"d{n // 4}"}]}
+        for n in range(100)
+    ]
+    write_lines(place / "set.jsonl", [*entries, {"id": "r", "question": "No?", "validation": {"status": "rejected"}}])
+    held = {}
+    for share in (0.3, 0.6):
+        assert golden(["partition", "set.jsonl", f"share={share}"]) == 0
+        tune, holdout = (read_lines(place / f"set.{side}.jsonl") for side in ("tune", "holdout"))
+        assert sorted([*tune, *holdout], key=lambda one: int(one["id"][1:])) == entries
+        assert {one["evidence"][0]["document"] for one in tune}.isdisjoint(
+            one["evidence"][0]["document"] for one in holdout
+        )
+        assert len(holdout) == pytest.approx(100 * share, abs=6)
+        held[share] = {one["id"] for one in holdout}
+    faults = Faults()
+    questions = read_questions(place / "set.jsonl", "", faults).questions
+    assert held[0.3] == set(division(questions))  # as partition=holdout does
+    assert held[0.3] < held[0.6]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["verify", "golden.jsonl"], "give the corpus of now"), (["verify", "corpus=new.jsonl"], "give the golden file")],
+    [
+        (["add", "m.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "3"], "the passages are 1 to 1"),
+        (["verify", "golden.jsonl"], "give the documents"),
+        (["verify", "corpus=new.jsonl"], "give the golden file"),
+    ],
 )
 def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as fault:

@@ -47,8 +47,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep effects SWEEP [--metric METRIC] ...
        ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
        ragsweep judge noise RUN RUN ...
-       ragsweep golden gates FILE [corpus=FOLDER] [KEY=VALUE ...] [--json]
-       ragsweep golden verify FILE corpus=NEW [old=OLD] [out=FILE] [--json]
+       ragsweep golden add | build | check | diff | gates | partition | verify ...
        ragsweep store [list | evict] [--path FOLDER] ...
        ragsweep sync [--uri URI] [--experiment NAME] [--all] [--path FOLDER]
 
@@ -64,7 +63,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   ablate        change one thing at a time in a config, and show the effect of each change
   effects       the effect of each swept parameter, and of two together
   judge         compare a judge with people: judge calibrate; with itself: judge noise
-  golden        judge a golden set by its gates: golden gates; check its labels against a changed corpus: golden verify
+  golden        make, judge, check and repair golden sets: golden --help
   store         show what is stored; store evict removes from it
   sync          send to MLflow the records that it lacks
   --version     print the version

@@ -66,8 +66,10 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
         InputError: a label contradicts its question, names what does not exist, or has an anchor that does not resolve;
             only some questions have a weight; or no question is left.
     """
-    _check_labels(raw.questions)
-    _check_weights(raw.questions)
+    for check in (_check_labels, _check_weights):
+        faults = Faults()
+        check(raw.questions, faults)
+        faults.raise_any()
     unusable = _unusable_labels(raw.questions, corpus)
     problems = list(raw.unusable)
     for question in raw.questions:
@@ -95,8 +97,18 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
     return GoldenSet(chosen, counts, repeated_passages)
 
 
-def _check_labels(questions: Iterable[Question]) -> None:
-    faults = Faults()
+def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -> None:
+    """Add everything for which ``golden_set`` refuses questions and their labels."""
+    _check_labels(questions, faults)
+    _check_weights(questions, faults)
+    unusable = _unusable_labels(questions, corpus)
+    for question in questions:
+        for label in question.evidence:
+            if label in unusable:
+                faults.add(label.where, unusable[label][1])
+
+
+def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
     for question in questions:
         if not question.answerable and any(label.grade > 0 for label in question.evidence):
             faults.add(question.where, f'question "{question.id}" is unanswerable, yet has evidence')
@@ -105,19 +117,17 @@ def _check_labels(questions: Iterable[Question]) -> None:
             earlier = first.setdefault((label.document, label.anchor, label.start), label)
             if earlier is not label:
                 faults.add(label.where, f"{_named(label)} is given twice for one question; first in {earlier.where}")
-    faults.raise_any()
 
 
-def _check_weights(questions: Sequence[Question]) -> None:
+def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
     """Refuse weights of some questions only: whether the others count 1, 0 or the mean is anyone's guess."""
     without = [question for question in questions if question.weight is None]
     if len(without) == len(questions):
         return
-    faults, weighted = Faults(), len(questions) - len(without)
+    weighted = len(questions) - len(without)
     for one in without:
         faults.add(one.where, f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions'
                               " have one; give every question a weight, or none")  # fmt: skip
-    faults.raise_any()
 
 
 def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:

@@ -107,8 +107,8 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     return replace(drawn or whole, golden=golden, notes=(*whole.notes, note), division=division)
 
 
-def holdout(questions: Sequence[Question]) -> tuple[str, ...]:
-    """List the ids of the questions of the holdout: about three of ten of each stratum, whole clusters only.
+def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, ...]:
+    """List the ids of the questions of the holdout: about a share of each stratum, whole clusters only.
 
     A stratum is a category and a kind (with evidence, unanswerable, conversational); a cluster belongs to that of most
     of its questions. In a stratum the clusters have a fixed random order, and the first are taken; the one across the
@@ -122,7 +122,7 @@ def holdout(questions: Sequence[Question]) -> tuple[str, ...]:
         size = sum(len(members[name]) for name in names)
         before = 0
         for name in sorted(names, key=lambda name: hashlib.sha256(f"{SALT}\0{name}".encode()).hexdigest()):
-            if before + len(members[name]) / 2 <= SHARE * size:
+            if before + len(members[name]) / 2 <= share * size:
                 held.extend(question.id for question in members[name])
             before += len(members[name])
     return tuple(sorted(held))

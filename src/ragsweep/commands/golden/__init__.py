@@ -9,8 +9,12 @@ from importlib import import_module
 from ragsweep.core.errors import ConfigError, nearest
 
 SUBCOMMANDS = {
+    "add": "add a question, with evidence found by searching the corpus",
     "build": "build a golden set from a corpus, by rule or with a model",
+    "check": "list every fault of a golden file, with its line and the nearest passage",
+    "diff": "name the questions and fields in which two golden sets differ",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
+    "partition": "write the questions of a search and those of the holdout into two files",
     "verify": "name the labels that a change of the corpus hurt, and repair the sure ones",
 }
 

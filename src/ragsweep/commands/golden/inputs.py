@@ -45,6 +45,14 @@ def read_given_corpus(place: str | None) -> Corpus | None:
     return corpus
 
 
+def need_corpus(values: Mapping[str, Any], command: str) -> Corpus:
+    """Read the corpus that ``corpus=`` names; raises ConfigError where none is given."""
+    corpus = read_given_corpus(values["corpus"])
+    if corpus is None:
+        raise ConfigError(f"golden {command}: give the documents, corpus=FOLDER or FILE")
+    return corpus
+
+
 class Given(NamedTuple):
     """A golden set as it was given: its entries, what an evaluation reads of each, and the corpus that came with it."""
 
@@ -91,6 +99,14 @@ def only_file(options: Any, command: str) -> str | None:
     if len(files) > 1:
         raise ConfigError(f"golden {command}: one file at a time, given {', '.join(files)}")
     return files[0] if files else None
+
+
+def need_file(options: Any, command: str) -> Path:
+    """Return the one file among the words of a command; raises ConfigError for none or several."""
+    file = only_file(options, command)
+    if file is None:
+        raise ConfigError(f"golden {command}: give the golden file")
+    return Path(file).expanduser()
 
 
 def split(corpus: Corpus, values: Mapping[str, Any], builder: Builder) -> Spans:

@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
-from ragsweep.commands.golden.inputs import Given, only_file, read_config, read_given_corpus, read_given_set
+from ragsweep.commands.golden.inputs import (
+    Given,
+    need_corpus,
+    only_file,
+    read_config,
+    read_given_corpus,
+    read_given_set,
+)
 from ragsweep.core.building import Builder
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.curation.entries import as_label, value
@@ -35,9 +41,7 @@ def verify(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="write the report to standard output")
     options = parser.parse_args(arguments)
     values = read_config([word for word in options.words if "=" in word], Secrets())
-    corpus = read_given_corpus(values["corpus"])
-    if corpus is None:
-        raise ConfigError("golden verify: give the corpus of now, corpus=FOLDER or FILE")
+    corpus = need_corpus(values, "verify")
     given = read_given_set(only_file(options, "verify"), values, Builder())
     old = read_given_corpus(values["old"]) or given.own_corpus
     found = verify_labels(given.questions, corpus, old)

@@ -1,0 +1,44 @@
+"""``ragsweep golden check``: list every fault of a golden file, with its line and the nearest passage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.golden.inputs import need_corpus, need_file, read_config
+from ragsweep.core.errors import Faults
+from ragsweep.core.secrets import Secrets
+from ragsweep.curation.entries import read_entries
+from ragsweep.golden.golden_format import read_questions
+from ragsweep.golden.golden_set import find_faults
+
+_ABOUT = """List all faults for which an evaluation refuses a golden file, in the file's order; for an anchor that is
+not found with the nearest passage. Exit status: 0 no fault, 1 faults, 2 files that cannot be read."""
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden check``; return the exit status."""
+    parser = Parser("ragsweep golden check", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help="the golden file; corpus=FOLDER or FILE")
+    options = parser.parse_args(arguments)
+    file = need_file(options, "check")
+    corpus = need_corpus(read_config([word for word in options.words if "=" in word], Secrets()), "check")
+    faults = Faults()
+    read_entries(file, faults)
+    raw = read_questions(file, corpus.version, faults)
+    find_faults(raw.questions, corpus, faults)
+    lines = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
+    if not all(lines.values()):
+        faults.raise_any()  # the file cannot be read
+    found = sorted(lines, key=lambda fault: int(lines[fault][1]))  # type: ignore[index]
+    with ignore_closed_pipe():
+        print("".join(f"{fault}\n" for fault in found), end="")
+        labels = sum(len(question.evidence) for question in raw.questions)
+        print(f"{file}: {_count(len(raw.questions), 'question')}, {_count(labels, 'label')},", end=" ")
+        print(_count(len(found), "fault"))
+    return 1 if found else 0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number > 1 else ''}" if number else f"no {what}"

@@ -1,0 +1,62 @@
+"""Questions added by hand: what is proposed, what is written, and that nothing of the file is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.types import Chunks, Corpus, Spans
+from ragsweep.curation.by_hand import Passage, append_entry, gold_entry, propose
+from ragsweep.curation.entries import incoherences, read_entries_with_questions
+from ragsweep.golden.golden_set import find_faults
+
+ALDER = "# Old alder\n\nTrees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
+BIRCH = "The birch is pale. The alder is not like it."
+CORPUS = Corpus(["alder", "birch", "empty"], ["", "", ""], [ALDER, BIRCH, ""])
+CHUNKS = Chunks(CORPUS, Spans(np.array([0, 1]), np.array([0, 0]), np.array([len(ALDER), len(BIRCH)])))
+QUESTION = "How many metres does an old alder measure?"
+
+
+def test_the_best_sentence_of_each_chunk_is_proposed() -> None:
+    found = propose(QUESTION, CHUNKS)
+    assert [CORPUS.texts[one.document][one.start : one.end].strip() for one in found] == [
+        "The alder measures 10 metres when it is old.",
+        "The alder is not like it.",
+    ]
+    assert propose("zebra", CHUNKS) == []
+
+
+def test_an_entry_of_a_taken_passage_is_gold_and_without_fault(tmp_path: Path) -> None:
+    entry = gold_entry(QUESTION, "10 metres", propose(QUESTION, CHUNKS)[0], CHUNKS, "Ann")
+    assert entry["evidence"] == [{"document": "alder", "anchor": "The alder measures 10 metres"}]
+    assert list(incoherences(entry)) == []
+    assert entry["audit"]["reviews"][0]["who"] == "Ann"
+    path, faults = tmp_path / "golden.jsonl", Faults()
+    append_entry(path, entry)
+    find_faults([question for _, question in read_entries_with_questions(path, faults)], CORPUS, faults)
+    assert faults.found == []
+
+
+def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
+    path = tmp_path / "golden.jsonl"
+    first = '{"id":  "q1", "question": "Qué?",\t"notes": null}'  # without a line end
+    path.write_text(first, encoding="utf-8")
+    entry = gold_entry(QUESTION, "", Passage(0, 13, 36), CHUNKS, "Ann")
+    append_entry(path, entry)
+    assert path.read_text(encoding="utf-8") == f"{first}\n{json.dumps(entry)}\n"
+    with pytest.raises(InputError, match=r"golden.jsonl:2: has this question already"):
+        append_entry(path, entry)
+    assert [one.name for one in tmp_path.iterdir()] == ["golden.jsonl"]
+
+
+@pytest.mark.parametrize(("text", "message"), [("[]", "as plain JSON lines"), ("{", "not JSON")])
+def test_a_file_that_cannot_be_added_to_stays(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "golden.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        append_entry(path, gold_entry(QUESTION, "", Passage(0, 13, 36), CHUNKS, "Ann"))
+    assert path.read_text() == text
