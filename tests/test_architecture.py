@@ -24,8 +24,8 @@ FLOORS = (
     ("golden", "services", "stats"),
     ("parts",),
     ("stages",),
-    ("evaluation", "curation"),
-    ("records", "report"),
+    ("evaluation",),
+    ("curation", "records", "report"),
     ("sweep",),
     ("commands",),
 )

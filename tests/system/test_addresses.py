@@ -110,7 +110,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                      "retries": "-", "batch_size": "-", "concurrency": "-", **REORDERING},
     "judge/none": {"_target_": "judge"},
     **{f"judge/{name}": {**JUDGE, **more} for name, more in JUDGES.items()},
-    **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
+    **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-")
+       for name in ("default", "cite", "concise", "golden_questions", "golden_unanswerable")},
     "llm/none": {"_target_": "-"},
     "llm/extractive": dict.fromkeys(("_target_", "sentences", "threshold", "language"), "generate"),
     "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype",

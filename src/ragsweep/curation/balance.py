@@ -98,19 +98,19 @@ class _Answerable:
         self._single = self._hard = 0
 
     def may_take(self, entry: Entry) -> bool:
-        """Return whether its chunk has a place left, and the set one for a question of a single fact."""
-        too_many = self._single + 1 > MOST_SINGLE_FACTS * (len(self.chosen) + 1)
-        is_single = _of(entry, "reasoning_class") == SINGLE_FACT
-        return self._of_chunk[_chunk(entry)] < MOST_OF_A_CHUNK and not (is_single and too_many)
+        """Return whether its chunk has a place left."""
+        return self._of_chunk[_chunk(entry)] < MOST_OF_A_CHUNK
 
     def need(self, entry: Entry) -> tuple[float, ...]:
-        """Order entries: hard ones where they are short, then by the open places of stratum, chunk and type."""
+        """Order entries by what the gates lack (no single facts, hard ones), then by quotas, chunks and mix."""
         stratum, kind, following = _of(entry, "stratum"), _of(entry, "question_type"), len(self.chosen) + 1
         wants_hard = self._hard < LEAST_HARD * following and _is_hard(entry)
         has_place = self._of_stratum[stratum] < self._wanted.quotas.get(stratum, 0)
         behind = self._wanted.mix.get(kind, 0.0) * following - self._of_type[kind]
+        too_many = self._single + 1 > MOST_SINGLE_FACTS * following
+        is_fit = not (too_many and _of(entry, "reasoning_class") == SINGLE_FACT)
         pattern = self._of_pattern[str(value(entry, "processing", "pattern"))]
-        return wants_hard, has_place, -self._of_chunk[_chunk(entry)], behind, -pattern
+        return is_fit, wants_hard, has_place, -self._of_chunk[_chunk(entry)], behind, -pattern
 
     def take(self, entry: Entry) -> None:
         """Choose an entry."""

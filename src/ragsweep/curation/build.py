@@ -17,6 +17,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Spans
+from ragsweep.curation.asking import ModelAsker
 from ragsweep.curation.balance import Wanted, choose, drop_copies
 from ragsweep.curation.drafts import Draft, read_draft
 from ragsweep.curation.enrichment import LISTED, Sources, enrich
@@ -54,14 +55,6 @@ class BuildSettings:
     independent: float = 0.9
 
 
-class Asker(NamedTuple):
-    """A model that makes questions beside the rules, or in place of them; ``name`` identifies it and its prompts."""
-
-    name: str
-    answerable: Callable[[Sources, Mapping[str, int], BuildSettings], list[Draft]]
-    unanswerable: Callable[[Sources, Sequence[Draft], BuildSettings], list[Draft]]
-
-
 class Built(NamedTuple):
     """The chosen entries, the rejected ones, and what else was left out: an entry's question and why."""
 
@@ -80,23 +73,32 @@ class PhaseDone(NamedTuple):
 
 
 class PhaseFiles:
-    """The results of the phases in a folder: read again where all that a phase is made from is as it was."""
+    """The results of the phases in a folder: read again where all that a phase is made from is as it was.
 
-    def __init__(self, folder: Path, made_from: str, done: Callable[[PhaseDone], None]) -> None:
-        self._folder, self._made_from, self._done = folder, made_from, done
+    A result is marked as whole unless ``is_whole`` returns False by then; one that is not is made again the next time.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        made_from: str,
+        done: Callable[[PhaseDone], None],
+        is_whole: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._folder, self._made_from, self._done, self._is_whole = folder, made_from, done, is_whole
 
     def run(
         self, number: int, compute: Callable[[], list[Row]], as_entries: Callable[[list[Row]], list[Row]]
     ) -> list[Row]:
         """Return the rows of a phase. What a later one is made from depends on them."""
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
-        head = {"phase": number, "made_from": self._made_from}
+        head = {"phase": number, "made_from": self._made_from, "whole": True}
         rows = _read_rows(path, head)
         if kept := rows is not None:
             found = rows or []
         else:
             found = compute()
-            write_rows(path, [head, *found])
+            write_rows(path, [{**head, "whole": self._is_whole()}, *found])
         self._made_from = content_hash([self._made_from, found])
         self._done(PhaseDone(number, found, kept, as_entries(found)))
         return found
@@ -110,7 +112,12 @@ def _read_rows(path: Path, head: Row) -> list[Row] | None:
 
 
 def build_set(
-    corpus: Corpus, spans: Spans, settings: BuildSettings, files: PhaseFiles, embed: Embed | None, asker: Asker | None
+    corpus: Corpus,
+    spans: Spans,
+    settings: BuildSettings,
+    files: PhaseFiles,
+    embed: Embed | None,
+    asker: ModelAsker | None,
 ) -> Built:
     """Build a golden set.
 
@@ -129,16 +136,20 @@ def build_set(
     quotas = {row["stratum"]: int(row["quota"]) for row in strata}
     sources = Sources(corpus, spans, stratum_of, named, settings.seed)
 
+    wanted = Wanted(
+        settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
+    )  # fmt: skip
+
     def entries_of(rows: list[Row]) -> list[Row]:
         drafts = _drafts(rows)
         ranked = rank(drafts, [one.question for one in drafts], sources)
         near = rank(drafts, [f"{one.question} {one.explanation}" for one in drafts], sources)
         return enrich(drafts, ranked, near, sources)
 
-    made = files.run(1, lambda: _rows(ask(sources, documents, quotas, settings, asker)), entries_of)
+    made = files.run(1, lambda: _rows(ask(sources, documents, wanted, asker)), entries_of)
     others = files.run(
         2,
-        lambda: _rows(ask_unanswerable(sources, documents, _drafts(made), settings, asker)),
+        lambda: _rows(ask_unanswerable(sources, documents, _drafts(made), wanted, asker)),
         lambda rows: entries_of([*made, *rows]),
     )
     checked = files.run(
@@ -148,9 +159,6 @@ def build_set(
     )
     entries = files.run(4, lambda: entries_of(checked), lambda rows: rows)
     kept = [one for one in entries if value(one, "validation", "status") == VALIDATED]
-    wanted = Wanted(
-        settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
-    )  # fmt: skip
     selection = files.run(
         5,
         lambda: select(kept, wanted, settings.independent, embed),
@@ -229,16 +237,15 @@ def find_strata(
 def ask(
     sources: Sources,
     documents: Mapping[str, list[int]],
-    quotas: Mapping[str, int],
-    settings: BuildSettings,
-    asker: Asker | None,
+    wanted: Wanted,
+    asker: ModelAsker | None,
 ) -> list[Draft]:
     """Make answerable questions: by the model first, then by rule."""
-    by_model = asker.answerable(sources, quotas, settings) if asker else []
+    by_model = asker.answerable(sources, wanted) if asker else []
     by_rule = [
         one
         for language, numbers in documents.items()
-        for one in draft_by_rule(sources.corpus, sources.spans, numbers, language, settings.mix)[0]
+        for one in draft_by_rule(sources.corpus, sources.spans, numbers, language, wanted.mix)[0]
     ]
     long_enough = (
         one
@@ -252,16 +259,16 @@ def ask_unanswerable(
     sources: Sources,
     documents: Mapping[str, list[int]],
     made: Sequence[Draft],
-    settings: BuildSettings,
-    asker: Asker | None,
+    wanted: Wanted,
+    asker: ModelAsker | None,
 ) -> list[Draft]:
     """Make questions of the six unanswerable types, each checked against all chunks."""
     chunks = [sources.passage(n) for n in range(len(sources.spans.document))]
-    found = asker.unanswerable(sources, made, settings) if asker else []
+    found = asker.unanswerable(sources, wanted) if asker else []
     for language, numbers in documents.items():
-        sentences = draft_by_rule(sources.corpus, sources.spans, numbers, language, settings.mix)[1]
+        sentences = draft_by_rule(sources.corpus, sources.spans, numbers, language, wanted.mix)[1]
         by_rule = [one for one in made if one.language == language and one.generator == "rule"]
-        found += draft_unanswerable(by_rule, sentences, Exhaustive(chunks, language), language, settings.seed)
+        found += draft_unanswerable(by_rule, sentences, Exhaustive(chunks, language), language, wanted.seed)
     return list({one.question.casefold(): one for one in reversed(found)}.values())[::-1]
 
 

@@ -357,7 +357,7 @@ def ask_for_summaries(corpus: Corpus, found: Sequence[Sentence], language: str) 
     for document, own in of_document.items():
         text = corpus.texts[document]
         marks = [*headings(text)]
-        for heading, end in zip(marks, [*(later.start for later in marks[1:]), len(text)], strict=True):
+        for heading, end in zip(marks, [*(later.start for later in marks[1:]), len(text)], strict=False):
             inside = [one for one in own if heading.start <= one.start < end]
             name = " ".join(heading.text.split("{")[0].replace("`", "").split())
             if len(inside) < 2 or not 1 < len(name.split()) <= 8 or _CODE.search(name) or '"' in name:

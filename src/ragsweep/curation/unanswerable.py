@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice, permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragsweep.curation.drafts import Draft, chance
-from ragsweep.curation.extractive import Sentence, bare, lower_article, without_lead_in
+from ragsweep.curation.extractive import LANGUAGES, Sentence, bare, lower_article, without_lead_in
 from ragsweep.parts.languages import content_words, fold
 
 ANSWERING = 0.8
@@ -20,6 +20,8 @@ LONGEST_DESCRIPTION = 90
 LONGEST_RULE = 110
 """Characters."""
 
+_ASKING = frozenset(["many", "much", "long", "often", "far", "old", "kind", "type", "combien", "temps", "loin"])
+"""Words that only ask, beside the stop words."""
 _INVENTED = (
     "Zorvex", "Quillanta", "Brindova", "Taskelio", "Mervoxa", "Pelindor", "Ostravine", "Kelmarith", "Juvandra", "Nolvestra",
     "Farquil", "Drosenta", "Wexalon", "Ubrinska", "Calmorix", "Yestrovan", "Hexandril", "Sornavik", "Lumetrax", "Varistol",
@@ -79,14 +81,24 @@ class Exhaustive:
         self._texts, self._language = [fold(chunk) for chunk in chunks], language
         self.media = [bool(_MEDIA.search(chunk)) for chunk in chunks]
 
+    def _stems(self, text: str) -> frozenset[str]:
+        """Return the stems of a text's content words: a question may hold what a chunk says that it holds."""
+        return frozenset(self._stemmer.stemWords(sorted(content_words(text, self._language) - _ASKING)))
+
+    @cached_property
+    def _stemmer(self) -> Any:
+        import Stemmer
+
+        return Stemmer.Stemmer(LANGUAGES.get(self._language, "english"))
+
     @cached_property
     def words(self) -> list[frozenset[str]]:
-        """The content words of every chunk."""
-        return [content_words(text, self._language) for text in self._texts]
+        """The stems of every chunk."""
+        return [self._stems(text) for text in self._texts]
 
     def coverage(self, question: str) -> float:
         """Return the highest share of the question's content words that a single chunk has; 0 without any."""
-        asked = content_words(question, self._language)
+        asked = self._stems(question)
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 
     def names(self, text: str) -> bool:

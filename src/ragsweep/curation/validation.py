@@ -53,8 +53,10 @@ def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | No
 def _by_words(draft: Draft, passage: str) -> Draft:
     if is_verbatim(draft.answer, passage):
         return draft.validated(VALIDATED, "verbatim", 1.0)
-    if invented := _numbers(draft.answer) - _numbers(passage):
-        return draft.validated(REJECTED, "verbatim", 0.0, f"{', '.join(sorted(invented))} is not in the passage")
+    if invented := _numbers(draft.answer) - _numbers(draft.explanation or passage):
+        return draft.validated(
+            REJECTED, "verbatim", 0.0, f"{', '.join(sorted(invented))} is not in the quoted evidence"
+        )
     coverage = keyword_coverage(draft.answer, passage, draft.language)
     if coverage >= METHODS["keywords"]:
         return draft.validated(VALIDATED, "keywords", coverage)

@@ -17,13 +17,19 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import content_hash
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Spans
+from ragsweep.curation.asking import ModelAsker
 from ragsweep.curation.build import PHASES, VERSION, BuildSettings, PhaseDone, PhaseFiles, build_set
 from ragsweep.curation.entries import UNANSWERABLE_TYPES
 from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.curation.files import write_report, write_rows
 from ragsweep.curation.gates import FAILED, GateResult, GateRule, Subject, exit_status, judge_gates
 from ragsweep.curation.strata import Quotas
-from ragsweep.report.terminal import Terminal
+from ragsweep.parts.prices import Prices
+from ragsweep.report.terminal import Lines, Terminal
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import Budget
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import open_store
 
 _ABOUT = """Build a golden set from a corpus in six phases; a command that was interrupted goes on where it ended.
 Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""
@@ -52,21 +58,26 @@ def build(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments).overrides
     if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
         given = [_EMBEDDER, *given]
+    if "embedder=null" in given and any(one.startswith("llm=") for one in given):
+        given = [*given, "~metrics.semantic_similarity"]  # which every llm brings along, for evaluations
     values = read_config([one for one in given if one != "embedder=null"], Secrets())
     rules, settings = read_rules(values["gates"]), read_settings(values)
     golden, folder = read_places(values)
-    corpus, builder = read_given_corpus(values["corpus"]), Builder()
+    services = ServiceSession()
+    corpus, builder = read_given_corpus(values["corpus"]), Builder(services.connect)
     if corpus is None:
         raise ConfigError("golden build: give the documents: corpus=FOLDER or FILE")
     embedding = Embedding(values, builder) if "embedder" in values else None
     if settings.clusters and embedding is None:
         raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")
     spans, terminal = split(corpus, values, builder), Terminal.current()
-    asked = {name: given for name, given in values.items() if name not in ("out", "corpus", "gates")}
+    asked = {name: given for name, given in values.items() if name not in ("out", "corpus", "gates", "metrics")}
     judge = PhaseJudge(corpus, spans, rules, folder, embedding, terminal)
-    files = PhaseFiles(folder, content_hash([VERSION, corpus.digest, asked]), judge)
-    with ignore_closed_pipe():
-        built = build_set(corpus, spans, settings, files, embedding, asker=None)
+    asker = make_asker(values, settings, builder, services, folder, terminal)
+    made_from = content_hash([VERSION, corpus.digest, asked])
+    files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
+    with ignore_closed_pipe(), services:
+        built = build_set(corpus, spans, settings, files, embedding, asker)
         write_rows(golden, built.entries)
         write_rows(folder / "rejected.jsonl", built.rejected)
         subject = judge.subject([*built.entries, *built.rejected])
@@ -75,11 +86,33 @@ def build(arguments: Sequence[str]) -> int:
         show(terminal, subject, results)
         left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
         terminal.block("LEFT OUT", [f"{count:,}: {reason}" for reason, count in left.most_common()])
+        if asker:
+            terminal.spent(services.meter)
+            faults = [f"{count:,} times: {fault}" for fault, count in asker.faults.items() if count]
+            again = ["The calls that failed are made again by the same command."] if asker.failures else []
+            terminal.block("MODEL", [*faults, *again])
         terminal.block("WRITTEN", [f"{golden}, and the phases' results and reports in {folder}"])
         terminal.next_steps(
             [(f"ragsweep golden gates {golden} corpus={values['corpus']}", "judge it again, after edits")]
         )
     return exit_status(results)
+
+
+def make_asker(
+    values: Mapping[str, Any], settings: BuildSettings, builder: Builder, services: ServiceSession, folder: Path,
+    terminal: Terminal,
+) -> ModelAsker | None:  # fmt: skip
+    """Make what writes questions by a model; None where no llm is chosen. Its replies are stored beside the phases."""
+    if "llm" not in values:
+        return None
+    prices: Prices = builder.build(values["prices"], "prices").value
+    budget = Budget(**values["budget"])
+    budget.check()
+    services.meter.limit(budget, prices.money, prices.currency)
+    executor = Executor(open_store(folder / "replies", lambda text: terminal.line("warning", text)), Lines(terminal))
+    unanswerable = {**values["llm"], "prompt": values["unanswerable_prompt"]}
+    parts = (builder.build(values["llm"], "llm"), builder.build(unanswerable, "llm"))
+    return ModelAsker(*parts, executor, settings.languages)
 
 
 class PhaseJudge:

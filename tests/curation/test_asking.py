@@ -1,0 +1,106 @@
+"""A model's questions are validated like any other: what it invents is rejected, and no call is made twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_server import LlmServer, ModelRequest
+from ragsweep.commands.golden import golden
+
+SENTENCE = "The {0} number {1} of the old orchard holds {2} litres of apple juice in winter and in summer alike."
+INVENTED = "It was painted by Queen Mathilda during the siege of the northern harbour."
+
+
+def answer(request: ModelRequest) -> str:
+    """Write one question that the passage answers, one that is invented, and an object without an answer."""
+    passage = request.last.partition("\n")[2].partition("</passage")[0]
+    found = re.search(r"The (\w+) number (\d+)[^.]*holds (\d+) litres[^.]*\.", passage)
+    assert found is not None, request.last
+    if "of the type" in request.last:
+        kind = request.last.rpartition("type ")[2].partition(":")[0]
+        wrong = {"question": f"How many litres does the {found[1]} hold?", "missing": found[1]}
+        missing = {"question": f"Who is the keeper Zebulon of {found[1]} {found[2]} ({kind})?", "missing": "Zebulon"}
+        return json.dumps([missing, wrong])
+    right = {
+        "question": f"How much does {found[1]} {found[2]} hold?", "answer": f"{found[3]} litres of apple juice",
+        "quote": found[0], "type": "procedural", "bloom": "apply", "reasoning": "single_fact",
+    }  # fmt: skip
+    false = [
+        {**right, "question": f"Who painted {found[1]} {found[2]}?", "answer": INVENTED, "quote": INVENTED},
+        {**right, "question": f"What holds {found[1]} {found[2]}?", "answer": f"{int(found[3]) + 1} litres of juice"},
+    ]
+    return "Here they are:\n" + json.dumps([right, *false, {"question": "?"}])
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for n in range(6):
+        page = tmp_path / "pages" / f"part{n}" / "page.md"
+        page.parent.mkdir(parents=True)
+        page.write_text("".join(f"{SENTENCE.format(('press', 'barrel')[k % 2], 10 * n + k, 100 + 10 * n + k)}\n\n"
+                                for k in range(4)))  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[LlmServer]:
+    with LlmServer(answer=answer) as one:
+        yield one
+
+
+def build(server: LlmServer) -> int:
+    model = [f"llm.base_url={server.base_url}", "llm.model=writer", "llm.key_env=null", "llm.retries=0"]
+    set_ = ["corpus=pages", "out=set", "language=en", "questions=12", "embedder=null", "chunker.size=300"]
+    return golden(["build", *set_, "llm=openai", *model])
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_what_a_model_invents_is_rejected_and_counted(place: Path, server: LlmServer) -> None:
+    build(server)
+    kept, rejected = rows(place / "set" / "golden.jsonl"), rows(place / "set" / "rejected.jsonl")
+    written = [one for one in kept if one["processing"]["generator"] == "writer"]
+    right = [one for one in written if one["answerable"]]
+    assert len(right) >= 4
+    for one in right:
+        assert one["validation"]["method"] == "verbatim"
+        assert one["reference"] in one["content"]["passage"]
+        assert (one["classification"]["question_type"], one["classification"]["bloom"]) == ("procedural", "apply")
+    for one in written:
+        assert one["answerable"] or "Zebulon" in one["question"]
+    invented = [one for one in rejected if one.get("reference") == INVENTED]
+    numbers = [one for one in rejected if one["question"].startswith("What holds")]
+    assert len(invented) == len(numbers) >= 4
+    assert all("is not in the quoted evidence" in one["notes"] for one in numbers)
+    assert not any("Who painted" in one["question"] or "What holds" in one["question"] for one in kept)
+    assert [one for one in rejected if one["question"].startswith("How many litres does the")]
+
+
+def test_a_call_is_made_once_and_one_that_failed_is_made_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with LlmServer(answer=answer, faults={"server_error": 0.5}, seed=3) as flaky:
+        build(flaky)
+        first = capsys.readouterr().out
+        failed = [one for one in flaky.log if one.fault]
+        assert failed
+        assert "The calls that failed are made again by the same command." in first
+        calls, flaky.faults = len(flaky.log), {}
+        build(flaky)
+        assert len(flaky.log) == calls + len(failed)
+        assert "made again" not in capsys.readouterr().out
+        build(flaky)
+        assert len(flaky.log) == calls + len(failed)
+    built = (place / "set" / "golden.jsonl").read_bytes()
+    shutil.rmtree(place / "set")
+    with LlmServer(answer=answer) as sound:
+        build(sound)
+    assert (place / "set" / "golden.jsonl").read_bytes() == built
