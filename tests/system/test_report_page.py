@@ -57,6 +57,7 @@ DRIVE = """<script>
     box.value = text; box.dispatchEvent(new Event("input"));
   };
   await pause();
+  const heads = all("#questions tbody tr").map((row) => [row.children[0].textContent, row.textContent]);
   const said = { charts: all(".chart").length };
   said.drawn = all(".chart").every((one) => one.querySelector(".main-svg"));
   said.descending = sort("k"); said.ascending = sort("k");
@@ -73,7 +74,11 @@ DRIVE = """<script>
   write("question 13"); said.found = [listed(), current()];
   write("owned"); choose("Slice", "all"); said.hostile = [listed(), current()];
   said.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  said.title = document.title; said.images = all("img").length; said.faults = faults;
+  said.title = document.title; said.images = all("img").length;
+  said.empty = heads.filter(([head, row]) => head === row).map(([head]) => head);
+  said.meanings = [all("th button", table)[named("ndcg")].title,
+                   document.querySelector("details.definitions dd").textContent];
+  said.faults = faults;
   parent.postMessage(JSON.stringify(said), "*");
 })().catch((fault) => parent.postMessage(JSON.stringify({ faults: [fault.stack] }), "*"));
 </script>"""
@@ -81,7 +86,9 @@ DRIVE = """<script>
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
 def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Path) -> None:
-    record_sweep(tmp_path, PARENT, *grid({"3": 0.0, "5": 0.2, "10": -0.1}))
+    metrics = {"metrics": {"ndcg": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": None, "gain": "linear"}}}
+    results = [replace(one, config=one.config | metrics) for one in grid({"3": 0.0, "5": 0.2, "10": -0.1})]
+    record_sweep(tmp_path, PARENT, *results)
     assert report([PARENT[:6], "--path", str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
     said = _driven(tmp_path)
     assert said["faults"] == []
@@ -102,6 +109,8 @@ def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Pat
     assert said["slice"] == f"1 of {COUNT // 2}"
     assert said["found"] == ["1 of 1", "question 13"]
     assert said["hostile"] == ["1 of 3", HOSTILE]  # in a question, an answer and a reference
+    assert said["empty"] == []  # no row without a cell
+    assert all(text.startswith("Discounted cumulative gain") for text in said["meanings"])
     assert said["wide"] == 0  # as wide as a phone, and not wider
     assert (said["title"], said["images"]) == ("k × b", 0)
 

@@ -9,6 +9,7 @@ from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, find_r
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
 from ragsweep.report.answers import success_of
+from ragsweep.report.definitions import define
 from ragsweep.report.evidence_losses import audit_sentences, funnel_rows, funnel_sentences
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.sweep_table import settings
@@ -44,6 +45,7 @@ def show(arguments: Sequence[str]) -> int:
             _show_missed(result, metrics[0], terminal)
             return 0
         terminal.block("set", [f"{key}={value}" for key, value in settings(result).items()])
+        terminal.block("metrics", [f"{name}: {text}" for name, text in define([result], metrics).items()])
         names = metrics if options.metric else [*metrics, *(one for one in result.summaries if one not in metrics)]
         terminal.table(["", ">value", ">scored", "not measured"], list(_metric_rows(result, names)))
         for label in result.groups:

@@ -27,6 +27,8 @@ WORTH_A_LINE = 1.0
 """Seconds from which on a stage is worth a line of its own."""
 
 _MARGIN = 9
+_ROWS = {"rerank": "pairs of question and chunk"}
+"""What the rows of a stage are, where they are no questions."""
 LOG_WIDTH = 120
 """Characters of a line where the output is no terminal."""
 
@@ -66,7 +68,7 @@ class Terminal:
         for stage, count in plan.stages.items():
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
             counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
-            rows = f"   at most {count.rows:,} questions" if count.rows else ""
+            rows = f"   at most {count.rows:,} {_ROWS.get(stage, 'questions')}" if count.rows else ""
             charged = f"   {_charged(count.charge, plan.currency)}" if count.charge.calls else ""
             self.line("", f"{stage:<14}{counts}{time_left}{rows}{charged}")
 
@@ -264,7 +266,8 @@ class _Bars(Lines):
         if seconds < WORTH_A_LINE:
             return
         total = self._totals.get(node.address)
-        amount = f"{total:,} {'questions' if node.kind == 'rows' else 'chunks'} · " if total else ""
+        what_of = _ROWS.get(node.stage, "questions") if node.kind == "rows" else "chunks"
+        amount = f"{total:,} {what_of} · " if total else ""
         rate = f" · {total / seconds:,.0f}/s" if total else ""
         spent = self._meter.describe(self._before.pop(node.address, self._meter.totals))
         label = f"{f' · {spent}' if spent else ''}{f' {node.label}' if node.label else ''}"

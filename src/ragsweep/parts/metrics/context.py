@@ -37,7 +37,7 @@ from ragsweep.parts.metrics.ranking import Gain, Ndcg, recall
 
 
 class ContextRecall(EvidenceMetric):
-    """Proportion of the relevant evidences that the context covers, by label."""
+    """Proportion of the relevant evidences, as the golden set labels them, that the context covers."""
 
     VERSION = "1"
     name = "context_recall"
@@ -60,7 +60,10 @@ class ContextPrecision(EvidenceMetric):
 
 
 class ContextNdcg(Proportion):
-    """nDCG of the ranking cut at ``top_k``; see Ndcg for the formula."""
+    """Discounted cumulative gain of the context, relative to the ideal one: evidence at early ranks counts more.
+
+    See Ndcg for the formula; the ranking is cut at ``top_k``.
+    """
 
     VERSION = "1"
 

@@ -109,7 +109,9 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether a question falls into this cell: 1 or 0; questions of the other row are not scored.
+    """Whether the answer ends as the name says: 1 or 0, of the answerable questions, or else of the unanswerable ones.
+
+    The cells of a matrix; questions of the other row are not scored.
 
     Args:
         fate: The cell of the matrix; it is the metric's name.

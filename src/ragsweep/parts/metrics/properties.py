@@ -115,7 +115,7 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds of a question, of one probed stage or summed over all.
+    """Milliseconds of one question at a time, of one stage or summed over all: the mean, or the quantile in the name.
 
     Args:
         quantile: Aggregation over questions: .95 for the 95th percentile; None for the mean.

@@ -36,12 +36,12 @@ GAINS: Mapping[Gain, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 
 
 class Ndcg(EvidenceMetric):
-    """Discounted cumulative gain of the ranking, relative to the ideal one cut at the same length.
+    """Discounted cumulative gain of the ranking, relative to the ideal one: evidence at early ranks counts more.
 
     DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
     techniques", with the discount of trec_eval's m_ndcg.c). Linear gain is the grade, as in trec_eval; exponential gain
     is 2^grade - 1 (Burges et al. 2005, "Learning to rank using gradient descent"). The ideal ranking consists of the
-    question's relevant evidences, highest grade first.
+    question's relevant evidences, highest grade first, cut at the same length.
     """
 
     VERSION = "1"
@@ -78,7 +78,7 @@ class _AtGivenCutoff(_AtCutoff):
 
 
 class Recall(_AtCutoff):
-    """Proportion of the relevant evidences found within the cutoff (m_recall.c); a chunk may cover several."""
+    """Proportion of the relevant evidences found within the cutoff (trec_eval's recall); a chunk may cover several."""
 
     VERSION = "1"
     stem = "recall"
@@ -88,7 +88,7 @@ class Recall(_AtCutoff):
 
 
 class Precision(_AtGivenCutoff):
-    """Evidences credited within the cutoff, divided by the cutoff, however short the ranking (m_P.c)."""
+    """Evidences credited within the cutoff, divided by the cutoff, however short the ranking (trec_eval's P)."""
 
     VERSION = "1"
     stem = "precision"
@@ -109,7 +109,7 @@ class F1(_AtGivenCutoff):
 
 
 class HitRate(_AtGivenCutoff):
-    """Whether any evidence was found within the cutoff: 1 or 0 (m_success.c)."""
+    """Whether any evidence was found within the cutoff: 1 or 0 (trec_eval's success)."""
 
     VERSION = "1"
     stem = "hit_rate"
@@ -119,7 +119,7 @@ class HitRate(_AtGivenCutoff):
 
 
 class Mrr(_AtCutoff):
-    """1 / rank of the first chunk that covers an evidence, 0 where there is none (m_recip_rank.c)."""
+    """1 / rank of the first chunk that covers an evidence, 0 where there is none (trec_eval's recip_rank)."""
 
     VERSION = "1"
     stem = "mrr"
@@ -132,7 +132,7 @@ class Mrr(_AtCutoff):
 
 
 class MeanAveragePrecision(_AtCutoff):
-    """Mean precision at the ranks of the evidences, 0 for those not found (m_map.c, m_map_cut.c).
+    """Mean precision at the ranks of the evidences, 0 for those not found (trec_eval's map, map_cut).
 
     A question's value is its average precision; the mean over questions is MAP.
     """

@@ -10,6 +10,7 @@ from typing import Any
 
 from ragsweep.core.results import DROPPED, Failure, Result, objectives
 from ragsweep.core.secrets import texts
+from ragsweep.report.definitions import define
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.page import charts, details, effect_charts
@@ -128,11 +129,8 @@ class _Page:
 
         def loss(result: Result) -> float:
             summary = result.summaries[self.metric]
-            return (
-                math.inf
-                if math.isnan(summary.value)
-                else summary.value * (1 if summary.higher_is_better is False else -1)
-            )
+            sign = 1 if summary.higher_is_better is False else -1
+            return math.inf if math.isnan(summary.value) else sign * summary.value
 
         return sorted(known, key=loss)
 
@@ -220,6 +218,8 @@ class _Page:
         note += f" {MARKED}." if any(text.endswith(MARK) for row in rows for text in row) else ""
         marked = [row[0] in by_number and by_number[row[0]].name in self.roles for row in rows]
         yield {**make_table(table.header, rows, note), "keys": keys, "marked": marked}
+        if meanings := define(self.results, [self.metric, *self.headline, *WORDS, *judged_metrics(self.chosen)]):
+            yield {"kind": "definitions", "rows": list(meanings.items())}
 
     def differences(self) -> Iterator[Item]:
         """Yield the differences from the baseline, and which configs may be the best."""

@@ -65,7 +65,7 @@ def legs(audit: FusionAudit) -> Figure:
     """Draw the fused ranking beside each of its legs, on all questions and on each slice."""
     parts = known_parts(audit)
     rows = {(one.label, one.value): one for one in parts}
-    names = {key: literal(f"{f'{key[0]} {short(key[1])}' if key[0] else 'all'}, n = {one.questions:,}")
+    names = {key: literal(f"{f'{short(key[1])} ({key[0]})' if key[0] else 'all'}, n = {one.questions:,}")
              for key, one in rows.items()}  # fmt: skip
     traces: list[Figure] = []
     for leg, symbol in zip(audit.legs, LEG_SYMBOLS, strict=False):

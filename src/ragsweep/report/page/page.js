@@ -21,6 +21,9 @@ const ragsweep = (() => {
     return node;
   }
 
+  const meanings = new Map(sheet.sections.flatMap((one) => one.items).flatMap((item) => (item.kind === "definitions" ? item.rows : [])));
+  const meaning = (name) => meanings.get(name.split(" ")[0]);
+
   const heading = (item) => (item.title ? [el("h3", {}, item.title)] : []);
   const remark = (item) => (item.note ? [el("p", { class: "note" }, item.note)] : []);
 
@@ -133,7 +136,7 @@ const ragsweep = (() => {
       fill();
     }
     const heads = item.header.map((name, n) => el("th", { scope: "col", "aria-sort": "none", class: item.right[n] ? "right" : null },
-      el("button", { type: "button", onclick: () => sort(n), "aria-label": name || `column ${n + 1}` }, name)));
+      el("button", { type: "button", onclick: () => sort(n), title: meaning(name), "aria-label": name || `column ${n + 1}` }, name)));
     fill();
     const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body);
     return [...heading(item), el("div", { class: "wide" }, table), more, ...remark(item)];
@@ -147,6 +150,7 @@ const ragsweep = (() => {
     browser: browserItem,
     text: (item) => [el("p", { class: "text" }, item.text)],
     facts: (item) => [...heading(item), el("dl", {}, ...item.rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]))],
+    definitions: (item) => [el("details", { class: "definitions" }, el("summary", {}, "What the metrics mean"), items.facts(item)[0])],
     blocks: (item) => [el("div", { class: "blocks" }, ...item.rows.map(([word, sentences]) => el(
       "div", {}, el("h3", {}, word), el("div", {}, ...sentences.map((sentence) => el("p", {}, sentence))))))],
     commands: (item) => [...heading(item), el("ul", { class: "commands" }, ...item.rows.map(([command, what]) => el(
@@ -264,8 +268,8 @@ const ragsweep = (() => {
     function lines(q) {
       const line = (name, cell) => {
         const cells = configs.map((config) => cell(config));
-        if (cells.every((one) => one === null || one === "")) return null;
-        return el("tr", {}, el("th", { scope: "row" }, name), ...cells.map((one) => el("td", {}, ...[one].flat().filter((part) => part !== null))));
+        if (cells.every((one) => one === null || one.length === 0)) return null;
+        return el("tr", {}, el("th", { scope: "row", title: meaning(name) }, name), ...cells.map((one) => el("td", {}, ...[one].flat().filter((part) => part !== null))));
       };
       const score = (name) => (config) => {
         const value = config.scores[name] ? config.scores[name][q] : null;

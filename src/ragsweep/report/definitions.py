@@ -1,0 +1,23 @@
+"""What metrics mean: the sentence by which the documentation of each one's class begins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import Result
+from ragsweep.core.trust import find_class
+
+
+def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
+    """Return a sentence on each named metric; those whose class has none, or cannot be imported any more, have none."""
+    nodes = {key: node for one in reversed(results) for key, node in one.config.get("metrics", {}).items()}
+    found: dict[str, str] = {}
+    for key, node in nodes.items():
+        try:
+            made = find_class(node["_target_"], f"metrics.{key}")
+        except ConfigError:
+            continue
+        sentence = (made.__doc__ or "").partition("\n\n")[0]
+        found[vars(made).get("name", key)] = " ".join(sentence.replace("``", "").split())
+    return {name: found[name] for name in names if found.get(name)}
