@@ -50,8 +50,8 @@ BROWSER = [
 ]
 SETTLING = 3
 """Seconds in which a page that has its text is drawn to the end."""
-CLOSE_ASSISTANT = "document.querySelector('button[aria-label=\"Close\"]')?.click()"
-"""MLflow opens its assistant beside every page of a new browser."""
+CLICKS = "for (const place of ['button[aria-label=Close]', '.ag-row button']) document.querySelector(place)?.click()"
+"""MLflow opens its assistant beside every page of a new browser; in its list the configs of a sweep are folded."""
 
 
 def main() -> None:
@@ -72,15 +72,15 @@ def main() -> None:
             page.photograph(f"file://{temporary}/report.html", f"report_desktop_{theme}", 1280, 1600, theme)
             page.photograph(f"file://{temporary}/report.html", f"report_phone_{theme}", 390, 1500, theme)
         with _mlflow(folder) as server:
-            experiment = f"{server}/#/experiments/1"
             compared = ",".join(f'"{run}"' for run in children)
-            for name, address, shown in (
-                ("list", experiment, "hybrid_rrf"),
-                ("parent", f"{experiment}/runs/{parent}", "Child runs"),
-                ("child", f"{experiment}/runs/{children[0]}", "context_ndcg"),
-                ("compare", f'{server}/#/compare-runs?runs=[{compared}]&experiments=["1"]', "Run details"),
-                ("evaluation", f"{experiment}/runs/{children[0]}/artifacts/questions.json", "factual-001"),
+            for name, path, shown in (
+                ("list", "experiments/1/runs?", "demo: "),
+                ("parent", f"experiments/1/runs/{parent}?", "Child runs"),
+                ("child", f"experiments/1/runs/{children[0]}?", "context_ndcg"),
+                ("compare", f'compare-runs?runs=[{compared}]&experiments=["1"]&', "Run details"),
+                ("evaluation", f"experiments/1/runs/{children[0]}/artifacts/questions.json?", "factual-001"),
             ):
+                address = f"{server}/#/{path}workflowType=machine_learning"
                 page.photograph(address, f"mlflow_{name}", 1500, 1000, shown=shown)
 
 
@@ -176,7 +176,7 @@ class Page:
         while not self._call("Runtime.evaluate", expression=ready)["result"].get("value"):
             time.sleep(0.5)
         time.sleep(SETTLING)
-        self._call("Runtime.evaluate", expression=CLOSE_ASSISTANT)
+        self._call("Runtime.evaluate", expression=CLICKS)
         time.sleep(SETTLING)
         picture = Image.open(io.BytesIO(base64.b64decode(self._call("Page.captureScreenshot")["data"])))
         picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(PICTURES / f"{name}.png", optimize=True)

@@ -223,7 +223,7 @@ def test_view_command_names_command_or_server(server_uri: str, tmp_path: Path, m
     server = Mlflow(server_uri)
     record(server)
     identifier = client(server).get_experiment_by_name("ragsweep").experiment_id
-    assert server.view_command() == f"{server_uri}/#/experiments/{identifier}"
+    assert server.view_command() == f"{server_uri}/#/experiments/{identifier}?workflowType=machine_learning"
     assert server.address("abc") == f"{server_uri}/#/experiments/{identifier}/runs/abc"
     assert Mlflow("sqlite:///a b.db").address("abc") == ""  # nothing is recorded there yet
 

@@ -25,7 +25,7 @@ from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import files, prompts, runs, traces
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import absolute_uri, database_path, is_server, mask_uri, mlflow_command
-from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
+from ragsweep.parts.tracking.runs import ALONE, RUNS_VIEW, Child, RunPlacement
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -96,7 +96,7 @@ class Mlflow:
         """Return the command that shows what was recorded, or the server's address."""
         if is_server(self.uri):
             experiment = self._connection.experiments.get(self.experiment)
-            return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{experiment}" if experiment else "")
+            return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{experiment}?{RUNS_VIEW}" if experiment else "")
         if database_path(self.uri) == Path("mlflow.db").absolute():
             return f"{mlflow_command()} ui"
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"

@@ -22,6 +22,8 @@ TABLES = "mlflow.loggedArtifacts"
 """The tag that lists tables for MLflow's evaluation page."""
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
 """The tag by which MLflow opens an experiment on its runs."""
+RUNS_VIEW = "workflowType=machine_learning"
+"""The query by which newer versions, which ignore that tag, do so, too."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 
