@@ -48,8 +48,8 @@ BROWSER = [
     "--disable-sync",
     "--remote-debugging-pipe",
 ]
-SETTLING = 3
-"""Seconds in which a page that has its text is drawn to the end."""
+PATIENCE, SETTLING = 120, 3
+"""Seconds until a page has its text, and then until it is drawn to the end."""
 CLICKS = "for (const place of ['button[aria-label=Close]', '.ag-row button']) document.querySelector(place)?.click()"
 """MLflow opens its assistant beside every page of a new browser; in its list the configs of a sweep are folded."""
 
@@ -137,7 +137,7 @@ def _mlflow(folder: Path) -> Iterator[str]:
     command = [BIN / "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--port", str(port)]
     server = subprocess.Popen([*command, "--workers", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(120):
+        for _ in range(600):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1)
                 break
@@ -173,7 +173,10 @@ class Page:
         ready = (
             f"document.readyState == 'complete' && document.documentElement.textContent.includes({json.dumps(shown)})"
         )
+        give_up = time.monotonic() + PATIENCE
         while not self._call("Runtime.evaluate", expression=ready)["result"].get("value"):
+            if time.monotonic() > give_up:
+                raise SystemExit(f"{address} does not show {shown!r}")
             time.sleep(0.5)
         time.sleep(SETTLING)
         self._call("Runtime.evaluate", expression=CLICKS)
