@@ -81,7 +81,7 @@ def main() -> None:
                 ("evaluation", f"experiments/1/runs/{children[0]}/artifacts/questions.json?", "factual-001"),
             ):
                 address = f"{server}/#/{path}workflowType=machine_learning"
-                page.photograph(address, f"mlflow_{name}", 1500, 1000, shown=shown)
+                page.photograph(address, f"mlflow_{name}", 1900 if name == "evaluation" else 1500, 1000, shown=shown)
 
 
 def _show(folder: Path, columns: int) -> str:
