@@ -83,6 +83,22 @@ def test_few_words_that_other_documents_have_too_are_not_moved_without_the_old_c
     assert verify(label, corpus(yew="It measures 9 metres.")) == [(MOVED, Evidence("yew", "measures", 3))]
 
 
+def test_few_words_in_a_document_that_other_labels_name_are_another_passage() -> None:
+    gone, there = Evidence("oak", "evergreen"), Evidence("yew", "two thousand years")
+    new = corpus(yew=OTHER)
+    found = verify_labels([Question("q", "?", evidence=(gone,)), Question("r", "?", evidence=(there,))], new)
+    assert changes(found) == [(DELETED, None)]
+    assert 'in document "yew" at 11' in found.changes[0].note
+    assert verify(gone, new) == [(MOVED, Evidence("yew", "evergreen"))]  # a new name, as far as is known
+
+
+def test_an_edited_passage_is_found_in_the_renamed_document() -> None:
+    new = corpus(yew=OTHER, b=TEXT.replace("beside", "near"))
+    (change,) = verify_labels([Question("q", "?", evidence=(GROWS,))], new, corpus(trees=TEXT)).changes
+    assert change.kind == EDITED
+    assert 'now in document "b", at 39: "It grows near water' in change.note
+
+
 def test_a_passage_that_was_there_before_is_not_where_another_moved() -> None:
     old = corpus(trees=TEXT, yew=OTHER + "It grows beside water.")
     new = corpus(trees=TEXT.replace("It grows beside water.", ""), yew_tree=OTHER + "It grows beside water.")

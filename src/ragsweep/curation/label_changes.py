@@ -6,18 +6,24 @@ encoding of the same text (composed or decomposed characters, line ends, white s
 
 from __future__ import annotations
 
-import difflib
-import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import takewhile
 from typing import NamedTuple
 
 from ragsweep.core.types import Corpus, Evidence, Question
 from ragsweep.curation.evidence_quotes import FEWEST_WORDS
+from ragsweep.curation.passages import (
+    NOTHING,
+    SENTENCE_END,
+    Common,
+    canonical,
+    common_words,
+    sentence_around,
+    similarity,
+)
 from ragsweep.golden.anchors import Span, composed, in_order, nearest_passage, resolve, visible_words
 
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
@@ -26,10 +32,7 @@ KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
 NEAR = 0.6
 """Share of equal words in order from which a passage is the edited form of another."""
 
-_REACH = 200  # characters before and after an anchor that are compared
-_EDGE = ""  # stands beside the first and the last word of a document
-_STOPS = (".", "!", "?")
-_SENTENCE_END = re.compile(r"[.!?]\s+|\n\s*\n")
+_SUCCESSORS = 3  # new documents that are searched for the passages of one that is gone
 
 
 class LabelChange(NamedTuple):
@@ -65,16 +68,6 @@ class _Origin(NamedTuple):
     sentence: str
 
 
-class _Common(NamedTuple):
-    """Words that two places share around an anchor: those of its sentence come first."""
-
-    in_sentence: int
-    all: int
-
-
-_NOTHING = _Common(-1, -1)
-
-
 class _Searchable(NamedTuple):
     """A document, and its text in composed characters, in which anchors are searched for."""
 
@@ -92,8 +85,8 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
         old: The corpus for which the labels were written. Without it an anchor alone identifies a passage, and a
             whole document has its id only.
     """
-    verifier, found = _Verifier(new, old), {}
     labels = {label for question in questions for label in question.evidence}
+    verifier, found = _Verifier(new, old, frozenset(label.document for label in labels)), {}
     for label in sorted(labels, key=lambda label: label.document):  # a document is prepared once
         found[label] = verifier.examine(label)
     changes = [
@@ -111,6 +104,7 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
 class _Verifier:
     new: Corpus
     old: Corpus | None
+    named: frozenset[str]  # documents of all labels
 
     @cached_property
     def renamed(self) -> dict[str, str]:
@@ -120,10 +114,20 @@ class _Verifier:
         after = defaultdict(list)
         for name, text in zip(self.new.ids, self.new.texts, strict=True):
             if name not in self.old.position:
-                after[_canonical(text)].append(name)
+                after[canonical(text)].append(name)
         gone = [name for name in self.old.ids if name not in self.new.position]
-        found = {name: after.get(_canonical(_text(self.old, name) or ""), []) for name in gone}
+        found = {name: after.get(canonical(_text(self.old, name) or ""), []) for name in gone}
         return {name: names[0] for name, names in found.items() if len(names) == 1}
+
+    @cached_property
+    def arrived(self) -> dict[str, list[str]]:
+        """The sentences of the documents that the old corpus lacks -> these documents."""
+        found = defaultdict(list)
+        for name, text in zip(self.new.ids, self.new.texts, strict=True):
+            if self.old and name not in self.old.position:
+                for sentence in _sentences(text):
+                    found[sentence].append(name)
+        return found
 
     @cached_property
     def candidates(self) -> list[_Searchable]:
@@ -148,14 +152,14 @@ class _Verifier:
             if name := self.renamed.get(label.document):
                 return change(MOVED, new=replace(label, document=name), note=f'the document is now "{name}"')
             return change(DELETED, note=f'document "{label.document}" is gone')
-        if text is not None and before is not None and label.start is None and _canonical(text) == _canonical(before):
+        if text is not None and before is not None and label.start is None and canonical(text) == canonical(before):
             return None
         spans = resolve(text, label.anchor) if text is not None else []
         here = [_Place(label.document, span) for span in spans]
         origins = resolve(before, label.anchor, label.start) if before is not None else []
         origin = None
         if before is not None and len(origins) == 1:
-            origin = _Origin(before, origins[0], _sentence(before, origins[0]))
+            origin = _Origin(before, origins[0], sentence_around(before, origins[0]))
         if len(spans) == 1 and label.start is None:
             return None
         if origin is None and any(begin == label.start for begin, _ in spans):
@@ -173,25 +177,27 @@ class _Verifier:
             return LabelChange("", 0, AMBIGUOUS, label, note=_listed(places))
         if len(places) != 1:
             return self._lost(label, anchor, anchor)
-        if here and len(anchor.split()) < FEWEST_WORDS and any(self._elsewhere(label.document, anchor)):
-            note = (
-                f"{_listed(places)}; so few words are in other documents, too: old=CORPUS shows whether it is the same"
-            )
-            return LabelChange("", 0, MOVED, label, note=note)
-        return LabelChange("", 0, MOVED, label, self._at(label, anchor, places[0]), _listed(places))
+        note, is_short = _listed(places), len(anchor.split()) < FEWEST_WORDS
+        hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
+        if is_short and here and any(self._elsewhere(label.document, anchor)):
+            return LabelChange("", 0, MOVED, label, note=hint)
+        if is_short and not here and places[0].document in self.named:  # so it was there before
+            lost = self._lost(label, anchor, anchor)
+            return lost._replace(note=f"{lost.note}; {hint}")
+        return LabelChange("", 0, MOVED, label, self._at(label, anchor, places[0]), note)
 
     def _by_context(self, label: Evidence, anchor: str, here: list[_Place], origin: _Origin) -> LabelChange | None:
         """Judge a label by the words around its anchor, in the old and in the new corpus."""
         for is_here in (True, False):
             places = here if is_here else list(self._elsewhere(label.document, anchor))
             scored = [(self._score(one, origin, label), one) for one in places]
-            scored = [(score, place) for score, place in scored if score != _NOTHING]
+            scored = [(score, place) for score, place in scored if score != NOTHING]
             if not scored:
                 continue
             earlier = [(origin.text, span) for span in resolve(origin.text, anchor) if span != origin.span]
             earlier += [] if is_here else self._earlier(label.document, anchor)
             # a place that resembles another passage of the old corpus more is that passage
-            others = [max((self._common(one, place) for one in earlier), default=_NOTHING) for _, place in scored]
+            others = [max((self._common(one, place) for one in earlier), default=NOTHING) for _, place in scored]
             mine = [
                 (score, other < score, place)
                 for (score, place), other in zip(scored, others, strict=True)
@@ -208,21 +214,21 @@ class _Verifier:
             return None if repaired == label else LabelChange("", 0, kind, label, repaired, note)
         return self._lost(label, anchor, origin.sentence)
 
-    def _score(self, place: _Place, origin: _Origin, label: Evidence) -> _Common:
-        """Count the words around its anchor that a place and a label's own share; _NOTHING where they are too few."""
+    def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
+        """Count the words around its anchor that a place and a label's own share; NOTHING where they are too few."""
         common = self._common((origin.text, origin.span), place)
         words = len(origin.text[slice(*origin.span)].split()) + common.all
         if words >= min(FEWEST_WORDS, len(origin.sentence.split())):
             return common
         if place.document != label.document:
-            return _NOTHING
+            return NOTHING
         if place.span[0] == label.start and common.all > 0:
             return common
-        passage = _sentence(_text(self.new, place.document) or "", place.span)
-        return common if _similarity(origin.sentence, passage) >= NEAR else _NOTHING
+        passage = sentence_around(_text(self.new, place.document) or "", place.span)
+        return common if similarity(origin.sentence, passage) >= NEAR else NOTHING
 
-    def _common(self, one: tuple[str, Span], place: _Place) -> _Common:
-        return _common(*one, _text(self.new, place.document) or "", place.span)
+    def _common(self, one: tuple[str, Span], place: _Place) -> Common:
+        return common_words(*one, _text(self.new, place.document) or "", place.span)
 
     def _elsewhere(self, document: str, anchor: str) -> Iterator[_Place]:
         """Yield the places of an anchor in other documents."""
@@ -242,13 +248,25 @@ class _Verifier:
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
         """Judge a label whose anchor is gone by the passage that comes nearest to its sentence."""
-        text = _text(self.new, label.document)
-        if text is None:
-            return LabelChange("", 0, DELETED, label, note=f'document "{label.document}" is gone, and so is the anchor')
-        near = nearest_passage(text, passage)
-        if near and _similarity(passage, text[near[0] : near[0] + len(passage)]) >= NEAR:
-            return LabelChange("", 0, EDITED, label, note=f'now, at {near[0]}: "{near[1]}"')
-        return LabelChange("", 0, DELETED, label, note=f'"{anchor}" is no longer in document "{label.document}"')
+        own = [label.document] if label.document in self.new.position else []
+        for name in [*own, *self._successors(label.document)]:
+            text = _text(self.new, name) or ""
+            near = nearest_passage(text, passage)
+            if near and similarity(passage, text[near[0] : near[0] + len(passage)]) >= NEAR:
+                place = "" if own else f' in document "{name}"'
+                return LabelChange("", 0, EDITED, label, note=f'now{place}, at {near[0]}: "{near[1]}"')
+        fact = f'"{anchor}" is no longer in it' if own else f'document "{label.document}" is gone, and so is the anchor'
+        return LabelChange("", 0, DELETED, label, note=fact)
+
+    def _successors(self, document: str) -> list[str]:
+        """Return the new documents with most sentences of one of the old corpus."""
+        sentences = _sentences(_text(self.old, document) or "")
+        shared = Counter(name for sentence in sentences for name in self.arrived.get(sentence, ()))
+        return [name for name, _ in shared.most_common(_SUCCESSORS)]
+
+
+def _sentences(text: str) -> set[str]:
+    return {canonical(sentence) for sentence in SENTENCE_END.split(text) if sentence.strip()}
 
 
 def _text(corpus: Corpus | None, document: str) -> str | None:
@@ -266,59 +284,17 @@ def _listed(places: Sequence[_Place]) -> str:
     return f"in {', '.join(named)}" + (f" and {len(places) - 3} more places" if len(places) > 3 else "")
 
 
-def _canonical(text: str) -> str:
-    """Return a text without what differs between its encodings."""
-    return composed(" ".join(text.split()))
-
-
 def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
     """Return the span that begins at a label's start in another encoding of the text."""
     if label.start is None:
         return None
     if before is not None:
-        same = _canonical(text) == _canonical(before)
-        start = len(_canonical(before[: label.start]))
-        return next((span for span in spans if same and len(_canonical(text[: span[0]])) == start), None)
+        same = canonical(text) == canonical(before)
+        start = len(canonical(before[: label.start]))
+        return next((span for span in spans if same and len(canonical(text[: span[0]])) == start), None)
     for span in spans:
         head = text[: span[0]]
-        for lines in (head, head.replace("\r\n", "\n"), head.replace("\n", "\r\n"), _canonical(head)):
+        for lines in (head, head.replace("\r\n", "\n"), head.replace("\n", "\r\n"), canonical(head)):
             if label.start in {len(unicodedata.normalize(form, lines)) for form in ("NFC", "NFD")}:
                 return span
     return None
-
-
-def _common(text: str, span: Span, other: str, place: Span) -> _Common:
-    """Count the equal words directly before and after an anchor in two texts."""
-    mine, theirs = _surroundings(text, span), _surroundings(other, place)
-    before, after = (
-        [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False))]
-        for one, two in zip(mine, theirs, strict=True)
-    )
-    ends = [n for n, word in enumerate(after) if word.endswith(_STOPS)]
-    begins = [n for n, word in enumerate(before) if word.endswith(_STOPS)]
-    in_sentence = min([*begins, len(before)]) + min([*(n + 1 for n in ends), len(after)])
-    return _Common(in_sentence, len(before) + len(after))
-
-
-def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
-    """Return the words before an anchor, the nearest first, and those after it."""
-    before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] : span[1] + _REACH]
-    first = [_EDGE] if span[0] <= _REACH else []
-    last = [_EDGE] if span[1] + _REACH >= len(text) else []
-    return [*composed(before).split()[::-1], *first], [*composed(after).split(), *last]
-
-
-def _sentence(text: str, span: Span) -> str:
-    """Return the sentence around an anchor, of what is compared."""
-    before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] - 1 : span[1] + _REACH]
-    begin = max((match.end() for match in _SENTENCE_END.finditer(before)), default=0)
-    end = _SENTENCE_END.search(after)
-    return before[begin:] + text[span[0] : span[1] - 1] + (after[: end.start() + 1] if end else after)
-
-
-def _similarity(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, _words(one), _words(other), autojunk=False).ratio()
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", composed(text).lower())

@@ -1,0 +1,69 @@
+"""Compare passages by their words: those around an anchor, and those of a sentence."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from itertools import takewhile
+from typing import NamedTuple
+
+from ragsweep.golden.anchors import Span, composed
+
+SENTENCE_END = re.compile(r"[.!?]\s+|\n\s*\n")
+
+_REACH = 200  # characters before and after an anchor that are compared
+_EDGE = ""  # stands beside the first and the last word of a document
+_STOPS = (".", "!", "?")
+
+
+class Common(NamedTuple):
+    """Words that two places share around an anchor: those of its sentence come first."""
+
+    in_sentence: int
+    all: int
+
+
+NOTHING = Common(-1, -1)
+
+
+def canonical(text: str) -> str:
+    """Return a text without what differs between its encodings."""
+    return composed(" ".join(text.split()))
+
+
+def common_words(text: str, span: Span, other: str, place: Span) -> Common:
+    """Count the equal words directly before and after an anchor in two texts."""
+    mine, theirs = _surroundings(text, span), _surroundings(other, place)
+    before, after = (
+        [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False))]
+        for one, two in zip(mine, theirs, strict=True)
+    )
+    ends = [n for n, word in enumerate(after) if word.endswith(_STOPS)]
+    begins = [n for n, word in enumerate(before) if word.endswith(_STOPS)]
+    in_sentence = min([*begins, len(before)]) + min([*(n + 1 for n in ends), len(after)])
+    return Common(in_sentence, len(before) + len(after))
+
+
+def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
+    """Return the words before an anchor, the nearest first, and those after it."""
+    before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] : span[1] + _REACH]
+    first = [_EDGE] if span[0] <= _REACH else []
+    last = [_EDGE] if span[1] + _REACH >= len(text) else []
+    return [*composed(before).split()[::-1], *first], [*composed(after).split(), *last]
+
+
+def sentence_around(text: str, span: Span) -> str:
+    """Return the sentence around an anchor, of what is compared."""
+    before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] - 1 : span[1] + _REACH]
+    begin = max((match.end() for match in SENTENCE_END.finditer(before)), default=0)
+    end = SENTENCE_END.search(after)
+    return before[begin:] + text[span[0] : span[1] - 1] + (after[: end.start() + 1] if end else after)
+
+
+def similarity(one: str, other: str) -> float:
+    """Return the share of words that two passages have in common in the same order, 0 to 1."""
+    return difflib.SequenceMatcher(None, _words(one), _words(other), autojunk=False).ratio()
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", composed(text).lower())

@@ -1,0 +1,32 @@
+"""Files that are written whole: what a kill leaves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+WRITE_FOR_EVER = """
+import itertools, pathlib, sys
+from ragsweep.curation.files import write_whole
+for letter in itertools.cycle("ab"):
+    write_whole(pathlib.Path(sys.argv[1]), letter * 20_000_000)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("wait", [0, 0.02, 0.05, 0.1])
+def test_a_kill_leaves_the_file_of_before_or_after(tmp_path: Path, wait: float) -> None:
+    path = tmp_path / "golden.jsonl"
+    process = subprocess.Popen([sys.executable, "-c", WRITE_FOR_EVER, str(path)])
+    while not path.exists():
+        time.sleep(0.01)
+    time.sleep(wait)
+    process.kill()
+    process.wait()
+    text = path.read_text()
+    assert len(text) == 20_000_000
+    assert text.count(text[0]) == len(text)
