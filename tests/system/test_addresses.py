@@ -41,14 +41,14 @@ from toys import Letters, Words, built, corpus
 DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude": "corpus", "split": "labels",
            "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
            "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
-           "seed": "-", "repeated_passages": "labels"}  # fmt: skip
+           "seed": "-", "repeated_passages": "labels", "status": "labels"}  # fmt: skip
 DATASETS = {
     "python_reference": (),
     "beir": ("path", "split", "grades", "unknown"),
-    "jsonl": ("corpus", "golden", "unknown", "repeated_passages"),
+    "jsonl": ("corpus", "golden", "unknown", "repeated_passages", "status"),
     "trec": ("corpus", "topics", "qrels", "fields", "grades", "unknown"),
     "squad": ("path", "unknown"),
-    "folder": ("path", "golden", "exclude", "unknown", "repeated_passages"),
+    "folder": ("path", "golden", "exclude", "unknown", "repeated_passages", "status"),
     "csv": ("corpus", "questions", "columns", "corpus_columns", "grades", "unknown"),
 }
 EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
@@ -164,7 +164,7 @@ CHANGES: Mapping[str, str] = {
     "k1": "1.1", "b": ".5", "backend": "rank_bm25", "language": "none",
     "k": "7", "alpha": ".3", "normalisation": "theoretical", "alpha_leg": "bm25", "weights": "{{bm25: 2, vector: 1}}",
     "min_score": ".2", "limit": "2", "seed": "4", "unknown": "drop", "split": "dev", "path": "{beir2}",
-    "corpus": "{jsonl2}/corpus.jsonl", "golden": "{jsonl2}/golden.jsonl", "repeated_passages": "true",
+    "corpus": "{jsonl2}/corpus.jsonl", "golden": "{jsonl2}/golden.jsonl", "repeated_passages": "true", "status": "gold",
     "dataset/squad.path": "{squad2}/dev.json", "dataset/folder.path": "{folder2}/pages",
     "dataset/folder.golden": "{folder2}/golden.jsonl", "exclude": "[d2*]",
     "topics": "{trec2}/topics", "qrels": "{trec2}/qrels", "fields": "[description]",
@@ -291,11 +291,20 @@ def _write_beir(folder: Path, mark: str) -> None:
         (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]), "utf-8")
 
 
+AUDITS = ({"status": "gold"}, {"status": "silver"})
+
+
 def _write_jsonl(folder: Path, mark: str) -> None:
     folder.mkdir()
     _lines(folder / "corpus.jsonl", [{"id": f"d{n}", "text": text + mark} for n, text in enumerate(DOCUMENTS)])
     questions = [
-        {"id": f"q{n}", "question": f"where is {n}{mark}?", "evidence": [{"document": f"d{n % 3}"}]} for n in range(4)
+        {
+            "id": f"q{n}",
+            "question": f"where is {n}{mark}?",
+            "evidence": [{"document": f"d{n % 3}"}],
+            "audit": AUDITS[n % 2],
+        }
+        for n in range(4)
     ]
     _lines(folder / "golden.jsonl", questions)
 
@@ -324,7 +333,10 @@ def _write_folder(folder: Path, mark: str) -> None:
     label = [{"document": "d0.md"}]
     _lines(
         folder / "golden.jsonl",
-        [{"id": f"q{n}", "question": f"where is {n}{mark}?", "evidence": label} for n in range(4)],
+        [
+            {"id": f"q{n}", "question": f"where is {n}{mark}?", "evidence": label, "audit": AUDITS[n % 2]}
+            for n in range(4)
+        ],
     )
 
 

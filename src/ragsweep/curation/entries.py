@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.golden_format import REJECTED, read_question
+from ragsweep.golden.golden_set import STATUSES
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
 
 Entry = Mapping[str, Any]
 
 SCHEMA_VERSION = "1"
 ROOT = "root"
-STATUSES = ("silver", "gold")
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
 """How an entry was validated, and the lowest score with which it is not rejected."""

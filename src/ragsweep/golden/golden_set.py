@@ -12,6 +12,8 @@ from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.types import Corpus, Evidence, GoldenSet, Question, effective_number, weights_of
 from ragsweep.golden.anchors import nearest_passage, resolve
 
+STATUSES = ("silver", "gold")
+"""Of questions: made by rule or model; confirmed or corrected by a person."""
 _WAYS = ("error", "drop")
 BLANK = "blank"
 """The category of blank questions that state none."""
@@ -25,6 +27,7 @@ class Selection(NamedTuple):
     unknown: str = "error"
     limit: int | None = None
     seed: int = 0
+    status: str | None = None
 
     def check(self) -> Selection:
         """Raise ConfigError for invalid values; to be called before anything is read."""
@@ -32,6 +35,8 @@ class Selection(NamedTuple):
             raise ConfigError(f'dataset.unknown="{self.unknown}" is not known{nearest(str(self.unknown), _WAYS)}')
         if self.limit is not None and (type(self.limit) is not int or self.limit <= 0):
             raise ConfigError(f"dataset.limit={self.limit} is no number of questions; give 1 or more, or null for all")
+        if self.status not in (None, *STATUSES):
+            raise ConfigError(f'dataset.status="{self.status}" is not known{nearest(str(self.status), STATUSES)}')
         return self
 
 
@@ -206,10 +211,14 @@ def weighted_by_traffic(weights: Sequence[float]) -> str:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Describe weights, count the questions with keywords in place of an answer, and the blank ones, as notes."""
+    """Describe weights, and count questions: with keywords for an answer, blank, gold and silver ones."""
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"{keywords:,} questions have no reference answer: their keywords stand in for it"] if keywords else []
     weights = weights_of(questions)
     notes += [f"means are {weighted_by_traffic(weights)}"] if weights else []
+    counts = Counter(question.labels.get("status", "") for question in questions)
+    if counts["gold"] or counts["silver"]:
+        unstated = f", {counts['']:,} neither" if counts[""] else ""
+        notes += [f"questions: {counts['gold']:,} gold (confirmed by a person), {counts['silver']:,} silver{unstated}"]
     return (*notes, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))

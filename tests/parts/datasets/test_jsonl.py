@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.core.errors import InputError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Dataset, Evidence, Turn
+from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.datasets import Jsonl
 from ragsweep.testing.datasets import DatasetContract
 
@@ -183,3 +184,20 @@ def test_options_reach_the_golden_set(tmp_path: Path) -> None:
         "questions with no label left": 1,
         "beyond dataset.limit=1": 1,
     }
+
+
+def test_gold_and_silver_are_taken_apart_and_counted(tmp_path: Path) -> None:
+    questions = [
+        {"id": f"q{n}", "question": "Who?", **({"audit": {"status": status}} if status else {})}
+        for n, status in enumerate(["gold", "silver", "silver", ""])
+    ]
+    corpus, golden = files(tmp_path, questions)
+    for status, ids in ((None, {"q0", "q1", "q2", "q3"}), ("gold", {"q0"}), ("silver", {"q1", "q2"})):
+        found = Jsonl(str(corpus), str(golden), "error", None, 0, False, status).load().golden
+        assert {one.id for one in found.questions} == ids
+        assert sum(found.left_out.values()) == 4 - len(ids)
+    assert peculiarities(load(tmp_path, questions).golden.questions) == (
+        "questions: 1 gold (confirmed by a person), 2 silver, 1 neither",
+    )
+    with pytest.raises(ConfigError, match='is not known; did you mean "gold"'):
+        Jsonl(str(corpus), str(golden), "error", None, 0, False, "golden").load()

@@ -28,6 +28,7 @@ class Jsonl:
         unknown: "error", or "drop" to leave out and count labels that cannot be used.
         limit, seed: How many questions to draw, None for all, and by which seed.
         repeated_passages: An anchor found in another document too marks the same passage there.
+        status: "silver" or "gold": only questions with this ``audit.status``; None for all.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -38,15 +39,16 @@ class Jsonl:
     limit: int | None
     seed: int
     repeated_passages: bool
+    status: str | None = None
 
     def load(self) -> Dataset:
         """Read both files.
 
         Raises:
-            ConfigError: ``unknown`` or ``limit`` make no sense.
+            ConfigError: ``unknown``, ``limit`` or ``status`` make no sense.
             InputError: faults of the files, all at once.
         """
-        selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
+        selection, faults = Selection(self.unknown, self.limit, self.seed, self.status).check(), Faults()
         file = Path(self.golden).expanduser()
         corpus = read_corpus(Path(self.corpus).expanduser(), faults)
         golden = _read_golden(file, corpus, selection, faults, self.repeated_passages)
@@ -63,7 +65,7 @@ class Folder:
         path: The folder.
         golden: File of the questions.
         exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too.
-        unknown, limit, seed, repeated_passages: As in :class:`Jsonl`.
+        unknown, limit, seed, repeated_passages, status: As in :class:`Jsonl`.
     """
 
     VERSION: ClassVar[str] = "2"
@@ -75,10 +77,11 @@ class Folder:
     limit: int | None
     seed: int
     repeated_passages: bool
+    status: str | None = None
 
     def load(self) -> Dataset:
         """Read the pages and the golden file. Raises as :meth:`Jsonl.load`, and for a folder that does not exist."""
-        selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
+        selection, faults = Selection(self.unknown, self.limit, self.seed, self.status).check(), Faults()
         folder = Path(self.path).expanduser()
         check_folder(folder, "dataset.path needs the documents' folder")
         corpus, notes = read_folder(folder, self.exclude, faults)
@@ -117,4 +120,8 @@ def _read_golden(
 ) -> GoldenSet:
     raw = read_questions(file, corpus.version, faults)
     faults.raise_any()
+    if selection.status:
+        kept = [one for one in raw.questions if one.labels.get("status") == selection.status]
+        why = f"not {selection.status}"
+        raw = raw._replace(questions=kept, left_out={**raw.left_out, why: len(raw.questions) - len(kept)})
     return golden_set(raw, corpus, selection, repeated_passages)
