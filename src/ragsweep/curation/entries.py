@@ -130,6 +130,16 @@ def value(entry: Entry, group: str, name: str) -> Any:
     return values.get(name) if isinstance(values, Mapping) else None
 
 
+def is_rejected(entry: Entry) -> bool:
+    """Return whether an entry's validation, or a person, rejected it."""
+    return bool(value(entry, "validation", "status") == REJECTED)
+
+
+def relevant_evidence(entry: Entry) -> list[Any]:
+    """List the evidence of an entry without what was judged to be irrelevant."""
+    return [one for one in entry.get("evidence") or () if one.get("grade", 1.0) > 0]
+
+
 def count_filled(entry: Entry) -> int:
     """Count the fields that are filled: neither missing, null nor empty."""
     values = (value(entry, field.group, field.name) for field in FIELDS)
@@ -216,7 +226,7 @@ def _check_group(row: Row, fields: Sequence[Field]) -> None:
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield the constraints, C1 to C8, that an entry breaks, and how."""
     answerable = entry.get("answerable", True)
-    answer, evidence = str(entry.get("reference") or ""), entry.get("evidence") or []
+    answer, evidence = str(entry.get("reference") or ""), relevant_evidence(entry)
     kind = entry.get("unanswerable_type")
     if len(str(entry.get("question") or "").strip()) < SHORTEST_QUESTION:
         yield "C1", f"the question has fewer than {SHORTEST_QUESTION} characters"

@@ -25,10 +25,11 @@ from ragsweep.curation.entries import (
     VALIDATED,
     Entry,
     count_filled,
+    is_rejected,
+    relevant_evidence,
     value,
 )
 from ragsweep.golden.anchors import resolve
-from ragsweep.golden.golden_format import REJECTED
 
 Floats = NDArray[np.float32]
 
@@ -87,12 +88,12 @@ class Subject:
     @cached_property
     def rejected(self) -> int:
         """Count the rejected entries."""
-        return sum(value(one, "validation", "status") == REJECTED for one in self.entries)
+        return sum(map(is_rejected, self.entries))
 
     @cached_property
     def kept(self) -> list[Entry]:
         """The entries that were not rejected."""
-        return [one for one in self.entries if value(one, "validation", "status") != REJECTED]
+        return [one for one in self.entries if not is_rejected(one)]
 
     @cached_property
     def answerable(self) -> list[Entry]:
@@ -109,8 +110,7 @@ class Subject:
         """The evidence of each answerable entry: (document, start, end); empty lists where it is not found."""
         assert self.corpus is not None
         return [
-            [span for label in one.get("evidence") or [] if (span := _span(self.corpus, label))]
-            for one in self.answerable
+            [span for label in relevant_evidence(one) if (span := _span(self.corpus, label))] for one in self.answerable
         ]
 
 
@@ -167,7 +167,7 @@ def _of_field(subject: Subject, entries: Sequence[Entry], group: str, name: str)
 
 def _strata(subject: Subject) -> Measured:
     named = {value(one, "classification", "stratum") for one in subject.kept} - {None, ""}
-    documents = {label.get("document") for one in subject.answerable for label in one.get("evidence") or []}
+    documents = {label.get("document") for one in subject.answerable for label in relevant_evidence(one)}
     named = named or {subject.strata[document] for document in documents if document in subject.strata}
     named = named or (set() if subject.kept else set(subject.strata.values()))
     if not named:
@@ -186,7 +186,7 @@ def _provenance(subject: Subject) -> Measured:
     if subject.corpus is None:
         return NO_CORPUS
     whole = [
-        len(spans) == len(one.get("evidence") or [1])
+        len(spans) == len(relevant_evidence(one) or [1])
         for one, spans in zip(subject.answerable, subject.evidence_spans, strict=True)
     ]
     return _share(sum(whole), len(whole), "answerable question")

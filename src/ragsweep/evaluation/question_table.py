@@ -185,15 +185,26 @@ class ChunkNames:
         return identifier if whole and not mistakable else f"{identifier}:{start}-{end}"
 
 
-def chunk_text(corpus: Corpus, name: str) -> str:
-    """Return the indexed text of a chunk by its name (see :class:`ChunkNames`); "" of what the corpus does not have."""
+def chunk_place(corpus: Corpus, name: str) -> tuple[int, int, int] | None:
+    """Find a chunk by its name (see :class:`ChunkNames`): the document's position, start, end.
+
+    Returns None for what the corpus does not have.
+    """
     identifier, _, span = name.rpartition(":")
     if identifier not in corpus.position:  # the name is that of a whole document
         identifier, span = name, f"0-{sys.maxsize}"
     document = corpus.position.get(identifier)
     if document is None or not SPAN.fullmatch(span):
-        return ""
+        return None
     start, end = map(int, span.split("-"))
+    return document, start, min(end, len(corpus.texts[document]))
+
+
+def chunk_text(corpus: Corpus, name: str) -> str:
+    """Return the indexed text of a chunk by its name; "" of what the corpus does not have."""
+    if (place := chunk_place(corpus, name)) is None:
+        return ""
+    document, start, end = place
     return " ".join(filter(None, (corpus.titles[document], corpus.texts[document][start:end])))
 
 

@@ -166,14 +166,18 @@ class Session:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
 
+    def recorded_dataset(self, result: Result) -> Dataset | None:
+        """Load a result's questions with their corpus; None where that is not there any more as it was searched."""
+        try:
+            dataset = self._load(result.config["dataset"]) if result.config.get("dataset") else None
+        except RagsweepError:
+            return None
+        return dataset if dataset and dataset.corpus.digest == result.dataset.corpus_digest else None
+
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
         """Return what the page of these results reads beside the records, as far as corpus and questions are there."""
-        node = results[0].config.get("dataset") if results else None
-        try:
-            dataset = self._load(node) if node else None
-        except RagsweepError:
-            return PageTexts(secrets)
-        if dataset is None or dataset.corpus.digest != results[0].dataset.corpus_digest:
+        dataset = self.recorded_dataset(results[0]) if results else None
+        if dataset is None:
             return PageTexts(secrets)
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset))
 

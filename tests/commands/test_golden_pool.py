@@ -1,0 +1,76 @@
+"""``ragsweep golden pool`` as it is typed, on a sweep whose stages are stored, and on one of which only records are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import write_dataset
+from configs import evaluate
+from ragsweep.commands.golden import golden
+from ragsweep.core.errors import InputError
+from ragsweep.stages.store import open_store
+from ragsweep.sweep.session import Session
+from scored import record_sweep
+
+PARENT = "feed" * 8
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Evaluate two configs that hand on two chunks each."""
+    folder = tmp_path_factory.mktemp("sweep")
+    words = [*write_dataset(folder), "tracking=none", "top_k=2", "retriever=vector", "embedder=hashing"]
+    session = Session(folder=folder)
+    session.evaluator.executor.store = open_store(folder / "stages", print)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        results = [evaluate(session, *words, *more) for more in ([], ["embedder.ngram=3"])]
+    record_sweep(folder, PARENT, *results)
+    return folder
+
+
+@pytest.fixture
+def place(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(sweep, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+WORDS = ["pool", PARENT[:6], "golden=golden.jsonl", "out=pool.jsonl", "--path", "."]
+
+
+def rows(place: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (place / "pool.jsonl").read_text().splitlines()]
+
+
+def test_every_unjudged_chunk_of_every_ranking_is_in_the_pool(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert golden(WORDS) == 0
+    found = rows(place)
+    assert {(one["id"], one["document"]) for one in found if one["ranks"].keys() == {"#1", "#2"}} == {
+        (name, document) for name, own in (("q1", "cats"), ("q2", "dogs"), ("q3", "bread"))
+        for document in ("cats", "dogs", "bread", "ships") if document != own
+    }  # fmt: skip
+    assert [one["impact"] for one in found] == sorted((one["impact"] for one in found), reverse=True)
+    printed = capsys.readouterr().out
+    assert "judged@10: 25 % of 24 chunks that 2 configs" in printed
+    assert "9 unjudged passages of 3 questions" in printed
+
+
+def test_without_stored_rankings_the_contexts_are_pooled(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(place / "stages")
+    assert golden(WORDS) == 0
+    assert "only the contexts of #1, #2 are stored" in capsys.readouterr().out
+    assert {rank for one in rows(place) for rank in one["ranks"].values()} <= {1, 2}
+
+
+def test_another_corpus_is_refused(place: Path) -> None:
+    (place / "corpus.jsonl").write_text(json.dumps({"id": "cats", "text": "Other words."}) + "\n")
+    with pytest.raises(InputError, match="corpus of the sweep is not there any more"):
+        golden(WORDS)
+    with pytest.raises(InputError, match="searched another corpus"):
+        golden([*WORDS, "corpus=corpus.jsonl"])

@@ -1,0 +1,221 @@
+"""Judgements of a person: none is lost or doubled by a kill at any moment, and no other page can make one."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from ragsweep.commands.golden.review import open_review
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.curation.entries import incoherences, read_entries, value
+from ragsweep.curation.files import write_rows
+from ragsweep.curation.review_server import ReviewServer
+from ragsweep.curation.reviews import Journal, Review, passage_tasks
+from ragsweep.golden.golden_format import read_questions
+
+SENTENCE = "The alder measures ten metres"
+
+
+def silver(n: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "id": f"q{n}", "question": f"How tall is alder {n}?", "reference": "ten metres",
+        "evidence": [{"document": "alder", "anchor": SENTENCE}],
+        "content": {"passage": f"{SENTENCE}."},
+        "multiple_choice": {"question": f"How tall is alder {n}?", "choices": ["one", "ten metres"], "correct": 1,
+                            "answer": "ten metres"},
+        "audit": {"status": "silver", "created_by": "build"}, **changes,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    write_rows(tmp_path / "set" / "golden.jsonl", [silver(n) for n in range(12)])
+    return tmp_path / "set" / "golden.jsonl"
+
+
+def read(golden: Path) -> dict[str, dict[str, Any]]:
+    faults = Faults()
+    entries = {one["id"]: one for one in read_entries(golden, faults)}
+    faults.raise_any()
+    return entries
+
+
+def judge(review: Review, n: int, action: str = "accept", **more: Any) -> None:
+    review.judge({"id": f"{action}{n}", "task": review.tasks[n]["task"], "action": action, **more})
+
+
+def reviews_of(golden: Path) -> dict[str, list[Mapping[str, Any]]]:
+    return {name: found for name, one in read(golden).items() if (found := value(one, "audit", "reviews"))}
+
+
+@pytest.fixture
+def served(golden: Path) -> Iterator[ReviewServer]:
+    server = ReviewServer(open_review(golden, None, "anna"), 0)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    server.review.journal.close()
+
+
+def ask(
+    server: ReviewServer, path: str, body: Any = None, **headers: str
+) -> tuple[int, http.client.HTTPMessage, bytes]:
+    """Send a GET request, or a POST request with a body."""
+    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=10)  # type: ignore[arg-type]
+    given = {"Content-Type": "application/json", **{key.replace("_", "-"): text for key, text in headers.items()}}
+    connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), given)
+    reply = connection.getresponse()
+    with closing(connection):
+        return reply.status, reply.headers, reply.read()
+
+
+def post(server: ReviewServer, name: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+    status, _, text = ask(server, f"/{server.token}/{name}", body or {}, **headers)
+    return status, json.loads(text)
+
+
+def test_whenever_the_server_is_killed_every_confirmed_judgement_is_in_the_file_once(
+    served: ReviewServer, golden: Path, tmp_path: Path
+) -> None:
+    journal = served.review.journal.path
+    for n in range(10):
+        body = {"id": f"j{n}", "task": served.review.tasks[n]["task"], "action": "reject" if n == 3 else "accept"}
+        assert post(served, "judge", body)[0] == 200
+        assert post(served, "judge", body)[0] == 200  # the page did not get the reply, and asks again
+        killed = tmp_path / f"killed{n}"
+        shutil.copytree(golden.parent, killed)
+        with (killed / journal.name).open("ab") as torn:
+            torn.write(b'{"id": "half a li')
+        again = open_review(killed / "golden.jsonl", None, "anna")
+        assert again.recovered == n + 1
+        assert {name: len(found) for name, found in reviews_of(killed / "golden.jsonl").items()} == {
+            f"q{number}": 1 for number in range(n + 1)
+        }
+        assert len(again.tasks) == 12 - n - 1
+        again.journal.close()
+    before = journal.read_bytes()
+    assert before.count(b"\n") == 10
+    assert post(served, "done") == (200, {"folded": 10})
+    folded = golden.read_bytes()
+    journal.write_bytes(before)  # killed after the golden file was written, and before the journal was emptied
+    assert served.review.journal.fold() == 10
+    assert golden.read_bytes() == folded
+    assert value(read(golden)["q3"], "validation", "status") == "rejected"
+
+
+def test_a_review_says_who_when_and_what_changed_and_the_entry_stays_coherent(golden: Path) -> None:
+    review = open_review(golden, None, "anna")
+    judge(review, 0)
+    judge(review, 1, "reject")
+    judge(review, 2, "edit", question="How many metres has alder 2?", reference="ten metres, roughly")
+    review.journal.finish()
+    assert not review.journal.path.exists()
+    found = read(golden)
+    assert [value(found[f"q{n}"], "audit", "status") for n in range(4)] == ["gold", "silver", "gold", "silver"]
+    assert [value(found[f"q{n}"], "validation", "status") for n in range(3)] == ["validated", "rejected", "validated"]
+    (review_of_2,) = value(found["q2"], "audit", "reviews")
+    assert (review_of_2["who"], review_of_2["what"], review_of_2["when"][:2]) == ("anna", "corrected", "20")
+    assert review_of_2["changed"] == {
+        "question": ["How tall is alder 2?", "How many metres has alder 2?"],
+        "reference": ["ten metres", "ten metres, roughly"],
+    }
+    assert found["q2"]["multiple_choice"]["choices"] == ["one", "ten metres, roughly"]
+    assert [list(incoherences(found[name])) for name in ("q0", "q2")] == [[], []]
+    assert found["q3"] == silver(3)
+    faults = Faults()
+    assert [one.id for one in read_questions(golden, "", faults).questions][:2] == ["q0", "q2"]  # q1 is not asked
+    assert faults.found == []
+
+
+def test_what_was_taken_back_or_judged_again_counts_as_it_was_left(golden: Path) -> None:
+    review = open_review(golden, None, "anna")
+    judge(review, 0)
+    judge(review, 1)
+    assert review.undo() is not None
+    review.judge({"id": "second", "task": review.tasks[0]["task"], "action": "reject"})
+    judge(review, 2)
+    judge(review, 2, "reject")
+    assert (review.undo() or {})["id"] == "reject2"
+    review.journal.finish()
+    found = {name: [one["what"] for one in some] for name, some in reviews_of(golden).items()}
+    assert found == {"q0": ["rejected"], "q2": ["accepted"]}
+
+
+def test_a_judged_passage_is_evidence_with_its_grade_and_is_not_asked_again(golden: Path) -> None:
+    pool = [
+        {"id": "q0", "document": document, "anchor": "a few words", "passage": "so, a few words.", "title": "",
+         "sentence": "a few words.", "impact": 0.5, "ranks": {"#1": 2}}
+        for document in ("oak", "elm", "fir")
+    ]  # fmt: skip
+    write_rows(golden.with_name("pool.jsonl"), pool)
+    review = open_review(golden, str(golden.with_name("pool.jsonl")), "anna")
+    for n, grade in enumerate((2, 0)):
+        review.judge({"id": str(n), "task": review.tasks[n]["task"], "grade": grade})
+    with pytest.raises(InputError, match="grade from 0 to 3"):
+        review.judge({"id": "x", "task": review.tasks[2]["task"], "grade": 7})
+    review.journal.finish()
+    entry = read(golden)["q0"]
+    assert entry["evidence"] == [
+        *silver(0)["evidence"],
+        {"document": "oak", "anchor": "a few words", "grade": 2},
+        {"document": "elm", "anchor": "a few words", "grade": 0},
+    ]
+    assert [one["what"] for one in value(entry, "audit", "reviews")] == [
+        'grade 2 for "a few words" in oak',
+        'grade 0 for "a few words" in elm',
+    ]
+    assert value(entry, "audit", "status") == "silver"
+    assert [one["document"] for one in passage_tasks(pool, [entry])] == ["fir"]
+    with pytest.raises(InputError, match='"q0", which is not in the golden file'):
+        passage_tasks(pool, [silver(1)])
+
+
+def test_a_judged_question_that_was_deleted_meanwhile_stops_the_fold_and_keeps_the_journal(golden: Path) -> None:
+    review = open_review(golden, None, "anna")
+    judge(review, 0)
+    kept = review.journal.path.read_bytes()
+    write_rows(golden, [silver(n) for n in range(1, 12)])
+    with pytest.raises(InputError, match='judgements of "q0"'):
+        review.journal.finish()
+    assert review.journal.path.read_bytes() == kept
+    review.journal.close()
+
+
+def test_two_reviews_of_one_file_are_refused(golden: Path) -> None:
+    first = open_review(golden, None, "anna")
+    with pytest.raises(InputError, match="being reviewed by another process"):
+        Journal(golden)
+    first.journal.finish()
+
+
+def test_only_the_page_itself_can_judge(served: ReviewServer, golden: Path) -> None:
+    assert served.server_address[0] == "127.0.0.1"
+    body = {"id": "x", "task": served.review.tasks[0]["task"], "action": "accept"}
+    own = f"127.0.0.1:{served.server_port}"
+    for status, headers in {
+        403: ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": f"evil.example:{served.server_port}"}),
+        415: ({"Content_Type": "text/plain"},),
+        413: ({"Content_Length": str(2**21)},),
+    }.items():
+        assert {post(served, "judge", body, **one)[0] for one in headers} == {status}
+    token = served.token
+    for path in ("/", "/guessed/", f"/{token[:-1]}/", f"/{token}/../", f"/{token}/judge"):
+        assert ask(served, path)[0] == 404
+    assert ask(served, "/guessed/judge", body)[0] == 404
+    assert post(served, "judge", {**body, "task": "none"}) == (400, {"error": "there is no such task"})
+    assert served.review.judged() == {}
+    assert post(served, "judge", body, Origin=f"http://{own}")[0] == 200
+    status, headers, _ = ask(served, f"/{token}/")
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert (status, headers["Referrer-Policy"]) == (200, "no-referrer")
