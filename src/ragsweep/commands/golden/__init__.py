@@ -15,9 +15,9 @@ SUBCOMMANDS = {
     "diff": "name the questions and fields in which two golden sets differ",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
     "partition": "write the questions of a search and those of the holdout into two files",
-    "verify": "name the labels that a change of the corpus hurt, and repair the sure ones",
     "pool": "list what a sweep's configs retrieved and nobody has judged, most influential first",
     "review": "judge generated questions, or the passages of a pool, on a local page",
+    "verify": "name the labels that a change of the corpus hurt, and repair the sure ones",
 }
 
 _USAGE = "usage: ragsweep golden COMMAND ...; each has --help\n\n"
