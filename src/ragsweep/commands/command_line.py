@@ -53,7 +53,11 @@ class Parser(argparse.ArgumentParser):
 
 def add_path(parser: argparse.ArgumentParser) -> None:
     """Add the option for the ledger's folder."""
-    parser.add_argument("--path", default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"), help="folder of the ledger")
+    parser.add_argument(
+        "--path",
+        default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"),
+        help="folder of the ledger, and of stored answers",
+    )
 
 
 @contextmanager

@@ -42,6 +42,22 @@ _MEANINGS = {
 }
 
 
+def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Sequence[Request]) -> list[Answer]:
+    """Return a model's answers; each is stored as it comes, and equal requests are one call."""
+    contents = {request_key(request): request for request in requests}
+
+    def compute(work: StageContext, rows: Rows) -> Packed:
+        return ask_all(work, rows, contents, part.value.generate)
+
+    node = Node(
+        stage, part.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
+        check=key_check(part.value),
+    )  # fmt: skip
+    answers = unpacked(executor.get(node, list(contents)), Answer) if contents else []
+    by_key = dict(zip(contents, answers, strict=True))
+    return [by_key[request_key(request)] for request in requests]
+
+
 @dataclass
 class ModelAsker:
     """Write questions by a model; each call is stored by what it depends on, and never made twice.
@@ -129,24 +145,12 @@ class ModelAsker:
         self, stage: str, part: BuiltPart, lines: Mapping[int, str], sources: Sources, needed: Sequence[str]
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield what the model wrote for each chunk, in the chunks' order."""
-        requests = {
-            chunk: Request(line, (Passage(sources.chunk_id(chunk), sources.passage(chunk)),))
-            for chunk, line in lines.items()
-        }
-        keys = {chunk: request_key(request) for chunk, request in requests.items()}
-        contents = {keys[chunk]: request for chunk, request in requests.items()}
-
-        def compute(work: StageContext, rows: Rows) -> Packed:
-            return ask_all(work, rows, contents, part.value.generate)
-
-        node = Node(
-            f"golden {stage}", part.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
-            check=key_check(part.value),
-        )  # fmt: skip
-        answers = unpacked(self.executor.get(node, list(contents)), Answer) if contents else []
-        by_key = dict(zip(contents, answers, strict=True))
-        for chunk, key in keys.items():
-            for item in self._read(by_key[key], needed):
+        requests = [
+            Request(line, (Passage(sources.chunk_id(chunk), sources.passage(chunk)),)) for chunk, line in lines.items()
+        ]
+        answers = generate_once(self.executor, f"golden {stage}", part, requests)
+        for chunk, answer in zip(lines, answers, strict=True):
+            for item in self._read(answer, needed):
                 yield chunk, item
 
     def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:

@@ -134,13 +134,14 @@ def passage_of(subject: Subject, number: int) -> str:
         return ""
     texts = []
     for document, start, end in subject.evidence_spans[number]:
-        for chunk in _touching(subject.spans, document, start, end):
+        for chunk in touching(subject.spans, document, start, end):
             begin, stop = int(subject.spans.start[chunk]), int(subject.spans.end[chunk])
             texts.append(subject.corpus.texts[document][begin:stop])
     return "\n".join(texts)
 
 
-def _touching(spans: Spans, document: int, start: int, end: int) -> list[int]:
+def touching(spans: Spans, document: int, start: int, end: int) -> list[int]:
+    """Return the chunks that touch a span of a document."""
     inside = (spans.document == document) & (spans.start < end) & (spans.end > start)
     return [int(chunk) for chunk in np.flatnonzero(inside)]
 
@@ -316,7 +317,7 @@ def _chunks(subject: Subject) -> Measured:
     covered: set[int] = set()
     for spans in subject.evidence_spans:
         for span in spans:
-            covered.update(_touching(subject.spans, *span))
+            covered.update(touching(subject.spans, *span))
     return _share(len(covered), len(subject.spans.document), "chunk")
 
 

@@ -53,7 +53,7 @@ def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | No
 def _by_words(draft: Draft, passage: str) -> Draft:
     if is_verbatim(draft.answer, passage):
         return draft.validated(VALIDATED, "verbatim", 1.0)
-    if invented := _numbers(draft.answer) - _numbers(draft.explanation or passage):
+    if invented := numbers(draft.answer) - numbers(draft.explanation or passage):
         return draft.validated(
             REJECTED, "verbatim", 0.0, f"{', '.join(sorted(invented))} is not in the quoted evidence"
         )
@@ -70,7 +70,7 @@ def keyword_coverage(answer: str, passage: str, language: str) -> float:
     return len(wanted & _words(passage)) / len(wanted) if wanted else 0.0
 
 
-def _numbers(text: str) -> set[str]:
+def numbers(text: str) -> set[str]:
     """Return the numbers of a text: neither words nor vectors tell one from another."""
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 

@@ -28,7 +28,7 @@ def add(arguments: Sequence[str]) -> int:
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="corpus=FOLDER or FILE, chunker=...")
     parser.add_argument("--answer", default="", metavar="TEXT", help="the right answer")
     parser.add_argument("--take", type=int, metavar="N", help="take the passage of this number, without asking")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     values = read_config(options.overrides, Secrets())
     corpus = need_corpus(values, "add")
     chunks = Chunks(corpus, split(corpus, values, Builder()))

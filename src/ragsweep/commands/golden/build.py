@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.gates import as_json, read_rules, show, with_vectors
-from ragsweep.commands.golden.inputs import Floats, embed, read_config, read_given_corpus, split
+from ragsweep.commands.golden.inputs import Floats, Model, embed, read_config, read_given_corpus, split
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import content_hash
@@ -24,12 +24,8 @@ from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.curation.files import write_report, write_rows
 from ragsweep.curation.gates import FAILED, GateResult, GateRule, Subject, exit_status, judge_gates
 from ragsweep.curation.strata import Quotas
-from ragsweep.parts.prices import Prices
 from ragsweep.report.terminal import Lines, Terminal
 from ragsweep.services.session import ServiceSession
-from ragsweep.services.usage import Budget
-from ragsweep.stages.executor import Executor
-from ragsweep.stages.store import open_store
 
 _ABOUT = """Build a golden set from a corpus in six phases; a command that was interrupted goes on where it ended.
 Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""
@@ -55,7 +51,7 @@ def build(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden build``; return the exit status."""
     parser = Parser("ragsweep golden build", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=_OVERRIDES)
-    given = parser.parse_args(arguments).overrides
+    given = parser.parse_intermixed_args(arguments).overrides
     if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
         given = [_EMBEDDER, *given]
     if "embedder=null" in given and any(one.startswith("llm=") for one in given):
@@ -64,7 +60,7 @@ def build(arguments: Sequence[str]) -> int:
     rules, settings = read_rules(values["gates"]), read_settings(values)
     golden, folder = read_places(values)
     services = ServiceSession()
-    corpus, builder = read_given_corpus(values["corpus"]), Builder(services.connect)
+    corpus, builder = read_given_corpus(values["corpus"]), Builder()
     if corpus is None:
         raise ConfigError("golden build: give the documents: corpus=FOLDER or FILE")
     embedding = Embedding(values, builder) if "embedder" in values else None
@@ -73,7 +69,11 @@ def build(arguments: Sequence[str]) -> int:
     spans, terminal = split(corpus, values, builder), Terminal.current()
     asked = {name: given for name, given in values.items() if name not in ("out", "corpus", "gates", "metrics")}
     judge = PhaseJudge(corpus, spans, rules, folder, embedding, terminal)
-    asker = make_asker(values, settings, builder, services, folder, terminal)
+    asker = None
+    if "llm" in values:
+        model = Model(values, services, folder / "replies", Lines(terminal))
+        prompted = (model.prompted("prompt"), model.prompted("unanswerable_prompt"))
+        asker = ModelAsker(*prompted, model.executor, settings.languages)
     made_from = content_hash([VERSION, corpus.digest, asked])
     files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
     with ignore_closed_pipe(), services:
@@ -96,23 +96,6 @@ def build(arguments: Sequence[str]) -> int:
             [(f"ragsweep golden gates {golden} corpus={values['corpus']}", "judge it again, after edits")]
         )
     return exit_status(results)
-
-
-def make_asker(
-    values: Mapping[str, Any], settings: BuildSettings, builder: Builder, services: ServiceSession, folder: Path,
-    terminal: Terminal,
-) -> ModelAsker | None:  # fmt: skip
-    """Make what writes questions by a model; None where no llm is chosen. Its replies are stored beside the phases."""
-    if "llm" not in values:
-        return None
-    prices: Prices = builder.build(values["prices"], "prices").value
-    budget = Budget(**values["budget"])
-    budget.check()
-    services.meter.limit(budget, prices.money, prices.currency)
-    executor = Executor(open_store(folder / "replies", lambda text: terminal.line("warning", text)), Lines(terminal))
-    unanswerable = {**values["llm"], "prompt": values["unanswerable_prompt"]}
-    parts = (builder.build(values["llm"], "llm"), builder.build(unanswerable, "llm"))
-    return ModelAsker(*parts, executor, settings.languages)
 
 
 class PhaseJudge:

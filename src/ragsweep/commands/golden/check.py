@@ -21,7 +21,7 @@ def check(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden check``; return the exit status."""
     parser = Parser("ragsweep golden check", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help="the golden file; corpus=FOLDER or FILE")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     file = need_file(options, "check")
     corpus = need_corpus(read_config([word for word in options.words if "=" in word], Secrets()), "check")
     faults = Faults()

@@ -23,7 +23,7 @@ def diff(arguments: Sequence[str]) -> int:
     parser.add_argument("before", metavar="A", help="a golden file")
     parser.add_argument("after", metavar="B", help="another one, such as a later version")
     parser.add_argument("--json", action="store_true", help="write the differences to standard output")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     faults = Faults()
     sets = [read_entries(Path(file).expanduser(), faults) for file in (options.before, options.after)]
     faults.raise_any()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import (
     OVERRIDES,
+    Model,
     embed,
     only_file,
     read_config,
@@ -22,6 +23,9 @@ from ragsweep.commands.golden.inputs import (
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Passage, Request
+from ragsweep.curation.admission import Admission, Ask, admit
+from ragsweep.curation.asking import generate_once
 from ragsweep.curation.entries import incoherences, value
 from ragsweep.curation.files import write_report
 from ragsweep.curation.gates import (
@@ -38,7 +42,9 @@ from ragsweep.curation.gates import (
 from ragsweep.curation.strata import folders
 from ragsweep.curation.validation import Embed
 from ragsweep.report.numbers import number
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.terminal import Lines, Terminal
+from ragsweep.services.session import ServiceSession
+from ragsweep.stages.executor import Listener
 
 _ABOUT = """Judge a golden set. Each gate has a measured value, a threshold and a verdict; a gate that could not be
 measured has not passed. Exit status: 0 no blocking gate failed, 1 one failed, 3 one was not measured, 2 bad input."""
@@ -52,7 +58,8 @@ def gates(arguments: Sequence[str]) -> int:
     parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=f"the golden file, and {OVERRIDES}")
     parser.add_argument("--json", action="store_true", help="write the report to standard output")
     parser.add_argument("--report", metavar="FILE", help="write the report to a file as well")
-    options = parser.parse_args(arguments)
+    add_path(parser)
+    options = parser.parse_intermixed_args(arguments)
     file = only_file(options, "gates")
     values = read_config([word for word in options.words if "=" in word], Secrets())
     rules = read_rules(values["gates"])
@@ -64,15 +71,35 @@ def gates(arguments: Sequence[str]) -> int:
     if "embedder" in values:
         subject = with_vectors(subject, lambda texts: embed(texts, values, builder))
     results = judge_gates(subject, rules)
-    report = as_json(subject, results)
+    terminal = Terminal.current(plain=options.json)
+    with ServiceSession() as services:
+        listener = Listener() if options.json else Lines(terminal)
+        ask = make_ask(values, services, Path(options.path) / "replies", listener) if "llm" in values else None
+        admissions = admit(subject, ask)
+    report = as_json(subject, results, admissions)
     if options.report:
         write_report(Path(options.report), report)
     with ignore_closed_pipe():
         if options.json:
             print(json.dumps(report, ensure_ascii=False))
         else:
-            show(Terminal.current(), subject, results)
+            show(terminal, subject, results)
+            show_admissions(terminal, admissions)
+            terminal.spent(services.meter)
     return exit_status(results)
+
+
+def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> Ask:
+    """Return a function that has the chosen model answer; its answers are stored in a folder."""
+    model = Model(values, services, folder, listener)
+    part = model.prompted("answer_prompt")
+
+    def ask(questions: Sequence[tuple[str, tuple[Passage, ...]]]) -> list[str | None]:
+        requests = [Request(text, passages) for text, passages in questions]
+        answers = generate_once(model.executor, "golden answer", part, requests)
+        return [None if one.failed else one.text for one in answers]
+
+    return ask
 
 
 def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
@@ -103,7 +130,7 @@ def with_vectors(subject: Subject, embed: Embed) -> Subject:
     )
 
 
-def as_json(subject: Subject, results: Sequence[GateResult]) -> dict[str, Any]:
+def as_json(subject: Subject, results: Sequence[GateResult], admissions: Sequence[Admission] = ()) -> dict[str, Any]:
     """Return the validation report in JSON types."""
     broken = Counter(code for one in subject.kept for code, _ in incoherences(one))
     return {
@@ -122,6 +149,17 @@ def as_json(subject: Subject, results: Sequence[GateResult]) -> dict[str, Any]:
                 "note": one.note,
             }
             for one in results
+        ],
+        "admission": [
+            {
+                "test": one.test,
+                "title": one.title,
+                "value": None if math.isnan(one.share) else one.share,
+                "measured": one.measured,
+                "questions": list(one.found),
+                "note": one.note,
+            }
+            for one in admissions
         ],
         "constraints": {f"C{n}": broken.get(f"C{n}", 0) for n in range(1, 9)},
     }
@@ -148,6 +186,15 @@ def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult]) ->
     verdict = {0: "passed", 1: "FAILED", 3: "NOT MEASURED: a blocking gate has no value"}[exit_status(results)]
     rejected = f", {subject.rejected:,} rejected and left out" if subject.rejected else ""
     terminal.block("RESULT", [f"{len(subject.kept):,} questions{rejected}: {verdict}."])
+
+
+def show_admissions(terminal: Terminal, admissions: Sequence[Admission]) -> None:
+    """Print what the admission tests find."""
+    terminal.block("ADMISSION", [
+        f"{one.title}: {f'{len(one.found):,} of {one.measured:,}' if one.measured else 'not measured'}"
+        f"{f' ({one.note})' if one.note else ''}"
+        for one in admissions
+    ])  # fmt: skip
 
 
 def comparison(one: GateResult) -> str:

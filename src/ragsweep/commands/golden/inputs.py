@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.identity import BuiltPart
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Dataset, Question, Spans
 from ragsweep.curation.entries import as_entry, read_entries_with_questions
 from ragsweep.golden.corpora import read_corpus, read_folder
+from ragsweep.parts.prices import Prices
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import Budget
+from ragsweep.stages.executor import Executor, Listener
+from ragsweep.stages.store import open_store
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.compose import Composer
 from ragsweep.sweep.config_policy import ConfigPolicy
@@ -123,3 +129,19 @@ def embed(texts: Sequence[str], values: Mapping[str, Any], builder: Builder) -> 
         vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors[[not text.strip() for text in texts]] = np.nan
     return np.asarray(vectors)
+
+
+class Model:
+    """The chosen ``llm`` with any of the config's prompts; its replies are stored in a folder."""
+
+    def __init__(self, values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:
+        self._values, self._builder = values, Builder(services.connect)
+        prices: Prices = self._builder.build(values["prices"], "prices").value
+        budget = Budget(**values["budget"])
+        budget.check()
+        services.meter.limit(budget, prices.money, prices.currency)
+        self.executor = Executor(open_store(folder, listener.warned), listener)
+
+    def prompted(self, key: str) -> BuiltPart:
+        """Return the model with the prompt at a key of the config."""
+        return self._builder.build({**self._values["llm"], "prompt": self._values[key]}, "llm")

@@ -25,7 +25,7 @@ def partition(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "words", nargs="*", metavar="FILE | KEY=VALUE", help="the golden file; share=.3, of the holdout"
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     file = need_file(options, "partition")
     share = read_config([word for word in options.words if "=" in word], Secrets())["share"]
     if not isinstance(share, int | float) or not 0 < share < 1:

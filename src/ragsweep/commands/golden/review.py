@@ -27,7 +27,7 @@ def review(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden review``; return the exit status."""
     parser = Parser("ragsweep golden review", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("words", nargs="+", metavar="FILE | KEY=VALUE", help=_WORDS)
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     given = only_file(options, "review")
     values = read_config([word for word in options.words if "=" in word], Secrets())
     if given is None:

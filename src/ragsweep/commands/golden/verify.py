@@ -39,7 +39,7 @@ def verify(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep golden verify", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
     parser.add_argument("--json", action="store_true", help="write the report to standard output")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     values = read_config([word for word in options.words if "=" in word], Secrets())
     corpus = need_corpus(values, "verify")
     given = read_given_set(only_file(options, "verify"), values, Builder())

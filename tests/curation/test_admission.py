@@ -1,0 +1,107 @@
+"""Admission tests by hand: copied wording, evidence that is not alone, and answers that need no evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llm_server import LlmServer, ModelRequest
+from ragsweep.commands.golden import golden
+from ragsweep.core.types import Corpus, Passage, Spans
+from ragsweep.curation.admission import admit, is_right
+from ragsweep.curation.gates import Subject
+
+TEXTS = [
+    "The old press of the orchard holds 40 litres of juice.",
+    "Last winter the press of the orchard was sold, with 40 litres of juice in it.",
+    "The cellar keeps the cider cold all year.",
+    "Nobody enters the barn at night.",
+]
+
+
+def subject() -> Subject:
+    corpus = Corpus(["press", "sale", "cellar", "barn"], [""] * 4, TEXTS)
+    ends = np.array(list(map(len, TEXTS)))
+    spans = Spans(np.arange(4, dtype=np.int32), np.zeros(4, dtype=np.int64), ends)
+    entries = [
+        entry("copied", "How much juice holds the old press of the orchard?", "40 litres of juice", "press"),
+        entry("own", "Where does a drink stay fresh in summer?", "The cellar keeps the cider cold", "cellar"),
+        {"id": "no", "question": "Who is Zebulon?", "answerable": False},
+    ]
+    return Subject(entries, corpus, spans)
+
+
+def entry(name: str, question: str, answer: str, document: str) -> dict[str, Any]:
+    return {"id": name, "question": question, "reference": answer, "evidence": [{"document": document}]}
+
+
+def test_wording_and_ambiguity_by_hand() -> None:
+    copied, ambiguous, *others = admit(subject(), None)
+    assert (copied.found, copied.measured) == (("copied",), 2)
+    assert (ambiguous.found, ambiguous.measured) == ((), 2)  # "holds" and "old" are not in the other chunk
+    assert [(one.measured, one.note) for one in others] == [(0, "no model given: llm=openai, ...")] * 2
+    entries = [
+        {**one, "question": one["question"].replace("How much juice holds the old", "Which juice is in the")}
+        for one in subject().entries
+    ]
+    assert admit(Subject(entries, subject().corpus, subject().spans), None)[1].found == ("copied",)
+
+
+def test_a_model_that_needs_no_evidence_is_found_out_and_the_evidence_is_kept_from_it() -> None:
+    shown: list[tuple[Passage, ...]] = []
+
+    def ask(questions: Sequence[tuple[str, tuple[Passage, ...]]]) -> list[str | None]:
+        shown.extend(passages for _, passages in questions)
+        return ["It holds 40 litres of juice." if "press" in text else None for text, _ in questions]
+
+    _, _, without_context, without_evidence = admit(subject(), ask)
+    assert without_context.found == without_evidence.found == ("copied",)
+    assert (without_context.measured, without_context.note) == (1, "1 calls failed")
+    assert shown[:2] == [(), ()]
+    assert [passage.text for passage in shown[2]] == [TEXTS[1]]
+    assert TEXTS[2] not in [passage.text for passage in shown[3]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("40 litres of juice", True),
+        ("It is juice, and the litres are 40", True),
+        ("50 litres of juice", False),
+        ("40", False),
+        ("", False),
+    ],
+)
+def test_an_answer_is_right_where_it_has_the_numbers_and_words_of_the_reference(answer: str, right: bool) -> None:
+    assert is_right(answer, {"reference": "40 litres of juice", "language": "en"}) == right
+
+
+@pytest.fixture
+def server() -> Iterator[LlmServer]:
+    def answer(request: ModelRequest) -> str:
+        return "40 litres of juice" if "<passage" in request.last else "I don't know"
+
+    with LlmServer(answer=answer) as one:
+        yield one
+
+
+def test_the_command_asks_each_question_twice_and_never_again(
+    server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pages").mkdir()
+    for n, text in enumerate(TEXTS):
+        (tmp_path / "pages" / f"{n}.md").write_text(text)
+    line = entry("copied", "How much juice holds the old press of the orchard?", "40 litres of juice", "0.md")
+    (tmp_path / "golden.jsonl").write_text(json.dumps(line) + "\n")
+    model = ["llm=openai", f"llm.base_url={server.base_url}", "llm.model=m", "llm.key_env=null"]
+    for _ in range(2):
+        golden(["gates", "golden.jsonl", "corpus=pages", "--json", "embedder=hashing", *model])
+        found = {one["test"]: one["value"] for one in json.loads(capsys.readouterr().out)["admission"]}
+        assert found == {"copied": 1, "ambiguous": 0, "without_context": 0, "without_evidence": 1}
+    assert len(server.log) == 2
