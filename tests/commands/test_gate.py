@@ -181,6 +181,30 @@ def test_a_critical_question_that_was_lost_is_no_pass(tmp_path: Path) -> None:
     assert decided(tmp_path, *options, "--margin", "ndcg=.02", "--each", *listed(tmp_path, "q3"))[0] == 0
 
 
+def test_critical_questions_are_those_with_the_label_and_each_that_is_lost_is_named_with_its_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of four critical questions two are worse and one had no score before; the others are not critical."""
+    labels, texts = {"critical": ["true"] * 4 + [""] * 6}, [f"How is {n} done?" for n in range(10)]
+    before, after = (
+        scored({"ndcg": scores}, labels) for scores in ([0.5] * 3 + [math.nan] + [0.5] * 6, [0.4, 0.6] + [0.1] * 8)
+    )
+    outcomes = {"question": texts}
+    options = named(tmp_path, *(replace(one, outcomes={**one.outcomes, **outcomes}) for one in (before, after)))
+    status, found, (check,) = decided(tmp_path, *options, "--margin", "ndcg=0", "--each", "--questions")
+    assert (status, check["questions"], found["questions"]) == (1, 3, 4)
+    assert found["notes"] == [
+        'ndcg 0.5 -> 0.1 in q2 "How is 2 done?"', 'ndcg 0.5 -> 0.4 in q0 "How is 0 done?"',
+        "ndcg: 3 of 4 questions have it in both",
+    ]  # fmt: skip
+    assert 'note     ndcg 0.5 -> 0.1 in q2 "How is 2 done?"' in capsys.readouterr().out
+    latency = {"latency_ms": [5.0] * 40}
+    options = named(tmp_path / "lost", scored(latency), scored({"latency_ms": [5.0] * 39 + [math.nan]}))
+    status, found, _ = decided(tmp_path, *options, "--margin", "latency_ms=0", "--each")
+    assert (status, found["notes"][0]) == (3, 'latency_ms not scored in the candidate: q39 "q39"')
+    refuse(gate, {r"no question has labels\.critical true": [*options, "--margin", "latency_ms=0", "--questions"]})
+
+
 @given(gains=st.lists(st.sampled_from([-0.1, 0.0, 0.1]), min_size=1, max_size=5))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_question_by_itself_passes_where_another_fails(gains: list[float], tmp_path_factory: Any) -> None:

@@ -36,6 +36,7 @@ from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats import comparable
 from ragsweep.stats.gate import (
+    EACH,
     GAIN,
     LEAST,
     MARGIN,
@@ -52,6 +53,9 @@ from ragsweep.stats.gate import (
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.slices import SMALL
 
+CRITICAL = "critical"
+"""The label of the questions that a gate takes where no file lists them."""
+
 _ABOUT = """Decide whether a candidate may replace the baseline: it may where it is not worse by more than a margin, or
 better by a gain, or good enough by itself, in each metric that has such a condition, which is to be shown with 95 %
 confidence. pass: shown of all. fail: of one the opposite is shown. inconclusive: neither, the questions are too few.
@@ -64,6 +68,8 @@ ndcg_at_10=+.02, it is better than the baseline's by that much""",
     MOST: "of a metric of which less is better: latency_mean_ms=300, the mean is at most that",
     "slice": """also for the questions with each value of this label (category, say); may be given several times. A
 slice of fewer than 20 questions can only make the gate fail""",
+    "questions": f"""only these questions: ids, one a line; without a FILE those with labels.{CRITICAL} true in the
+golden set""",
     "each": """no single question may be worse by more than the margin: for a list of critical questions, which is no
 sample, so that chance does not come in""",
     "anchor": """a second baseline, such as the first release, against creep: the candidate must pass against both, so
@@ -106,7 +112,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
         option = f"--{kind.replace(' ', '-')}"
         parser.add_argument(option, action="append", default=[], metavar="METRIC=X", help=_HELP[kind])
     parser.add_argument("--slice", action="append", default=[], metavar="LABEL", help=_HELP["slice"])
-    parser.add_argument("--questions", type=Path, metavar="FILE", help="only these questions: ids, one a line")
+    parser.add_argument("--questions", nargs="?", const="", metavar="FILE", help=_HELP["questions"])
     parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)
     parser.add_argument("--each", action="store_true", help=_HELP["each"])
     parser.add_argument("--sequential", action="store_true", help=_HELP["sequential"])
@@ -176,6 +182,18 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
     return list(chosen)
 
 
+def _listed(file: str, result: Result) -> list[str]:
+    """Return the ids of a file, or without one those of the questions with the label; raises InputError for none."""
+    ids = list(map(str, result.outcomes["question_id"]))
+    if file:
+        return read_questions(Path(file), set(ids))
+    marks = result.outcomes.get(CRITICAL, ())
+    listed = [name for name, mark in zip(ids, marks, strict=False) if str(mark).casefold() == "true"]
+    if not listed:
+        raise InputError(f"--questions: no question has labels.{CRITICAL} true; mark some, or give a FILE of ids")
+    return listed
+
+
 def _decide(
     baseline: RecordedRun | None, anchor: RecordedRun | None, candidate: RecordedRun, options: argparse.Namespace
 ) -> GateDecision:
@@ -208,7 +226,7 @@ def _decide(
         if label not in before.groups or label not in before.outcomes:
             raise ConfigError(f'--slice: no label "{label}"{nearest(label, before.groups)}')
     ids = list(map(str, before.outcomes["question_id"]))
-    chosen = set(read_questions(options.questions, set(ids)) if options.questions else ids)
+    chosen = set(ids if options.questions is None else _listed(options.questions, after))
     checks, notes = list[Check](), list[str]()
     for name, one in baselines.items():
         against = anchor if name == "anchor" else baseline
@@ -262,9 +280,10 @@ def _overall(checks: Sequence[Check]) -> Decision:
 
 
 def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Iterator[str]:
-    """Yield notes on questions and slices that are missing, or do not count."""
+    """Yield notes on questions and slices that are lost or missing, or do not count."""
     for check in checks:
-        if not check.label and check.found.questions < chosen:
+        yield from check.lost
+        if check.label in ("", EACH) and check.found.questions < chosen:
             yield f"{check.condition.metric}: {check.found.questions:,} of {chosen:,} questions have it in both"
     sliced = {(check.label, check.condition.metric) for check in checks}
     for label in labels:

@@ -33,7 +33,7 @@ def check_sequential(options: argparse.Namespace) -> None:
             "--sequential and --labels: the bets are on the scores of all questions, of which labels are a sample; give"
             " one of the two"
         )
-    if options.questions:
+    if options.questions is not None:
         raise ConfigError(
             "--sequential and --questions: all questions of an earlier look must stay, which a list does not ensure;"
             " give one of the two"

@@ -35,6 +35,8 @@ MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
 _UNSCORED = UNDEFINED | {ABSTAINED, NOTHING_SAID}
 """Reasons for a missing score that lie with the config, not with the question."""
+EACH = "each"
+"""The label of a check that holds question by question."""
 _MOST_LISTED = 5
 _ROUNDING = 1e-9
 _ONE_SIDED = 0.90
@@ -76,7 +78,7 @@ class Check:
     there are as many. ``needed_repetitions`` of each answer, to these questions, would narrow the interval as far; None
     where no number would, or nothing is repeated. ``against`` names the baseline of several, "" where the condition has
     none. Where people's labels correct a judge, ``judged`` is what its scores alone decide, and ``labels`` counts those
-    of the config with fewest.
+    of the config with fewest. ``lost`` has a sentence for each question that by itself is no pass.
     """
 
     condition: Condition
@@ -91,6 +93,7 @@ class Check:
     variance: VarianceShares | None = None  # of the difference, or of the mean, where answers are repeated
     judged: noninferiority.Gate | None = None
     labels: int = 0
+    lost: Sequence[str] = ()
 
     @property
     def counts(self) -> bool:
@@ -166,7 +169,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
     matrix = matrix.select_questions(np.array([name in scope.chosen for name in matrix.questions], dtype=bool))
     missing = [name for name in filled.missing if name in scope.chosen]
     if scope.each:
-        yield Check(condition, unit, "each", "by itself", _check_each(matrix, condition, missing))
+        yield _check_each(matrix, condition, missing, before)
         return
     parts = [("", "", matrix, missing)]
     values = comparable.labels_of(before, matrix.questions)
@@ -255,13 +258,14 @@ def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiorit
     return needed if needed and needed > len(matrix.questions) else None
 
 
-def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str]) -> noninferiority.Gate:
+def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], before: Result) -> Check:
     """Decide question by question: none may be worse by more than the margin.
 
     It is inconclusive without questions, and where some that the baseline was scored on are ``missing``. ``slack`` is
     that of the question that is nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
+    unit, texts = before.summaries[margin.metric].unit, _texts(before)
     allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
     slack = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0) + allowed
     beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
@@ -272,12 +276,21 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str]) -> no
     if beyond:
         moved = [f"{matrix.questions[n]} {candidate[n] - baseline[n]:+.3g}" for n in beyond]
         decision, note = "fail", f"{len(beyond)} worse by more: {list_first(moved)}"
-    before, after = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
+    lost = [f"{baseline[n]:.3g} -> {candidate[n]:.3g} in {texts[matrix.questions[n]]}" for n in beyond]
+    lost += [f"not scored in the candidate: {texts[name]}" for name in missing]
+    first, second = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
     nearest_slack = float(slack.min()) if len(slack) else math.nan
-    return noninferiority.Gate(
-        decision, before, after, after - before, margin.size, nearest_slack, math.nan, math.nan, len(slack), math.nan,
+    found = noninferiority.Gate(
+        decision, first, second, second - first, margin.size, nearest_slack, math.nan, math.nan, len(slack), math.nan,
         note,
     )  # fmt: skip
+    return Check(margin, unit, EACH, "by itself", found, lost=[f"{margin.metric} {one}" for one in lost])
+
+
+def _texts(result: Result) -> dict[str, str]:
+    """Return each question as it is named in a message: its id and its text."""
+    columns = (result.outcomes[name] for name in ("question_id", "question"))
+    return {name: f'{name} "{text}"' for name, text in zip(*columns, strict=True)}
 
 
 def list_first(names: Sequence[str]) -> str:
