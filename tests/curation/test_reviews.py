@@ -130,6 +130,7 @@ def test_a_review_says_who_when_and_what_changed_and_the_entry_stays_coherent(go
         "question": ["How tall is alder 2?", "How many metres has alder 2?"],
         "reference": ["ten metres", "ten metres, roughly"],
     }
+    assert [value(found[name], "validation", "answer_in_evidence") for name in ("q0", "q2")] == [None, False]
     assert found["q2"]["multiple_choice"]["choices"] == ["one", "ten metres, roughly"]
     assert [list(incoherences(found[name])) for name in ("q0", "q2")] == [[], []]
     assert found["q3"] == silver(3)

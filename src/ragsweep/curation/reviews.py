@@ -135,15 +135,16 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
     validation = dict(entry.get("validation") or {})
     if judgement["action"] == REJECT:
         return {**entry, "validation": validation | {"status": REJECTED}}
-    changed = dict(entry)
-    for name, (before, after) in _changes(entry, judgement).items():
+    changed, changes = dict(entry), _changes(entry, judgement)
+    for name, (before, after) in changes.items():
         changed[name] = after
         if choice := changed.get("multiple_choice"):
             changed["multiple_choice"] = {part: _replaced(given, before, after) for part, given in choice.items()}
-    if judgement["action"] == EDIT or validation.get("status") != VALIDATED:
+    if changes or validation.get("status") != VALIDATED:
+        validation |= {"status": VALIDATED, "method": "person", "score": 1.0}
+    if "reference" in changes:
         passage = str(value(entry, "content", "passage") or "")
-        found = bool(changed.get("reference")) and str(changed["reference"]) in passage
-        validation |= {"status": VALIDATED, "method": "person", "score": 1.0, "answer_in_evidence": found}
+        validation["answer_in_evidence"] = bool(changed["reference"]) and changed["reference"] in passage
     return changed | {"validation": validation, "audit": {**(entry.get("audit") or {}), "status": "gold"}}
 
 
