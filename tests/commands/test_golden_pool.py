@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,14 @@ import pytest
 
 from command_line import write_dataset
 from configs import evaluate
+from ragsweep.commands.compare import compare
 from ragsweep.commands.golden import golden
 from ragsweep.core.errors import InputError
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.session import Session
 from scored import record_sweep
 
-PARENT = "feed" * 8
+PARENT, TURNED = "feed" * 8, "dead" * 8
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,10 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         results = [evaluate(session, *words, *more) for more in ([], ["embedder.ngram=3"])]
+    turned = [names[::-1] for names in results[0].outcomes["context"]]
+    third = replace(results[0], signature="turned", outcomes={**results[0].outcomes, "context": turned})
     record_sweep(folder, PARENT, *results)
+    record_sweep(folder, TURNED, results[0], third)
     return folder
 
 
@@ -74,3 +80,19 @@ def test_another_corpus_is_refused(place: Path) -> None:
         golden(WORDS)
     with pytest.raises(InputError, match="searched another corpus"):
         golden([*WORDS, "corpus=corpus.jsonl"])
+
+
+def test_compare_says_how_much_is_judged_and_what_the_rest_could_change(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [f"{TURNED[:6]}#{n}" for n in (1, 2)]  # the same chunks, in the other order
+    assert compare([*runs, "--path", ".", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    second = 1 / math.log2(3)  # the evidence is first of two, then second; the other chunk may be relevant, too
+    assert found["judged"] == {"depth": 2, "share": 0.5, "low": pytest.approx(second - 1), "high": pytest.approx(0)}
+    assert compare([*runs, "--path", "."]) == 0
+    assert "judged@2: 50 % of what both retrieved" in capsys.readouterr().out
+    with (place / "golden.jsonl").open("a") as more:
+        more.write(json.dumps({"id": "q9", "question": "one more", "evidence": [{"document": "cats"}]}) + "\n")
+    assert compare([*runs, "--path", ".", "--json"]) == 0
+    assert "judged" not in json.loads(capsys.readouterr().out)  # other labels than those of the scores

@@ -50,6 +50,8 @@ from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.repetition import VarianceShares, variance_shares
+from ragsweep.sweep.retrieved import JudgedContexts, judged_contexts
+from ragsweep.sweep.session import Session
 
 FORMAT = "ragsweep.compare/1"
 MOST_QUESTIONS = 3
@@ -72,6 +74,7 @@ class Comparison:
     slices: list[Row]  # one a metric and a value of a label
     questions: list[Row]  # one a metric and a question whose score differs, most helped first
     variance: dict[str, VarianceShares]  # by metric, where answers are repeated
+    judged: JudgedContexts | None  # None where the corpus is not there any more
 
 
 def compare(arguments: Sequence[str]) -> int:
@@ -132,7 +135,8 @@ def _compare(
     differing = factors(before, after)
     warnings = _warnings(before, after, differing, names)
     variance = {matrix.metric: shares for matrix in matrices if (shares := variance_shares(results, matrix))}
-    return Comparison(baseline, candidate, differing, warnings, metrics, slices, questions, variance)
+    judged = judged_contexts(Session(), before, after)
+    return Comparison(baseline, candidate, differing, warnings, metrics, slices, questions, variance, judged)
 
 
 def _metric_row(matrix: Matrix, found: Differences, p_holm: float, unit: str) -> Row:
@@ -266,6 +270,8 @@ def _show(comparison: Comparison, terminal: Terminal) -> None:
         terminal.lines(_details(row, [part for part in comparison.slices if part["metric"] == row["metric"]]))
     terminal.lines(("variance", f"{metric}: {shares}") for metric, shares in comparison.variance.items())
     terminal.lines(_most_moved(comparison))
+    if comparison.judged:
+        terminal.line("judged", str(comparison.judged))
 
 
 def _dataset(comparison: Comparison) -> str:
@@ -355,6 +361,7 @@ def _as_json(comparison: Comparison) -> str:
             if comparison.variance
             else {}
         ),
+        **({"judged": comparison.judged._asdict()} if comparison.judged else {}),
         "table": log_table(comparison.metrics),
         "slices": log_table(comparison.slices),
         "questions": log_table(comparison.questions),
@@ -381,5 +388,6 @@ def _as_markdown(comparison: Comparison) -> str:
     ]
     notes = "".join(f"- {row['metric']}: {row['note']}\n" for row in comparison.metrics if row["note"])
     variance = "".join(f"- {metric}: {shares}\n" for metric, shares in comparison.variance.items())
-    parts = (head + changed + warned, markdown(rows), notes, variance, markdown(slices))
+    judged = f"- {comparison.judged}\n" if comparison.judged else ""
+    parts = (head + changed + warned, markdown(rows), notes + judged, variance, markdown(slices))
     return "\n".join(part for part in parts if part)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import Result
+from ragsweep.core.types import Corpus
+from ragsweep.curation.pool import Place, difference_bounds, judged_share, locate_labels
 from ragsweep.evaluation.config_graph import chunks_of
-from ragsweep.evaluation.question_table import ChunkNames
+from ragsweep.evaluation.question_table import ChunkNames, chunk_place, has_evidence
+from ragsweep.report.numbers import number, signed
 from ragsweep.stages.graph import Wanted, plan
 from ragsweep.sweep.compose import PlainConfig
 from ragsweep.sweep.session import Job, Session
@@ -40,3 +45,53 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     found = executor.get(graph.ranking, rows).positions[:, :depth]
     named = ChunkNames(chunks_of(graph, executor.get)).of(found)
     return Retrieved(contexts | {columns["question_id"][n]: names for n, names in zip(searched, named, strict=True)})
+
+
+def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[Place]]:
+    """Find named chunks in the corpus, by question."""
+    return {
+        question: [Place(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))]
+        for question, names in chunks.items()
+    }
+
+
+class JudgedContexts(NamedTuple):
+    """How much of two configs' contexts is judged.
+
+    ``low`` and ``high``: between what the difference of nDCG lies, whichever of the unjudged chunks are relevant.
+    """
+
+    depth: int
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return it as one sentence."""
+        share = f"judged@{self.depth}: {number(100 * self.share)} % of what both retrieved"
+        if self.low == self.high:
+            return f"{share}; the rest cannot change the difference of ndcg@{self.depth}"
+        bounds = f"between {signed(self.low)} and {signed(self.high)}"
+        return f"{share}; whichever of the rest is relevant, the difference of ndcg@{self.depth} lies {bounds}"
+
+
+def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
+    """Measure what labels say of two configs' contexts; None where corpus or labels are not as they were."""
+    dataset = session.recorded_dataset(before)
+    if dataset is None or dataset.golden.digest not in (before.dataset.golden_digest, before.dataset.undivided):
+        return None
+    depth = min(int(one.config["top_k"]) for one in (before, after))
+    found = [places_of(read_retrieved(session, one, depth).chunks, dataset.corpus) for one in (before, after)]
+    counts, bounds, weights = [], [], []
+    for question in dataset.golden.questions:
+        if has_evidence(question) and all(question.id in some for some in found):
+            contexts = [some[question.id] for some in found]
+            labels = locate_labels(question.evidence, question.distractors, dataset.corpus)
+            counts.append(judged_share(contexts, labels))
+            bounds.append(difference_bounds(contexts[0], contexts[1], labels, depth))
+            weights.append(question.weight or 1.0)
+    judged, chunks = np.sum(counts, axis=0) if counts else (0, 0)
+    if not chunks:
+        return None
+    low, high = np.average(bounds, axis=0, weights=weights).tolist()
+    return JudgedContexts(depth, float(judged / chunks), low, high)

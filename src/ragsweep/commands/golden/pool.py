@@ -16,10 +16,9 @@ from ragsweep.core.types import Corpus, Question
 from ragsweep.curation.entries import is_rejected, read_entries_with_questions
 from ragsweep.curation.files import write_rows
 from ragsweep.curation.pool import Hole, Place, as_row, find_holes, judged_share, locate_labels, order_holes
-from ragsweep.evaluation.question_table import chunk_place
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.retrieved import Retrieved, read_retrieved
+from ragsweep.sweep.retrieved import Retrieved, places_of, read_retrieved
 from ragsweep.sweep.session import Session, open_session
 
 SHOWN = 10
@@ -72,14 +71,6 @@ def pool(arguments: Sequence[str]) -> int:
     with ignore_closed_pipe():
         _show(Terminal.current(), pooled, retrieved, values, texts)
     return 0
-
-
-def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[Place]]:
-    """Find named chunks in the corpus, by question."""
-    return {
-        question: [Place(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))]
-        for question, names in chunks.items()
-    }
 
 
 def collect(questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[Place]]], corpus: Corpus) -> Pool:
