@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.types import NO_CHUNK, Chunks, Evidence
+from ragsweep.core.types import NO_CHUNK, Chunks, Evidence, Question
 from ragsweep.curation.entries import SCHEMA_VERSION, as_label, read_entries_with_questions
 from ragsweep.curation.evidence_quotes import FEWEST_WORDS, shortest_anchor
 from ragsweep.curation.extractive import LANGUAGES
@@ -33,26 +33,46 @@ class Passage(NamedTuple):
 
 def propose(question: str, chunks: Chunks) -> list[Passage]:
     """Return the best sentence of each of the best chunks by BM25, best chunk first, each sentence once."""
-    code = detect_language(question) or detect_language(" ".join(chunks.corpus.texts)[:10_000])
-    language = LANGUAGES.get(code, "none")
-    best = _rank(question, [chunks.text(n) for n in range(len(chunks))], language, PROPOSED)
-    found = []
-    for chunk in best:
-        document = int(chunks.spans.document[chunk])
-        text, begin = chunks.corpus.texts[document], int(chunks.spans.start[chunk])
-        found_here = sentences(text[begin : int(chunks.spans.end[chunk])], LANGUAGES.get(code, "english"))
-        inside = [(begin + start, begin + end) for start, end in found_here]
-        # headings, which resemble questions most, answer none
-        inside = [one for one in inside if len(text[slice(*one)].split()) >= FEWEST_WORDS] or inside
-        ranked = _rank(question, [text[start:end] for start, end in inside], language, 1)
-        found += [Passage(document, *inside[n]) for n in ranked or range(min(1, len(inside)))]  # found by its title
-    return list(dict.fromkeys(found))
+    return propose_all([question], chunks, PROPOSED)[0]
 
 
-def _rank(question: str, texts: Sequence[str], language: str, depth: int) -> list[int]:
-    retriever = Bm25(language=language)
-    positions = retriever.retrieve(retriever.build(texts), [question], depth).positions[0]
-    return [int(one) for one in positions if one != NO_CHUNK]
+def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Passage]]:
+    """Return for each question what ``propose`` does, of ``count`` chunks; all texts are indexed once a language."""
+    usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
+    codes = [detect_language(question) or usual for question in questions]
+    texts = [chunks.text(n) for n in range(len(chunks))]
+    found: list[list[Passage]] = [[] for _ in questions]
+    for code in dict.fromkeys(codes):
+        asked = [n for n, one in enumerate(codes) if one == code]
+        ranked = rank_texts([questions[n] for n in asked], texts, code, count)
+        for n, best in zip(asked, ranked, strict=True):
+            found[n] = list(dict.fromkeys(filter(None, (_best_of(questions[n], one, chunks, code) for one in best))))
+    return found
+
+
+def _best_of(question: str, chunk: int, chunks: Chunks, code: str) -> Passage | None:
+    document = int(chunks.spans.document[chunk])
+    place = int(chunks.spans.start[chunk]), int(chunks.spans.end[chunk])
+    best = best_sentence(question, chunks.corpus.texts[document], place, code)
+    return Passage(document, *best) if best else None
+
+
+def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
+    """Return the place of the best sentence by BM25 in a part of a text, the first where none has a word in common."""
+    begin, end = place
+    found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
+    inside = [(begin + start, begin + stop) for start, stop in found]
+    # headings, which resemble questions most, answer none
+    inside = [one for one in inside if len(text[slice(*one)].split()) >= FEWEST_WORDS] or inside
+    (ranked,) = rank_texts([question], [text[start:stop] for start, stop in inside], code, 1)
+    return inside[ranked[0] if ranked else 0] if inside else None
+
+
+def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:
+    """Return the positions of the best texts by BM25 for each query."""
+    retriever = Bm25(language=LANGUAGES.get(code, "none"))
+    found = retriever.retrieve(retriever.build(texts), queries, depth).positions
+    return [[int(one) for one in row if one != NO_CHUNK] for row in found]
 
 
 def gold_entry(question: str, answer: str, passage: Passage, chunks: Chunks, who: str) -> dict[str, Any]:
@@ -79,19 +99,32 @@ def gold_entry(question: str, answer: str, passage: Passage, chunks: Chunks, who
 
 
 def append_entry(path: Path, entry: dict[str, Any]) -> None:
-    """Add an entry to a golden file, which is made where it is missing; a kill leaves the file of before or after.
+    """Add an entry to a golden file as ``append_entries`` does. Raises InputError also for a question that it has."""
+    if path.exists():
+        for other, question in _read_file(path):
+            if other.get("question") == entry["question"]:
+                raise InputError(f'{question.where}: has this question already, as "{question.id}"')
+    append_entries(path, [entry])
 
-    Raises InputError for faults of the file, and a question that it has.
+
+def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
+    """Add entries to a golden file, which is made where it is missing; a kill leaves the file of before or after.
+
+    Raises InputError for faults of the file.
     """
     text = ""
     if path.exists():
-        faults = Faults()
-        for other, question in read_entries_with_questions(path, faults):
-            if other.get("question") == entry["question"]:
-                raise InputError(f'{question.where}: has this question already, as "{question.id}"')
-        faults.raise_any()
+        _read_file(path)
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".gz" or text.lstrip().startswith("["):
             raise InputError(f"{path}: to add to it, write it as plain JSON lines")
     separator = "\n" if text and not text.endswith("\n") else ""
-    write_whole(path, f"{text}{separator}{json.dumps(entry, ensure_ascii=False)}\n")
+    lines = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+    write_whole(path, f"{text}{separator}{lines}")
+
+
+def _read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
+    faults = Faults()
+    read = read_entries_with_questions(path, faults)
+    faults.raise_any()
+    return read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 
 from ragsweep.core.errors import ConfigError, nearest
 
@@ -14,6 +15,7 @@ SUBCOMMANDS = {
     "check": "list every fault of a golden file, with its line and the nearest passage",
     "diff": "name the questions and fields in which two golden sets differ",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
+    "import": "make a golden file of questions in another format, and find their evidence",
     "partition": "write the questions of a search and those of the holdout into two files",
     "pool": "list what a sweep's configs retrieved and nobody has judged, most influential first",
     "review": "judge generated questions, or the passages of a pool, on a local page",
@@ -32,5 +34,6 @@ def golden(arguments: Sequence[str]) -> int:
         sys.exit(0)
     if command not in SUBCOMMANDS:
         raise ConfigError(f'golden: no command "{command}"{nearest(command, SUBCOMMANDS)}')
-    status: int = getattr(import_module(f"ragsweep.commands.golden.{command}"), command)(rest)
+    name = f"{command}_" if iskeyword(command) else command
+    status: int = getattr(import_module(f"ragsweep.commands.golden.{name}"), name)(rest)
     return status

@@ -64,15 +64,12 @@ class Csv:
         """
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, file = Grades(self.grades).check(), Faults(), Path(self.questions).expanduser()
-        columns = Columns("dataset.columns", self.columns or {}, _COLUMNS, ("id", "question"))
         corpus, notes = self._read_corpus(faults)
-        rows = list(read_table(plain_or_gzipped(file), columns, faults))
-        questions = _read_questions(rows)
-        labels = grades.apply([label for row in rows for label in _labels(row)], faults)
+        raw, rows = read_question_table(file, self.columns or {}, grades, faults)
         faults.raise_any()
         if unknown := dict.fromkeys(name for row in rows for name in row.scalars() if name not in _COLUMNS):
             notes = (*notes, f"columns read as labels: {', '.join(unknown)}")
-        golden = golden_set(_attach_evidence(questions, labels, str(file)), corpus, selection)
+        golden = golden_set(raw, corpus, selection)
         return Dataset(file.name.removesuffix(".gz"), corpus, golden, notes)
 
     def _read_corpus(self, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
@@ -81,6 +78,20 @@ class Csv:
         if path.is_dir():
             return read_folder(path, (), faults)
         return read_corpus(plain_or_gzipped(path), faults, documents), ()
+
+
+def read_question_table(
+    file: Path, columns: Mapping[str, str], grades: Grades, faults: Faults
+) -> tuple[RawGoldenSet, Sequence[Row]]:
+    """Read a table of questions: the set before its labels are checked, and the rows; errors are added to the faults.
+
+    ``columns``: what a column holds -> its name, where that differs.
+    """
+    named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
+    rows = list(read_table(plain_or_gzipped(file), named, faults))
+    questions = _read_questions(rows)
+    labels = grades.apply([label for row in rows for label in _labels(row)], faults)
+    return _attach_evidence(questions, labels, str(file)), rows
 
 
 def _read_questions(rows: Sequence[Row]) -> list[Question]:

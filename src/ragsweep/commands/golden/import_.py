@@ -1,0 +1,82 @@
+"""``ragsweep golden import``: make a golden file of questions in another format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Dataset
+from ragsweep.curation.entries import as_entry
+from ragsweep.curation.exchange.importing import Imported, finish, import_file
+from ragsweep.curation.files import write_rows
+from ragsweep.report.terminal import Terminal
+
+_ABOUT = """Make a golden file of questions in another format, find their evidence in the corpus, and count what is
+lost. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
+
+_WORDS = """a table, JSON lines or JSON, or dataset=squad dataset.path=FILE (beir, trec); out=GOLDEN.jsonl;
+corpus=FOLDER or FILE; format=NAME, where it is not recognised"""
+
+
+def import_(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden import``; return the exit status."""
+    parser = Parser("ragsweep golden import", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
+    options = parser.parse_args(arguments)
+    values = read_config([word for word in options.words if "=" in word], Secrets())
+    if not values["out"]:
+        raise ConfigError("golden import: say where the set goes: out=GOLDEN.jsonl")
+    out, file = Path(str(values["out"])).expanduser(), only_file(options, "import")
+    corpus = read_given_corpus(values["corpus"])
+    terminal = Terminal.current()
+    if (file is None) == ("dataset" not in values):
+        raise ConfigError("golden import: give a file, or a reader: dataset=squad dataset.path=FILE")
+    if file is not None:
+        imported = import_file(Path(file).expanduser(), str(values["format"]), corpus)
+    else:
+        imported = _import_dataset(values, out, terminal)
+    write_rows(out, imported.entries)
+    with ignore_closed_pipe():
+        show(terminal, imported, out, values["corpus"])
+    return 1 if imported.unfound else 0
+
+
+def _import_dataset(values: Mapping[str, Any], out: Path, terminal: Terminal) -> Imported:
+    """Read a set by the reader that ``dataset=`` names; the documents that only SQuAD's file has are written too."""
+    dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
+    name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
+    corpus = dataset.corpus
+    if name == "squad":
+        documents = out.with_name(f"{out.name.removesuffix('.jsonl')}.corpus.jsonl")
+        rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
+        write_rows(documents, ({"id": one, "title": title, "text": text} for one, title, text in rows))
+        terminal.line("CORPUS", f"  {len(corpus.ids):,} paragraphs, in {documents}")
+    terminal.block("LOST", [f"{count:,} left out: {reason}" for reason, count in dataset.golden.left_out.items()])
+    return finish([as_entry(question) for question in dataset.golden.questions], Imported(name))
+
+
+def show(terminal: Terminal, imported: Imported, out: Path, corpus: str | None) -> None:
+    """Print what became of the fields and of the texts, and what to do next."""
+    rows = len(imported.entries)
+    terminal.block("LOST", [
+        *(f"{name} of {count:,} rows has no place: kept in notes" for name, count in imported.in_notes.items()),
+        *(f"{name} of {count:,} rows has no place: left out" for name, count in imported.left.items()),
+        *([f"{imported.repeated:,} rows occur twice: left out"] if imported.repeated else []),
+        *([f"{imported.gold:,} questions were gold: silver, until a person confirms them"] if imported.gold else []),
+    ])  # fmt: skip
+    for identifier, text in imported.unfound:
+        why = "not in the corpus" if corpus else "give the documents, corpus=FOLDER or FILE"
+        terminal.line("NOT FOUND", f' "{identifier}": {" ".join(text.split())[:80]} ({why})')
+    evidence = sum("evidence" in entry for entry in imported.entries)
+    counts = {"literally": imported.exact, "nearly": imported.near, "not": len(imported.unfound)}
+    found = ", ".join(f"{count:,} {how}" for how, count in counts.items() if any(counts.values()))
+    texts = f"; texts found: {found}" if found else ""
+    terminal.block("RESULT", [f"{rows:,} questions ({imported.format}) in {out}, {evidence:,} with evidence{texts}."])
+    if corpus:
+        terminal.next_steps([(f"ragsweep golden check {out} corpus={corpus}", "list what an evaluation refuses")])

@@ -1,0 +1,1 @@
+"""Read golden sets from the formats of other tools, and write them."""

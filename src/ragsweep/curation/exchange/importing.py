@@ -1,0 +1,152 @@
+"""Make entries of records in other formats: fields to their places, texts to evidence, and what is lost counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.errors import Faults, InputError, nearest
+from ragsweep.core.identity import content_hash
+from ragsweep.core.types import Corpus, Evidence
+from ragsweep.curation.entries import SCHEMA_VERSION, as_entry, as_label, value
+from ragsweep.curation.exchange.layouts import LAYOUTS, Draft, read_draft, recognise
+from ragsweep.curation.exchange.locating import Found, Given, locate, quote
+from ragsweep.curation.exchange.records import is_filled, read_records
+from ragsweep.golden.golden_format import read_question
+from ragsweep.golden.qrels import Grades
+from ragsweep.golden.reading import Row, UniqueIds
+from ragsweep.golden.tables import is_table
+from ragsweep.parts.datasets.csv import read_question_table
+
+AUTO = "auto"
+
+
+@dataclass
+class Imported:
+    """Entries, and what became of the fields and texts of their records."""
+
+    format: str
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    in_notes: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    exact: int = 0
+    near: int = 0
+    unfound: list[tuple[str, str]] = field(default_factory=list)  # id of the question, text
+    gold: int = 0  # entries that were gold before
+    repeated: int = 0  # records that occur twice
+
+
+def import_file(path: Path, name: str, corpus: Corpus | None) -> Imported:
+    """Read a file of another format.
+
+    Args:
+        path: A table, JSON lines or JSON.
+        name: The format, or "auto": recognised by the fields.
+        corpus: The documents in which texts are found; None leaves texts without their document out.
+
+    Raises:
+        InputError: The layout is unknown, or faults of the file, all at once.
+    """
+    if name not in (AUTO, *LAYOUTS):
+        raise InputError(f'format="{name}"{nearest(name, [AUTO, *LAYOUTS])}')
+    faults = Faults()
+    rows = read_records(path, faults)
+    faults.raise_any()
+    columns = list(dict.fromkeys(column for row in rows for column in row.values))
+    found = recognise(columns) if name == AUTO else name
+    missing = [either for either in LAYOUTS[found].needs if not set(either) & set(columns)]
+    if missing:
+        needed = " and ".join(" or ".join(either) for either in missing)
+        raise InputError(f"{path}: format={found} needs {needed}, and there are {', '.join(columns) or 'no columns'}")
+    imported = Imported(found)
+    if found == "csv" and is_table(path):
+        named = {"reference": "answer"} if "answer" in columns else {}
+        raw, _ = read_question_table(path, named, Grades(None), faults)
+        faults.raise_any()
+        return finish([as_entry(one) for one in raw.questions], imported)
+    drafts = _read_drafts(rows, imported)
+    _add_evidence(drafts, corpus, imported)
+    _check(drafts, faults)
+    return finish([draft.entry for _, draft in drafts], imported)
+
+
+def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
+    """Mark entries as imported, and silver: nobody has confirmed them here."""
+    for entry in entries:
+        imported.gold += value(entry, "audit", "status") == "gold"
+        audit = {**(entry.get("audit") or {}), "status": "silver", "created_by": f"import {imported.format}"}
+        imported.entries.append({"schema_version": SCHEMA_VERSION, **entry, "audit": audit})
+    return imported
+
+
+def _read_drafts(rows: Sequence[Row], imported: Imported) -> list[tuple[Row, Draft]]:
+    """Read all records; one without an id gets the hash of its content, and is left out where it is repeated."""
+    drafts: list[tuple[Row, Draft]] = []
+    made: set[str] = set()
+    for row in rows:
+        draft = read_draft(row.values, LAYOUTS[imported.format])
+        if "id" not in draft.entry:
+            draft.entry["id"] = identifier = content_hash([draft.entry, draft.passages])[:16]
+            if identifier in made:
+                imported.repeated += 1
+                continue
+            made.add(identifier)
+        imported.in_notes.update(draft.in_notes)
+        imported.left.update(draft.left)
+        drafts.append((row, draft))
+    return drafts
+
+
+def _add_evidence(drafts: Sequence[tuple[Row, Draft]], corpus: Corpus | None, imported: Imported) -> None:
+    """Turn the texts of each draft into evidence, as far as they are found."""
+    given = [_given(draft) for _, draft in drafts]
+    found = locate([one for texts in given for one in texts], corpus) if corpus else {}
+    for (_, draft), texts in zip(drafts, given, strict=True):
+        labels = [_label(one, found, draft.entry, corpus, imported) for one in texts]
+        if evidence := [label for n, label in enumerate(labels) if label and label not in labels[:n]]:
+            draft.entry["evidence"] = evidence
+
+
+def _given(draft: Draft) -> list[Given]:
+    """Return the texts in which the answer stands; without any, the answer, which a page may quote literally."""
+    if draft.passages:
+        return [Given(text.strip(), document) for text, document in draft.passages]
+    answer = str(draft.entry.get("reference") or "").strip()
+    is_answer = len(answer.split()) > 1 and not is_filled(draft.entry.get("evidence"))
+    return [Given(answer, exact=True)] if is_answer else []
+
+
+def _label(
+    one: Given, found: Mapping[Given, Found], entry: dict[str, Any], corpus: Corpus | None, imported: Imported
+) -> dict[str, Any] | None:
+    if one.document and (corpus is None or (not one.text and one.document in corpus.position)):
+        return as_label(Evidence(one.document, one.text or None))
+    if corpus is None or one not in found:
+        if not one.exact:
+            imported.unfound.append((str(entry.get("id")), one.text or f'document "{one.document}"'))
+        return None
+    place = found[one]
+    anchor, start = quote(place, str(entry.get("question")), str(entry.get("reference") or ""), corpus)
+    if place.shared < 1:
+        note = f'evidence is the nearest passage: it has {place.shared:.0%} of the words of "{one.text[:60]}"'
+    elif place.others:
+        note = f"evidence stands in {place.others} other documents as well"
+    else:
+        note = ""
+    if note:
+        entry["notes"] = "; ".join(filter(None, [entry.get("notes"), note]))
+    imported.near += place.shared < 1
+    imported.exact += place.shared == 1
+    return as_label(Evidence(corpus.ids[place.document], anchor, start))
+
+
+def _check(drafts: Sequence[tuple[Row, Draft]], faults: Faults) -> None:
+    """Raise InputError with the place of every entry that our format does not have."""
+    unique = UniqueIds("question")
+    for row, draft in drafts:
+        given = Row(row.where, draft.entry, faults)
+        unique.check(read_question(given).id, given)
+    faults.raise_any()

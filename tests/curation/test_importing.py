@@ -1,0 +1,222 @@
+"""Sets of other tools: which layout is recognised, what each field becomes, and what is counted as lost."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import Corpus
+from ragsweep.curation.exchange.importing import Imported, import_file
+
+ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
+YEW = "The yew is evergreen and very slow. Its seeds are poisonous to most animals."
+CORPUS = Corpus(["alder", "yew", "copy"], ["", "", ""], [ALDER, YEW, f"{YEW} Again."])
+HOW_TALL = "How tall is the alder?"
+EVIDENCE = [{"document": "alder", "anchor": "The alder measures 10 metres"}]
+
+
+def imported(folder: Path, records: Any, name: str = "auto", corpus: Corpus | None = CORPUS) -> Imported:
+    (folder / "given.json").write_text(json.dumps(records))
+    return import_file(folder / "given.json", name, corpus)
+
+
+def table(folder: Path, rows: list[dict[str, Any]]) -> Imported:
+    with (folder / "given.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return import_file(folder / "given.csv", "auto", CORPUS)
+
+
+def without_audit(found: Imported) -> list[dict[str, Any]]:
+    silver = {"status": "silver", "created_by": f"import {found.format}"}
+    assert [entry["audit"] for entry in found.entries] == [silver] * len(found.entries)
+    return [
+        {name: value for name, value in entry.items() if name not in ("audit", "schema_version")}
+        for entry in found.entries
+    ]
+
+
+def test_keywords_categories_and_notes_have_their_places_and_other_columns_go_to_the_notes(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": HOW_TALL, "expected_keywords": "10 metres; old", "category": "height", "notes": "n"}
+    found = table(tmp_path, [{**row, "team": "docs"}, {**row, "id": "q2", "notes": "", "team": ""}])
+    entry = {"id": "q1", "question": HOW_TALL, "keywords": ["10 metres", "old"], "category": "height"}
+    assert without_audit(found) == [{**entry, "notes": "n; team: docs"}, {**entry, "id": "q2"}]
+    assert (found.format, found.in_notes, found.left) == ("keywords", {"team": 1}, {})
+
+
+def test_chunks_are_found_literally_nearly_or_not_at_all(tmp_path: Path) -> None:
+    nearly = "The yew is evergreen, and very slow. Its seeds are poisonous for most animals."
+    records = [
+        {"query": HOW_TALL, "relevant_chunks": [f"{ALDER[24:]}\n"]},
+        {"query": "Is the yew evergreen?", "relevant_chunks": [nearly, "Nothing of the kind is written here."]},
+        {"query": "Is the yew evergreen?", "relevant_chunks": YEW},
+    ]
+    found = imported(tmp_path, records)
+    first, second, third = without_audit(found)
+    assert first["evidence"] == EVIDENCE
+    assert second["evidence"] == third["evidence"] == [{"document": "yew", "anchor": "The yew is evergreen and"}]
+    assert "nearest passage: it has 93% of the words" in second["notes"]
+    assert third["notes"] == "evidence stands in 1 other documents as well"
+    assert (found.exact, found.near) == (2, 1)
+    assert found.unfound == [(second["id"], "Nothing of the kind is written here.")]
+
+
+def test_evidence_of_a_long_chunk_is_its_answer_or_the_sentence_most_like_the_question(tmp_path: Path) -> None:
+    chunk = " ".join([ALDER, *(f"The birch number {n} is pale and stands on dry ground." for n in range(4))])
+    corpus = Corpus(["trees"], [""], [chunk])
+    records = [
+        {"query": "What is pale?", "relevant_chunks": [chunk], "reference": "beside water"},
+        {"query": HOW_TALL, "relevant_chunks": [chunk]},
+    ]
+    first, second = imported(tmp_path, records, corpus=corpus).entries
+    assert "beside water" in first["evidence"][0]["anchor"]
+    assert second["evidence"][0]["anchor"] in "The alder measures 10 metres when it is old."
+
+
+def test_an_answer_of_a_faq_is_evidence_where_it_stands_literally(tmp_path: Path) -> None:
+    records = [
+        {"question": HOW_TALL, "answer": "It grows beside water."},
+        {"question": "Why?", "answer": "The yew is evergreen, and so very slow."},
+    ]
+    found = imported(tmp_path, [*records, records[1]])
+    first, second = without_audit(found)
+    assert first["reference"] == "It grows beside water."
+    assert first["evidence"][0]["document"] == "alder"
+    assert "evidence" not in second
+    assert (found.format, found.unfound, found.repeated) == ("faq", [], 1)
+
+
+def test_a_testset_of_ragas_keeps_its_synthesizer_as_the_category(tmp_path: Path) -> None:
+    record = {
+        "user_input": HOW_TALL, "reference": "10 metres", "reference_contexts": [ALDER], "persona_name": "Ann",
+        "synthesizer_name": "single_hop", "response": "9", "rubrics": {"1": "bad"},
+    }  # fmt: skip
+    found = imported(tmp_path, [record])
+    (entry,) = without_audit(found)
+    assert entry.pop("id")
+    assert entry == {
+        "question": HOW_TALL, "reference": "10 metres", "category": "single_hop", "labels": {"persona_name": "Ann"},
+        "evidence": EVIDENCE,
+    }  # fmt: skip
+    assert found.left == {"response": 1, "rubrics": 1}
+    cells = {**record, "reference_contexts": repr([ALDER]), "rubrics": repr(record["rubrics"])}  # as pandas writes them
+    (from_table,) = without_audit(table(tmp_path, [cells]))
+    assert from_table | {"id": ""} == entry | {"id": ""}
+
+
+def test_a_conversation_is_a_question_with_its_history(tmp_path: Path) -> None:
+    turns = [("human", "Hello"), ("ai", "Yes?"), ("tool", "x"), ("human", HOW_TALL), ("ai", "10 metres")]
+    found = imported(tmp_path, [{"user_input": [{"type": role, "content": text} for role, text in turns]}])
+    (entry,) = found.entries
+    assert entry["question"] == HOW_TALL
+    assert entry["history"] == [{"role": "user", "text": "Hello"}, {"role": "assistant", "text": "Yes?"}]
+
+
+def test_records_of_mlflow(tmp_path: Path) -> None:
+    record = {
+        "dataset_record_id": "r1", "inputs": {"question": HOW_TALL, "user": "Ann"}, "created_time": 1,
+        "expectations": {
+            "expected_response": "10 metres", "expected_facts": ["10"], "guidelines": ["Be brief"],
+            "expected_retrieved_context": [{"doc_uri": "copy", "content": YEW}, {"doc_uri": "yew"}],
+        },
+        "tags": {"team": "docs", "mlflow.user": "Bob"},
+    }  # fmt: skip
+    found = imported(tmp_path, [record])
+    (entry,) = without_audit(found)
+    assert entry == {
+        "id": "r1", "question": HOW_TALL, "reference": "10 metres", "keywords": ["10"], "labels": {"team": "docs"},
+        "evidence": [{"document": "copy", "anchor": "The yew is evergreen and"}, {"document": "yew"}],
+        "notes": "user: Ann; guidelines: Be brief",
+    }  # fmt: skip
+    assert found.left == {"created_time": 1}
+
+
+def test_records_of_argilla_take_answers_of_people_before_suggestions(tmp_path: Path) -> None:
+    record = {
+        "id": "a1", "fields": {"prompt": HOW_TALL, "context": ALDER}, "metadata": {"category": "height"},
+        "suggestions": {"answer": {"value": "9", "score": 0.5, "agent": "m"}, "tone": {"value": "dry"}},
+        "responses": {"answer": [{"value": "10 metres", "user_id": "u"}, {"value": "10 m", "user_id": "v"}]},
+        "vectors": {"v": [1.0]}, "_server_id": "s",
+    }  # fmt: skip
+    found = imported(tmp_path, [record])
+    assert without_audit(found) == [{
+        "id": "a1", "question": HOW_TALL, "category": "height", "reference": "10 metres", "references": ["10 m"],
+        "notes": "tone: dry", "evidence": EVIDENCE,
+    }]  # fmt: skip
+    assert found.left == {"vectors": 1}
+
+
+def test_tasks_of_label_studio_take_marked_spans_as_evidence(tmp_path: Path) -> None:
+    def result(name: str, kind: str, **value: Any) -> dict[str, Any]:
+        return {"id": "x", "from_name": name, "to_name": "text", "type": kind, "value": value}
+
+    answers = [
+        result("answer", "textarea", text=["10 metres"]),
+        result("category", "choices", choices=["height"]),
+        result("span", "labels", start=24, end=67, text=ALDER[24:67], labels=["evidence"]),
+    ]
+    cancelled = {"was_cancelled": True, "result": [result("answer", "textarea", text=["wrong"])]}
+    task = {"id": 7, "data": {"question": HOW_TALL, "text": ALDER}, "annotations": [cancelled, {"result": answers}],
+            "predictions": [{"result": [result("answer", "textarea", text=["9"])]}], "project": 3}  # fmt: skip
+    found = imported(tmp_path, [task])
+    assert without_audit(found) == [{
+        "id": "7", "question": HOW_TALL, "reference": "10 metres", "category": "height", "evidence": EVIDENCE,
+        "notes": f"text: {ALDER}",
+    }]  # fmt: skip
+    assert found.left == {"project": 1}
+
+
+def test_a_table_of_our_own_columns_keeps_several_evidences_and_labels(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": HOW_TALL, "answer": "10 metres", "document": "alder", "anchor": "10 metres",
+           "team": "docs"}  # fmt: skip
+    found = table(tmp_path, [row, {**row, "document": "yew", "anchor": ""}])
+    assert without_audit(found) == [{
+        "id": "q1", "question": HOW_TALL, "answerable": True, "needs_retrieval": True, "reference": "10 metres",
+        "evidence": [{"document": "alder", "anchor": "10 metres"}, {"document": "yew"}], "labels": {"team": "docs"},
+    }]  # fmt: skip
+
+
+def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) -> None:
+    record = {"user_input": HOW_TALL, "reference_contexts": [ALDER, YEW]}
+    found = imported(tmp_path, [record], corpus=None)
+    assert [text for _, text in found.unfound] == [ALDER, YEW]
+    (entry,) = imported(tmp_path, [{**record, "reference_context_ids": ["alder", "yew"]}], corpus=None).entries
+    assert entry["evidence"] == [{"document": "alder", "anchor": ALDER}, {"document": "yew", "anchor": YEW}]
+
+
+def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"it has a, b; known are mlflow \(inputs\);.*dataset=squad"):
+        imported(tmp_path, [{"a": 1}, {"b": 2}])
+    with pytest.raises(InputError, match=r"format=ragas needs user_input, and there are question"):
+        imported(tmp_path, [{"question": "Why?"}], "ragas")
+    with pytest.raises(InputError, match='did you mean "ragas"'):
+        imported(tmp_path, [], "raga")
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (
+            [{"id": "a", "question": "x", "answer": "y"}] * 2,
+            r'\$\[1\]: question "a" is given twice; first in .*\$\[0\]',
+        ),
+        ([{"question": None, "answer": "y"}], r'\$\[0\]: has no "question"'),
+        ([{"inputs": {"question": "x", "weight": "many"}}], r'"weight" is "many"'),
+    ],
+)
+def test_what_our_format_does_not_have_is_refused_with_its_place(tmp_path: Path, records: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        imported(tmp_path, records)
+
+
+def test_lists_within_an_object_and_json_lines_are_read_alike(tmp_path: Path) -> None:
+    record = {"question": "Why?", "answer": "So."}
+    wrapped = imported(tmp_path, {"version": 1, "data": [record]})
+    (tmp_path / "given.jsonl").write_text(f"{json.dumps(record)}\n")
+    assert wrapped.entries == import_file(tmp_path / "given.jsonl", "auto", CORPUS).entries
