@@ -16,6 +16,7 @@ from ragsweep.core.types import Corpus, Question
 from ragsweep.curation.entries import is_rejected, read_entries_with_questions
 from ragsweep.curation.files import write_rows
 from ragsweep.curation.pool import Hole, Place, as_row, find_holes, judged_share, locate_labels, order_holes
+from ragsweep.records.claims import CONFIG
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.retrieved import Retrieved, places_of, read_retrieved
@@ -54,7 +55,8 @@ def pool(arguments: Sequence[str]) -> int:
         raise ConfigError("golden pool: give one sweep, golden=FILE and out=FILE.jsonl")
     ledger = open_ledger(options.path)
     sweep = find_sweep_record(ledger, options.path, sweeps[0])
-    results = {f"#{one.job + 1}": one.outcome for one in ledger.records(sweep.id) if isinstance(one.outcome, Result)}
+    configs = [one for one in ledger.records(sweep.id) if one.kind == CONFIG]
+    results = {f"#{one.job + 1}": one.outcome for one in configs if isinstance(one.outcome, Result)}
     if not results:
         raise InputError(f'no config of the sweep "{sweeps[0]}" was measured')
     faults = Faults()
