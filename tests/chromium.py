@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 BROWSER = shutil.which("chromium")
+NAMED: dict[str, dict[str, Any]] = {"Enter": {"text": "\r", "windowsVirtualKeyCode": 13}, "Escape": {}}
 
 
 class Page:
@@ -56,8 +57,8 @@ class Page:
             time.sleep(0.02)
 
     def press(self, key: str, modifiers: int = 0) -> None:
-        """Press a key: a letter, or Enter; 2 is Control."""
-        typed = {} if modifiers else {"Enter": {"text": "\r", "windowsVirtualKeyCode": 13}}.get(key, {"text": key})
+        """Press a key: a letter, Enter or Escape; 2 is Control."""
+        typed = {} if modifiers else NAMED.get(key, {"text": key})
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **typed)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
 
