@@ -116,3 +116,14 @@ def test_the_nearest_passage_of_a_long_quote_is_found_quickly() -> None:
     found = nearest_passage(text, quote)  # once exponential in the words before the common ones
     assert found
     assert found[0] == text.index("word1440")
+
+
+def test_a_start_before_or_behind_the_blanks_of_a_quote_is_the_same_place() -> None:
+    text = "a scurvy and no scurvy"
+    assert [resolve(text, " scurvy", start) for start in (1, 2, 15, 16, 3)] == [
+        [(2, 8)],
+        [(2, 8)],
+        [(16, 22)],
+        [(16, 22)],
+        [],
+    ]

@@ -13,7 +13,7 @@ from ragsweep.curation.entries import METHODS, Entry
 from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.curation.gates import Subject, is_verbatim, passage_of, touching
 from ragsweep.curation.validation import keyword_coverage, numbers
-from ragsweep.parts.languages import content_words, detect_language
+from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.parts.retrievers.bm25 import Bm25
 
 COPIED = 0.8
@@ -93,7 +93,7 @@ def _copied(subject: Subject) -> Admission:
 
 def _ambiguous(subject: Subject) -> Admission:
     """Find the questions whose answer stands in a chunk that is no evidence and has most of the question's words."""
-    chunks = _chunks(subject)
+    chunks = [_plain(text) for text in _chunks(subject)]
     words: dict[str, list[frozenset[str]]] = {}
     found, measured = [], 0
     for entry, own in zip(subject.answerable, _evidence_chunks(subject), strict=True):
@@ -102,12 +102,15 @@ def _ambiguous(subject: Subject) -> Admission:
         if not answer or not own or not asked:
             continue
         measured += 1
-        of_chunks = words.setdefault(language, [content_words(text, language) for text in chunks])
+        if language not in words:
+            words[language] = [content_words(text, language) for text in chunks]
         needed = math.ceil(COPIED * len(asked))
-        near = (n for n, each in enumerate(of_chunks) if n not in own and len(asked & each) >= needed)
-        if any(is_verbatim(answer, chunks[n]) for n in near):
+        near = (n for n, each in enumerate(words[language]) if n not in own and len(asked & each) >= needed)
+        lines = [_plain(line) for line in answer.splitlines() if line.strip()]
+        if any(all(line in chunks[n] for line in lines) for n in near):
             found.append(str(entry.get("id")))
-    return Admission("ambiguous", TITLES["ambiguous"], tuple(found), measured)
+    note = "" if measured else "no question has an answer and evidence"
+    return Admission("ambiguous", TITLES["ambiguous"], tuple(found), measured, note)
 
 
 def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tuple[Passage, ...]]) -> Admission:
@@ -124,6 +127,10 @@ def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
     reference = str(entry.get("reference") or "")
     enough = keyword_coverage(reference, answer, _language(entry)) >= METHODS["keywords"]
     return numbers(reference) <= numbers(answer) and (enough or is_verbatim(reference, answer))
+
+
+def _plain(text: str) -> str:
+    return " ".join(fold(text).split())
 
 
 def _chunks(subject: Subject) -> list[str]:

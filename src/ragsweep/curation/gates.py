@@ -196,6 +196,8 @@ def _provenance(subject: Subject) -> Measured:
 def _extractable(subject: Subject) -> Measured:
     if subject.corpus is None:
         return NO_CORPUS
+    if subject.answerable and not any(one.get("reference") or one.get("references") for one in subject.answerable):
+        return Measured(math.nan, "no question has an answer")
     literal, near = 0, 0
     rows = {id(one): row for row, one in enumerate(subject.kept)}
     for number, one in enumerate(subject.answerable):

@@ -37,8 +37,10 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     if not quote:
         return []
 
+    blanks = len(anchor) - len(anchor.lstrip())  # a start counts them or not
+
     def chosen(spans: list[Span]) -> list[Span]:
-        return [span for span in spans if start is None or span[0] == start]
+        return [span for span in spans if start is None or span[0] in (start, start + blanks)]
 
     if in_source := chosen(_spans(_normal(text), quote)):
         return in_source

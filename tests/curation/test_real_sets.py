@@ -1,0 +1,48 @@
+"""Public sets pass through the gates with the values that their files have, counted here in another way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.commands.golden import golden
+
+pytestmark = pytest.mark.nightly
+
+
+def entry(row: dict[str, Any]) -> dict[str, Any]:
+    spans = {(one["start"], one["text"]) for one in row["answer_spans"]}
+    start, text = min(spans, default=(None, None))
+    label = {"document": row["context_id"], "anchor": text, "start": start}
+    made = {"id": row["id"], "question": row["question"], "answerable": row["answerable"]}
+    return {**made, "reference": row["reference_answer"], "evidence": [label]} if row["answerable"] else made
+
+
+@pytest.mark.parametrize("name", ["squad2_dev", "piaf_1_1"])
+def test_a_public_set_has_its_true_values(
+    name: str, collections: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in (collections / name / "golden.jsonl").read_text("utf-8").splitlines()]
+    (tmp_path / "golden.jsonl").write_text("".join(json.dumps(entry(row)) + "\n" for row in rows))
+    documents = [json.loads(line) for line in (collections / name / "corpus.jsonl").read_text("utf-8").splitlines()]
+    texts = {document["_id"]: document["text"] for document in documents}
+    whole = ["chunker.size=1000000"]  # a chunk a document
+    assert golden(["gates", str(tmp_path / "golden.jsonl"), f"corpus={collections / name}", *whole, "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    found = {one["gate"]: (one["value"], one["verdict"]) for one in report["gates"]}
+    answerable = [row for row in rows if row["answerable"]]
+    assert report["questions"] == len(rows)
+    assert found["G0-2"][0] == pytest.approx(len({row["context_id"] for row in answerable}) / len(texts))
+    placed = [any(texts[row["context_id"]].startswith(one["text"], one["start"]) for one in row["answer_spans"][:1])
+              for row in answerable]  # fmt: skip
+    assert found["G1-1"][0] == pytest.approx(sum(placed) / len(placed), abs=0.001)
+    quoted = [row["reference_answer"] in texts[row["context_id"]] for row in answerable]
+    assert found["G1-2"][0] == pytest.approx(sum(quoted) / len(quoted), abs=0.001)
+    assert found["G1-4"][0] == pytest.approx(sum(row["question"].rstrip().endswith("?") for row in rows) / len(rows))
+    assert found["G1-4"][1] == "failed"
+    assert found["G2-2"][0] == pytest.approx(1 - len(answerable) / len(rows))
+    assert found["G4-1"] == (5, "failed")
+    assert found["G5-1"] == (None, "not_measured")
