@@ -48,14 +48,32 @@ def test_import_by_a_reader_writes_the_documents_of_squad_too(place: Path, capsy
     assert "1 question, 1 label, no fault" in capsys.readouterr().out
 
 
+def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entry = {"id": "q1", "question": "How tall?", "notes": "n", "evidence": [{"document": "alder.md", "anchor": "10"}]}
+    (place / "golden.jsonl").write_text(json.dumps(entry))
+    words = ["export", "golden.jsonl", "corpus=pages"]
+    assert golden([*words, "format=beir", "out=beir"]) == 0
+    assert "no place in beir: notes of 1, evidence.anchor of 1" in capsys.readouterr().out
+    assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
+    assert golden([*words, "format=labelstudio", "out=tasks.json"]) == 0
+    assert "1 questions in tasks.json; nothing is lost" in capsys.readouterr().out
+    assert golden([*words, "format=triplets", "out=triplets.jsonl"]) == 0
+    assert "1 times: questions without a chunk that resembles them are left out" in capsys.readouterr().out
+    assert (place / "triplets.jsonl").read_text() == ""
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["export", "x", "out=y"], 'format="auto"; known: argilla, beir, csv'),
+        (["export", "x", "format=csv"], "out=FOLDER for beir and trec"),
+        (["export", "golden.jsonl", "format=squad", "out=x"], "format=squad needs the documents"),
         (["import", "testset.json"], "out=GOLDEN.jsonl"),
         (["import", "out=x"], "give a file, or a reader"),
         (["import", "testset.json", "out=x", "dataset=squad", "dataset.path=y"], "give a file, or a reader"),
     ],
 )
 def test_what_is_missing_is_one_sentence(place: Path, words: list[str], message: str) -> None:
+    (place / "golden.jsonl").write_text("")
     with pytest.raises(ConfigError, match=message):
         golden(words)

@@ -36,12 +36,13 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
         tag: The last field of every line: which system made the run.
     """
     lines: list[str] = []
-    end = f" {_field(tag)}\n"
+    end = f" {encode_id(tag)}\n"
     for question, row in run.items():
-        start = f"{_field(question)} Q0 "
+        start = f"{encode_id(question)} Q0 "
         falling = strictly_falling(np.array([score for _, score in row], dtype=np.float32)).tolist()
         lines += [
-            f"{start}{_field(document)} {rank} {score:.9g}{end}"  # nine digits distinguish all single-precision numbers
+            # nine digits distinguish all single-precision numbers
+            f"{start}{encode_id(document)} {rank} {score:.9g}{end}"
             for rank, ((document, _), score) in enumerate(zip(row, falling, strict=True), start=1)
         ]
     return "".join(lines)
@@ -50,7 +51,7 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
 def write_qrels(qrels: Qrels) -> str:
     """Write grades in the format of qrels; trec_eval reads whole numbers only."""
     rows = [(question, *grade) for question, grades in qrels.items() for grade in grades.items()]
-    return "".join(f"{_field(question)} 0 {_field(document)} {grade:g}\n" for question, document, grade in rows)
+    return "".join(f"{encode_id(question)} 0 {encode_id(document)} {grade:g}\n" for question, document, grade in rows)
 
 
 def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
@@ -74,5 +75,6 @@ def strictly_falling(scores: Floats) -> Floats:
 
 
 @lru_cache(maxsize=65_536)
-def _field(identifier: str) -> str:
+def encode_id(identifier: str) -> str:
+    """Percent-encode white space, and what looks encoded already."""
     return re.sub(r"\s|%(?=[0-9a-fA-F]{2})", lambda match: quote(match[0]), identifier)

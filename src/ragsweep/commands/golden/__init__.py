@@ -14,6 +14,7 @@ SUBCOMMANDS = {
     "build": "build a golden set from a corpus, by rule or with a model",
     "check": "list every fault of a golden file, with its line and the nearest passage",
     "diff": "name the questions and fields in which two golden sets differ",
+    "export": "write a golden set in the format of another tool, and count what is lost",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
     "import": "make a golden file of questions in another format, and find their evidence",
     "partition": "write the questions of a search and those of the holdout into two files",

@@ -1,0 +1,254 @@
+"""What an export writes is what an import reads, for the fields that the format has; the others are counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import Faults
+from ragsweep.core.types import Chunks, Corpus, Question, Spans
+from ragsweep.curation.exchange.benchmarks import export_beir, export_squad, export_trec
+from ragsweep.curation.exchange.exporting import RECORDS, export_records, export_table
+from ragsweep.curation.exchange.fields import Exported
+from ragsweep.curation.exchange.importing import import_file
+from ragsweep.curation.exchange.triplets import export_triplets
+from ragsweep.golden.golden_format import read_question
+from ragsweep.golden.reading import Row
+from ragsweep.parts.datasets import Beir, Squad, Trec
+
+TEXTS = {"alder/1": "The alder measures 10 metres. It grows beside water.", "a yew": "The yew\nis evergreen, and slow."}
+CORPUS = Corpus(list(TEXTS), ["", ""], list(TEXTS.values()))
+ANCHORS = {"alder/1": ["10 metres", "beside water"], "a yew": ["evergreen", "slow"]}
+
+signs = st.characters(codec="utf-8", exclude_categories=("C", "Z"), include_characters=' ";,\n[{')
+texts = st.text(signs, max_size=12)
+filled = texts.map(lambda text: f"x{text}x")
+words = st.text("abc;%2 ", min_size=1, max_size=5).map(lambda text: f"x{text}x")
+labels = st.dictionaries(st.sampled_from(["team", "level"]), filled, max_size=2)
+grades = st.sampled_from([1, 2, 0.5])
+evidence = st.lists(
+    st.sampled_from([(name, anchor) for name in TEXTS for anchor in [None, *ANCHORS[name]]]), unique=True, max_size=3
+)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    has_weights = draw(st.booleans())
+    for identifier in draw(st.lists(words, min_size=1, max_size=3, unique=True)):
+        places = draw(evidence)
+        answerable = bool(places) or draw(st.booleans())
+        entry = {
+            "id": identifier,
+            "question": draw(filled),
+            "reference": draw(filled),
+            "references": draw(st.lists(filled, max_size=2)),
+            "keywords": draw(st.lists(words, max_size=2)),
+            "category": draw(filled) if answerable else "unanswerable",
+            "notes": draw(texts),
+            "labels": draw(labels),
+            "language": draw(st.sampled_from(["", "en"])),
+            "answerable": answerable,
+            "weight": draw(st.integers(2, 5)) if has_weights else None,
+            "evidence": [
+                {"document": name, **({"anchor": anchor} if anchor else {}), "grade": draw(grades)}
+                for name, anchor in places
+            ],
+            "classification": {"bloom": draw(st.sampled_from(["apply", ""]))},
+        }  # fmt: skip
+        found.append({name: value for name, value in entry.items() if value not in ("", [], {}, None, True)})
+    return found
+
+
+def read(entry: dict[str, Any]) -> Question:
+    faults = Faults()
+    question = read_question(Row("", entry, faults))
+    assert faults.found == []
+    return question
+
+
+def write(folder: Path, exported: Exported, name: str = "set") -> Path:
+    for path, text in exported.files.items():
+        target = folder / path if path else folder / name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text, encoding="utf-8", newline="")
+    return folder / name
+
+
+@pytest.mark.parametrize("name", ["mlflow", "argilla", "labelstudio"])
+@settings(max_examples=25, deadline=None)
+@given(given=entries())
+def test_records_with_metadata_lose_nothing(name: str, given: list[dict[str, Any]]) -> None:
+    with TemporaryDirectory() as folder:
+        exported = export_records(name, given, CORPUS, lines=False)
+        records = json.loads(exported.files[""])
+        for number, record in enumerate(records):  # the tool's own ids
+            record |= {"dataset_record_id" if name == "mlflow" else "id": number}
+        exported.files[""] = json.dumps(records)
+        found = import_file(write(Path(folder), exported, "set.json"), "auto", CORPUS)
+    assert exported.lost == {}
+    assert found.format == name
+    back = [
+        {key: one for key, one in entry.items() if key not in ("audit", "schema_version")} for entry in found.entries
+    ]
+    assert back == given
+
+
+@settings(max_examples=40, deadline=None)
+@given(given=entries())
+def test_a_table_keeps_its_columns(given: list[dict[str, Any]]) -> None:
+    with TemporaryDirectory() as folder:
+        exported = export_table(given)
+        found = import_file(write(Path(folder), exported, "set.csv"), "csv", None)
+    for entry, other in zip(map(read, given), map(read, found.entries), strict=True):
+        assert (other.id, other.text, other.category, other.answerable) == (
+            entry.id, entry.text, entry.category, entry.answerable,
+        )  # fmt: skip
+        assert (other.references, other.notes, other.weight) == (entry.references[:1], entry.notes, entry.weight)
+        assert other.keywords == tuple(one for one in entry.keywords if ";" not in one)
+        assert [(one.document, one.anchor) for one in other.evidence] == [
+            (one.document, one.anchor) for one in entry.evidence
+        ]
+        assert without(other.labels, "status") == without(entry.labels, "bloom")
+    assert exported.lost["references"] == sum("references" in entry for entry in given)
+
+
+def without(labels: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: label for name, label in labels.items() if name not in names}
+
+
+@settings(max_examples=25, deadline=None)
+@given(given=entries())
+def test_beir_keeps_questions_labels_and_documents(given: list[dict[str, Any]]) -> None:
+    usable = [entry for entry in given if entry.get("evidence") or "answerable" in entry]
+    if not usable:
+        return
+    with TemporaryDirectory() as folder:
+        exported = export_beir(given, CORPUS)
+        write(Path(folder), exported)
+        dataset = Beir(folder, "test", None, "error", None, 0).load()
+    assert (dataset.corpus.ids, dataset.corpus.texts) == (CORPUS.ids, CORPUS.texts)
+    for entry, other in zip(map(read, usable), dataset.golden.questions, strict=True):
+        assert (other.id, other.text, other.answerable, other.weight, other.category) == (
+            entry.id, entry.text, entry.answerable, entry.weight, entry.category,
+        )  # fmt: skip
+        assert {one.document: one.grade for one in other.evidence} == best_grades(entry)
+        assert other.labels == without(entry.labels, "bloom")
+    left = exported.notes["questions without evidence are no part of BEIR's split"]
+    assert left == len(given) - len(usable)
+
+
+def best_grades(entry: Question) -> dict[str, float]:
+    best: dict[str, float] = {}
+    for one in entry.evidence:
+        best[one.document] = max(best.get(one.document, 0), one.grade, 1)
+    return best
+
+
+@settings(max_examples=25, deadline=None)
+@given(given=entries())
+def test_trec_keeps_topics_and_grades(given: list[dict[str, Any]]) -> None:
+    usable = [entry for entry in given if entry.get("evidence")]
+    if not usable:
+        return
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        write(folder, export_trec(given, CORPUS))
+        files = [str(folder / name) for name in ("corpus.jsonl", "topics.tsv", "qrels.txt")]
+        dataset = Trec(*files, ["title"], None, "error", None, 0).load()
+    for entry, other in zip(map(read, usable), dataset.golden.questions, strict=True):
+        assert other.text == " ".join(entry.text.split())
+        wanted = {name.replace(" ", "%20"): grade for name, grade in best_grades(entry).items()}
+        assert {one.document: one.grade for one in other.evidence} == wanted
+
+
+@settings(max_examples=25, deadline=None)
+@given(given=entries())
+def test_squad_keeps_answers_that_stand_in_the_evidence(given: list[dict[str, Any]]) -> None:
+    for entry in given:
+        labels = [one for one in entry.get("evidence", ()) if "anchor" in one]
+        labels = [one for one in labels if one["document"] == labels[0]["document"]]
+        entry |= {"evidence": labels, "reference": None, "references": [one["anchor"] for one in labels]}
+    with TemporaryDirectory() as folder:
+        dataset = Squad(str(write(Path(folder), export_squad(given, CORPUS))), "error", None, 0).load()
+    assert dataset.corpus.ids == ["alder/1", "a yew/1"]  # the first one's name is that of a paragraph
+    assert dataset.corpus.texts == CORPUS.texts
+    questions = {question.id: question for question in dataset.golden.questions}
+    for entry in map(read, given):
+        other = questions[entry.id]
+        assert (other.text, other.answerable, other.weight) == (entry.text, entry.answerable, entry.weight)
+        assert other.references == entry.references
+        passages = {(one.document, one.anchor) for one in other.evidence}
+        assert passages == {(f"{one.document.removesuffix('/1')}/1", one.anchor) for one in entry.evidence}
+
+
+HOW_TALL = {
+    "id": "q1", "question": "How tall?", "reference": "10 metres", "references": ["ten"], "category": "height",
+    "labels": {"persona_name": "Ann", "team": "docs"}, "distractors": ["a yew"],
+    "evidence": [{"document": "alder/1", "anchor": "10 metres", "grade": 2}, {"document": "a yew", "grade": 0}],
+    "classification": {"bloom": "apply", "stratum": None},
+}  # fmt: skip
+
+
+def test_what_has_no_place_is_counted_field_by_field() -> None:
+    exported = export_records("ragas", [HOW_TALL, {"id": "q2", "question": "x"}], CORPUS, lines=True)
+    first, second = map(json.loads, exported.files[""].splitlines())
+    assert first == {
+        "user_input": "How tall?", "reference": "10 metres", "synthesizer_name": "height", "persona_name": "Ann",
+        "reference_contexts": ["The alder measures 10 metres."], "reference_context_ids": ["alder/1"],
+    }  # fmt: skip
+    assert second == {"user_input": "x", "synthesizer_name": ""}
+    assert exported.lost == {
+        "id": 2, "references": 1, "labels.team": 1, "distractors": 1, "evidence.anchor": 1, "evidence.grade": 1,
+        "classification.bloom": 1,
+    }  # fmt: skip
+
+
+def test_a_quote_longer_than_its_answer_is_cut_and_one_without_an_answer_becomes_one() -> None:
+    quote = {"document": "alder/1", "anchor": "alder measures 10 metres"}
+    given = [HOW_TALL | {"evidence": [quote, {"document": "a yew", "anchor": "slow"}]},
+             HOW_TALL | {"id": "q2", "evidence": [quote | {"anchor": "beside water"}]}]  # fmt: skip
+    exported = export_squad(given, CORPUS)
+    paragraph = json.loads(exported.files[""])["data"][0]["paragraphs"][0]
+    assert [question["answers"] for question in paragraph["qas"]] == [
+        [{"text": "10 metres", "answer_start": 19}],
+        [{"text": "beside water", "answer_start": 39}],
+    ]
+    assert exported.notes == {
+        "evidences in a second document are left out": 1, "quotes are cut to the answer in them": 1,
+        "right answers that do not stand in the evidence are left out": 3, "quotes became answers": 1,
+        "documents get a number: guide.md/1": 1,
+    }  # fmt: skip
+
+
+def test_a_triplet_has_a_distractor_before_the_best_chunk_that_does_not_answer() -> None:
+    bodies = ["The alder is tall: 10 metres.", "How tall? 10 metres, it is said.", "How tall is the birch?", "A yew."]
+    corpus = Corpus(["a", "b", "c", "d"], [""] * 4, bodies)
+    starts = np.zeros(4, dtype=np.int64)
+    spans = Spans(np.arange(4, dtype=np.int32), starts, np.array([len(one) for one in bodies]))
+    entry = {"id": "q", "question": "How tall is the alder?", "reference": "10 metres",
+             "evidence": [{"document": "a", "anchor": "10 metres"}]}  # fmt: skip
+    other = {"id": "s", "question": "How tall?", "evidence": [{"document": "b"}]}
+    given = [entry, entry | {"distractors": ["d"]}, {"id": "r", "question": "x"}, other]
+    exported = export_triplets(given, [read(one) for one in given], Chunks(corpus, spans))
+    rows = [json.loads(line) for line in exported.files[""].splitlines()]
+    assert [list(row.values()) for row in rows] == [
+        ["How tall is the alder?", bodies[0], bodies[2]],
+        ["How tall is the alder?", bodies[0], bodies[3]],
+        ["How tall?", bodies[1], bodies[2]],
+    ]
+    assert exported.notes == {"questions without evidence are left out": 1}
+
+
+def test_every_record_format_is_recognised(tmp_path: Path) -> None:
+    for name in RECORDS:
+        path = write(tmp_path, export_records(name, [HOW_TALL], CORPUS, lines=False), "set.json")
+        assert import_file(path, "auto", CORPUS).format == name
