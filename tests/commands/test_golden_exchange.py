@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragsweep.commands.golden import golden
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, InputError
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
@@ -65,6 +65,9 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["harvest", "x", "corpus=pages"], "give log=FILE, or traces=MLFLOW_URI and experiment=NAME"),
+        (["harvest", "x", "corpus=pages", "traces=sqlite:///x"], "experiment=NAME"),
+        (["harvest", "x", "log=y"], "give the documents"),
         (["export", "x", "out=y"], 'format="auto"; known: argilla, beir, csv'),
         (["export", "x", "format=csv"], "out=FOLDER for beir and trec"),
         (["export", "golden.jsonl", "format=squad", "out=x"], "format=squad needs the documents"),
@@ -77,3 +80,26 @@ def test_what_is_missing_is_one_sentence(place: Path, words: list[str], message:
     (place / "golden.jsonl").write_text("")
     with pytest.raises(ConfigError, match=message):
         golden(words)
+
+
+def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "log.csv").write_text("query\nHow tall is the alder?\nhow tall is the alder\nWhere does it grow?\n")
+    words = ["harvest", "golden.jsonl", "corpus=pages", "log=log.csv"]
+    assert golden([*words, "embedder=hashing"]) == 0
+    out = capsys.readouterr().out
+    assert "    2   How tall is the alder?" in out
+    assert "3 records, 0 without a question; 2 different questions: 0 are in the file" in out
+    first = (place / "golden.jsonl").read_text()
+    assert [entry["question"] for entry in read_lines(place / "golden.jsonl")] == [
+        "How tall is the alder?",
+        "Where does it grow?",
+    ]
+    assert golden(["check", "golden.jsonl", "corpus=pages"]) == 0
+    assert golden(words) == 1
+    assert (place / "golden.jsonl").read_text() == first
+    with pytest.raises(InputError, match=r"golden.jsonl: 2 questions have no weight"):
+        golden([*words, "--weights"])
+    assert golden(["harvest", "weighted.jsonl", *words[2:], "--weights"]) == 0
+    assert [entry["weight"] for entry in read_lines(place / "weighted.jsonl")] == [2, 1]
+    with pytest.raises(InputError, match="--weights gives the new ones theirs"):
+        golden(["harvest", "weighted.jsonl", *words[2:]])

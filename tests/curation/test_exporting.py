@@ -236,14 +236,14 @@ def test_a_triplet_has_a_distractor_before_the_best_chunk_that_does_not_answer()
     spans = Spans(np.arange(4, dtype=np.int32), starts, np.array([len(one) for one in bodies]))
     entry = {"id": "q", "question": "How tall is the alder?", "reference": "10 metres",
              "evidence": [{"document": "a", "anchor": "10 metres"}]}  # fmt: skip
-    other = {"id": "s", "question": "How tall?", "evidence": [{"document": "b"}]}
+    other = {"id": "s", "question": "It was said of a birch, said?", "evidence": [{"document": "b"}]}
     given = [entry, entry | {"distractors": ["d"]}, {"id": "r", "question": "x"}, other]
     exported = export_triplets(given, [read(one) for one in given], Chunks(corpus, spans))
     rows = [json.loads(line) for line in exported.files[""].splitlines()]
     assert [list(row.values()) for row in rows] == [
         ["How tall is the alder?", bodies[0], bodies[2]],
         ["How tall is the alder?", bodies[0], bodies[3]],
-        ["How tall?", bodies[1], bodies[2]],
+        [other["question"], bodies[1], bodies[2]],
     ]
     assert exported.notes == {"questions without evidence are left out": 1}
 

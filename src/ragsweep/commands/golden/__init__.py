@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "diff": "name the questions and fields in which two golden sets differ",
     "export": "write a golden set in the format of another tool, and count what is lost",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
+    "harvest": "add questions from production logs, with the evidence that a search proposes",
     "import": "make a golden file of questions in another format, and find their evidence",
     "partition": "write the questions of a search and those of the holdout into two files",
     "pool": "list what a sweep's configs retrieved and nobody has judged, most influential first",

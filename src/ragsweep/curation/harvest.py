@@ -1,0 +1,134 @@
+"""Take questions from production logs: each once, without those a set has, with evidence that BM25 proposes."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.identity import content_hash
+from ragsweep.core.types import Chunks, Evidence
+from ragsweep.curation.balance import drop_copies
+from ragsweep.curation.by_hand import propose_all
+from ragsweep.curation.entries import SCHEMA_VERSION, Entry, as_label
+from ragsweep.curation.evidence_quotes import shortest_anchor
+from ragsweep.curation.exchange.layouts import read_turns
+from ragsweep.curation.exchange.records import decoded, is_filled, read_records
+from ragsweep.curation.gates import Floats
+from ragsweep.parts.languages import WORD
+
+NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
+"""Fields in which a log has its question, the first one that is filled."""
+
+NEEDS_REVIEW = "needs_review"
+
+Embed = Callable[[Sequence[str]], Floats]
+
+
+class Asked(NamedTuple):
+    """A question of a log in its most frequent spelling, and how often it was asked in all of them."""
+
+    text: str
+    times: int
+
+
+class Harvest(NamedTuple):
+    """The new questions of a log, most frequent first, and how many there were besides."""
+
+    new: list[Asked]
+    different: int
+    known: int  # of these a set has
+    similar: int  # of these are near-copies of a question before them, or of one in the set
+
+
+def read_log(path: Path) -> list[str]:
+    """Read the questions of a log: a table or JSON lines; records without a question give an empty text.
+
+    Raises InputError for faults of the file, and where no record has a question.
+    """
+    faults = Faults()
+    rows = read_records(path, faults)
+    faults.raise_any()
+    questions = [find_question(dict(row.values)) for row in rows]
+    if not any(questions):
+        seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "nothing"
+        raise InputError(f"{path}: no field with a question: it has {seen}; known are {', '.join(NAMES)}")
+    return questions
+
+
+def find_question(value: Any) -> str:
+    """Return the question of an application's input: a text, an object with one, or messages; empty without any."""
+    found = decoded(value)
+    if isinstance(found, list):
+        return str(read_turns(found).get("question", "")).strip()
+    if isinstance(found, dict):
+        texts = (find_question(found[name]) for name in NAMES if is_filled(found.get(name)))
+        return next(filter(None, texts), "")
+    return found.strip() if isinstance(found, str) else ""
+
+
+def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
+    """Choose the questions of a log that a set does not have.
+
+    Args:
+        questions: As they were asked; blank ones are left out.
+        entries: The set.
+        embed: Embeds texts as unit vectors; None: only questions of the same words are equal.
+    """
+    spellings: dict[str, Counter[str]] = {}
+    for question in questions:
+        if words := normal_words(question):
+            spellings.setdefault(words, Counter())[" ".join(question.split())] += 1
+    asked = [Asked(found.most_common(1)[0][0], found.total()) for found in spellings.values()]
+    known = {normal_words(str(entry.get("question"))) for entry in entries}
+    new = [one for one, words in zip(asked, spellings, strict=True) if words not in known]
+    new.sort(key=lambda one: -one.times)
+    kept = _without_copies(new, entries, embed) if embed else new
+    return Harvest(kept, len(asked), len(asked) - len(new), len(new) - len(kept))
+
+
+def normal_words(text: str) -> str:
+    """Return the words of a text, without case, signs and white space."""
+    return " ".join(WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
+    """Leave out questions that are similar to one of the set or to a more frequent one, which gets their count."""
+    candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
+    vectors = embed([str(entry.get("question")) for entry in candidates])
+    kept, _ = drop_copies(candidates, vectors, None, independent=1.0)
+    counts = Counter({n: new[n - len(entries)].times for n in kept if n >= len(entries)})
+    for n in sorted({*range(len(entries), len(candidates))} - set(kept)):
+        nearest = kept[int(np.argmax(vectors[kept] @ vectors[n]))]
+        if nearest >= len(entries):
+            counts[nearest] += new[n - len(entries)].times
+    found = [Asked(new[n - len(entries)].text, count) for n, count in counts.items()]
+    return sorted(found, key=lambda one: -one.times)
+
+
+def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
+    """Return silver entries with the evidence that BM25 proposes; ``has_weights``: weighted by how often asked."""
+    proposed = propose_all([one.text for one in asked], chunks, 1)
+    entries = []
+    for one, passages in zip(asked, proposed, strict=True):
+        evidence = []
+        for passage in passages:
+            text = chunks.corpus.texts[passage.document]
+            anchor, start = shortest_anchor(text, passage.start, passage.end)
+            evidence = [as_label(Evidence(chunks.corpus.ids[passage.document], anchor, start))]
+        how = "evidence proposed by BM25" if evidence else "no document has a word of it"
+        entries.append({
+            "schema_version": SCHEMA_VERSION,
+            "id": content_hash(["log", normal_words(one.text)])[:16],
+            "question": one.text,
+            **({"evidence": evidence} if evidence else {}),
+            **({"weight": one.times} if has_weights else {}),
+            "notes": f"{NEEDS_REVIEW}: asked {one.times:,} times; {how}",
+            "audit": {"status": "silver", "created_by": "harvest"},
+        })  # fmt: skip
+    return entries

@@ -1,0 +1,100 @@
+"""Questions of logs: where they stand, which are new, how often they were asked, and what is proposed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.types import Chunks, Corpus, Spans
+from ragsweep.curation.entries import incoherences
+from ragsweep.curation.gates import Floats
+from ragsweep.curation.harvest import Asked, as_entries, find_question, harvest, read_log
+from ragsweep.golden.golden_format import read_question
+from ragsweep.golden.golden_set import find_faults
+from ragsweep.golden.reading import Row
+
+ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old."
+CORPUS = Corpus(["alder", "yew"], ["", ""], [ALDER, "The yew is evergreen and slow."])
+CHUNKS = Chunks(CORPUS, Spans(np.array([0, 1]), np.array([0, 0]), np.array([len(ALDER), 30])))
+
+
+@pytest.mark.parametrize(
+    ("given", "question"),
+    [
+        (" Why? ", "Why?"),
+        ({"query": "Why?", "user": "Ann"}, "Why?"),
+        ({"question": "", "inputs": {"prompt": "Why?"}}, "Why?"),
+        ('{"messages": [{"role": "user", "content": "Hello"}, {"role": "user", "content": "Why?"}]}', "Why?"),
+        ([{"type": "human", "content": "Why?"}, {"type": "ai", "content": "So."}], "Why?"),
+        ({"answer": "So."}, ""),
+        (None, ""),
+    ],
+)
+def test_the_question_of_an_input_is_found(given: Any, question: str) -> None:
+    assert find_question(given) == question
+
+
+def test_logs_are_tables_or_json_lines(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("time;query\n1;How tall?\n2;\n")
+    (tmp_path / "log.jsonl").write_text('{"input": "How tall?"}\n{"input": null}\n')
+    assert read_log(tmp_path / "log.csv") == read_log(tmp_path / "log.jsonl") == ["How tall?", ""]
+    (tmp_path / "log.csv").write_text("time,level\n1,info\n")
+    with pytest.raises(InputError, match="no field with a question: it has time, level; known are question, query"):
+        read_log(tmp_path / "log.csv")
+
+
+LOG = [
+    "How tall is it?",
+    "how tall is it",
+    "HOW  TALL is it?",
+    "how tall is it",
+    "Is it pale?",
+    "is it PALE",
+    "Why?",
+    "!",
+    "",
+]
+
+
+def test_equal_words_are_one_question_and_the_set_has_its_own() -> None:
+    found = harvest(LOG, [{"question": "why"}], None)
+    assert found == ([Asked("how tall is it", 4), Asked("Is it pale?", 2)], 3, 1, 0)
+
+
+VECTORS = {
+    "how tall is it": [1.0, 0.0],
+    "Is it pale?": [0.96, 0.28],
+    "Why?": [0.0, 1.0],
+    "Of what height?": [0.28, 0.96],
+}
+
+
+def embed(texts: Sequence[str]) -> Floats:
+    return np.array([VECTORS[text] for text in texts], dtype=np.float32)
+
+
+def test_similar_questions_are_counted_with_the_more_frequent_one() -> None:
+    found = harvest(LOG, [{"question": "Of what height?"}], embed)
+    assert found == ([Asked("how tall is it", 6)], 3, 0, 2)  # .96 to it, and .96 to that of the set
+
+
+def test_entries_are_silver_with_the_best_sentence_as_evidence() -> None:
+    first, second = as_entries([Asked("How tall is the alder in metres?", 7), Asked("zebra?", 1)], CHUNKS, True)
+    assert first["evidence"] == [{"document": "alder", "anchor": "The alder measures 10 metres"}]
+    assert first["audit"]["status"] == second["audit"]["status"] == "silver"
+    assert first["notes"] == "needs_review: asked 7 times; evidence proposed by BM25"
+    assert second["notes"] == "needs_review: asked 1 times; no document has a word of it"
+    assert (first["weight"], second["weight"]) == (7, 1)
+    assert "weight" not in as_entries([Asked("zebra?", 1)], CHUNKS, False)[0]
+    faults = Faults()
+    find_faults(
+        [read_question(Row("", entry, faults)) for entry in json.loads(json.dumps([first, second]))], CORPUS, faults
+    )
+    assert faults.found == []
+    assert [name for name, _ in incoherences(first)] == ["C2"]  # nobody has written an answer
