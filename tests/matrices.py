@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
 
@@ -25,6 +25,16 @@ def normal(configs: int, questions: int, gain: float = 0.0, seed: int = 0) -> Ma
     values = generator.normal(0.5, 0.36, questions) + generator.normal(0, 0.18, (configs, questions))
     values[-1] += gain
     return matrix(values)
+
+
+def planted(configs: int, questions: int, seed: int) -> NDArray[np.float64]:
+    """Draw hits by the two-parameter logistic model, the best config last; the first quarter of questions is noise."""
+    generator = np.random.default_rng(seed)
+    ability = np.sort(generator.normal(0, 1, configs))[:, None]
+    slope, middle = np.abs(generator.normal(0, 1, questions)) + 0.3, generator.normal(0, 1.5, questions)
+    slope[: questions // 4] = 0
+    chance = 1 / (1 + np.exp(-slope * (ability - middle)))
+    return np.asarray(generator.random((configs, questions)) < chance, dtype=np.float64)
 
 
 def turned(one: Matrix) -> Matrix:

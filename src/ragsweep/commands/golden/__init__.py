@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "gates": "judge a golden set: each gate's value, threshold and verdict",
     "harvest": "add questions from production logs, with the evidence that a search proposes",
     "import": "make a golden file of questions in another format, and find their evidence",
+    "items": "say which questions earn their keep, by past sweeps, and write a mini set of them",
     "partition": "write the questions of a search and those of the holdout into two files",
     "pool": "list what a sweep's configs retrieved and nobody has judged, most influential first",
     "review": "judge generated questions, or the passages of a pool, on a local page",

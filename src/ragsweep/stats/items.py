@@ -1,0 +1,174 @@
+"""Item analysis of a golden set: how hard each question is, and how well it tells the configs apart.
+
+Scores are (configs, questions), between 0 and 1, more is better; no two configs have the same row.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+FEWEST = 8
+"""Distinct configs from which on a correlation over them is worth a look."""
+GOOD = 0.25
+"""Share of the configs that are the good ones."""
+REDUNDANT = 0.98
+"""Correlation over the configs from which on one of two questions on the same document adds nothing."""
+_NORMAL = 1.959963984540054
+"""Quantile of 97.5 %."""
+_PRIOR = 2.0
+"""Standard deviation of the normal priors of slope and intercept of the logistic model."""
+_STEPS = 25
+TINY = 1e-9
+"""What a score may differ by from rounding."""
+
+
+class Items(NamedTuple):
+    """What each question is worth; columns are (questions,), NaN where all configs have the same score.
+
+    ``difficulty``: 1 less the mean. ``discrimination``: the correlation with the mean of the other questions, over the
+    configs, ``low`` and ``high`` its 95 % interval by Fisher's z. ``information``: see ``item_information``; 0 where
+    all configs have the same score.
+    """
+
+    difficulty: Doubles
+    discrimination: Doubles
+    low: Doubles
+    high: Doubles
+    information: Doubles
+
+
+class Suspect(NamedTuple):
+    """A question whose label may be wrong: all ``good`` best configs fail it and ``others`` do not, or it is reversed.
+
+    ``reversed``: the interval of its discrimination lies below 0.
+    """
+
+    question: int
+    good: int
+    others: int
+    failed_by_best: bool
+    reversed: bool
+
+
+def distinct_rows(scores: Doubles) -> list[int]:
+    """Return the first of each group of rows with the same scores."""
+    return sorted(np.unique(scores, axis=0, return_index=True)[1].tolist())
+
+
+def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
+    """Return the questions on which no config scores above 0, and those of which all have the full score."""
+    return (
+        np.flatnonzero((scores <= TINY).all(axis=0)).tolist(),
+        np.flatnonzero((scores >= 1 - TINY).all(axis=0)).tolist(),
+    )
+
+
+def analyse_items(scores: Doubles) -> Items:
+    """Measure each question; of fewer than 4 configs there are no intervals."""
+    rest = rest_means(scores)
+    found = _correlations(scores, rest)
+    half = _NORMAL / math.sqrt(len(scores) - 3) if len(scores) > 3 else math.nan
+    with np.errstate(divide="ignore"):
+        z = np.arctanh(found)
+    return Items(1 - scores.mean(axis=0), found, np.tanh(z - half), np.tanh(z + half), item_information(scores))
+
+
+def rest_means(scores: Doubles) -> Doubles:
+    """Return for each config and question the config's mean on the other questions."""
+    others = scores.shape[1] - 1
+    return np.asarray((scores.sum(axis=1, keepdims=True) - scores) / max(others, 1))
+
+
+def item_information(scores: Doubles) -> Doubles:
+    """Return how much each question says about which config is better; below 0 where the better ones do worse.
+
+    Of hits and misses: Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum 1968), mean
+    over the configs, with the sign of a. Of other scores: discrimination times standard deviation, the item reliability
+    index (Gulliksen 1950).
+    """
+    rest, spread = rest_means(scores), scores.std(axis=0)
+    if np.isin(scores, (0, 1)).all():
+        found = _logistic_information(scores, _standardised_logits(rest, scores.shape[1]))
+    else:
+        found = np.nan_to_num(_correlations(scores, rest)) * spread
+    return np.where(spread > TINY, found, 0.0)
+
+
+def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
+    """Find questions with a label that may be wrong, the least discriminating first; not those that all configs fail.
+
+    The good configs are the best quarter by the other questions, with those that tie.
+    """
+    rest, good = rest_means(scores), math.ceil(GOOD * len(scores))
+    best = rest >= np.sort(rest, axis=0)[-good] - TINY
+    fails = scores <= TINY
+    others = (~fails & ~best).sum(axis=0)
+    failed, turned = (fails | ~best).all(axis=0) & (others > 0), items.high < 0
+    order = np.argsort(items.discrimination, kind="stable").tolist()
+    return [
+        Suspect(n, int(best[:, n].sum()), int(others[n]), bool(failed[n]), bool(turned[n]))
+        for n in order
+        if failed[n] or turned[n]
+    ]
+
+
+def find_redundant(scores: Doubles, clusters: Numbers) -> list[list[int]]:
+    """Group the questions of one cluster that correlate with the first of their group by .98 and more.
+
+    Questions with the same score of all configs are in no group: these configs cannot tell whether they are redundant.
+    """
+    groups = []
+    varied = scores.std(axis=0) > TINY
+    for cluster in np.unique(clusters).tolist():
+        left = np.flatnonzero((clusters == cluster) & varied)
+        while len(left) > 1:
+            same = _correlations(scores[:, left], scores[:, left[:1]]) >= REDUNDANT - TINY
+            same[0] = True
+            if same.sum() > 1:
+                groups.append(left[same].tolist())
+            left = left[~same]
+    return groups
+
+
+def _correlations(one: Doubles, other: Doubles) -> Doubles:
+    """Correlate column by column; NaN for a column without spread."""
+    x, y = one - one.mean(axis=0), other - other.mean(axis=0)
+    spreads = np.sqrt((x * x).sum(axis=0) * (y * y).sum(axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(spreads > TINY, np.clip((x * y).sum(axis=0) / spreads, -1, 1), np.nan))
+
+
+def _standardised_logits(rest: Doubles, questions: int) -> Doubles:
+    """Turn a config's means on the other questions into its ability, for each question: mean 0 and deviation 1."""
+    share = (rest * (questions - 1) + 0.5) / questions
+    logits = np.log(share / (1 - share))
+    spread = logits.std(axis=0)
+    return np.asarray((logits - logits.mean(axis=0)) / np.where(spread > TINY, spread, np.inf))
+
+
+def _logistic_information(hits: Doubles, ability: Doubles) -> Doubles:
+    slope, intercept = fit_logistic(hits, ability)
+    chance = 1 / (1 + np.exp(-(slope * ability + intercept)))
+    return np.asarray(np.sign(slope) * slope**2 * (chance * (1 - chance)).mean(axis=0))
+
+
+def fit_logistic(hits: Doubles, ability: Doubles) -> tuple[Doubles, Doubles]:
+    """Fit slope and intercept of each column by Newton's method: the mode under normal priors of deviation 2."""
+    slope, intercept = np.zeros(hits.shape[1]), np.zeros(hits.shape[1])
+    for _ in range(_STEPS):
+        chance = 1 / (1 + np.exp(-(slope * ability + intercept)))
+        weight, missed = chance * (1 - chance), hits - chance
+        down = (missed * ability).sum(axis=0) - slope / _PRIOR**2, missed.sum(axis=0) - intercept / _PRIOR**2
+        aa, bb = ((weight * ability**k).sum(axis=0) + _PRIOR**-2 for k in (2, 0))
+        ab = (weight * ability).sum(axis=0)
+        bottom = aa * bb - ab * ab
+        slope = slope + (bb * down[0] - ab * down[1]) / bottom
+        intercept = intercept + (aa * down[1] - ab * down[0]) / bottom
+    return slope, intercept

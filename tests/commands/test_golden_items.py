@@ -1,0 +1,103 @@
+"""`ragsweep golden items`: which questions earn their keep, by past sweeps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from matrices import planted
+from ragsweep.commands.golden.items import items
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import PARTIAL, Result
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.mini_set import choose_mini
+from scored import FACTS, record_sweep, refuse, scored, table_rows
+
+HITS = planted(12, 40, 3)
+CATEGORY = ["how-to"] * 30 + ["fact"] * 10
+
+
+def configs(hits: np.ndarray = HITS) -> list[Result]:
+    return [scored({"hit": row.tolist()}, {"category": CATEGORY}, name=f"c{n}") for n, row in enumerate(hits)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two sweeps of six configs, the second with one of the first again and a PARTIAL one; few with three of them."""
+    made = configs()
+    record_sweep(tmp_path, "aaaa" * 8, *made[:6])
+    record_sweep(tmp_path, "bbbb" * 8, *made[5:], replace(made[0], state=PARTIAL))
+    record_sweep(tmp_path, "feed" * 8, *made[:3])
+    other = replace(FACTS, golden_digest="e" * 64)
+    record_sweep(tmp_path, "cccc" * 8, *(replace(one, dataset=other) for one in made[:2]))
+    lines = [json.dumps({"question": f"Is it {n}?", "id": f"q{n}"}) + "  \n" for n in range(41)]
+    (tmp_path / "golden.jsonl").write_text("".join(lines), "utf-8")
+    return tmp_path
+
+
+def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert items(["aaaa", "bbbb", "--path", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("items    hit of 12 distinct configs, 40 questions\n")
+    assert "1 configs are left out: PARTIAL, or dropped by a race" in printed
+    assert "1 configs have the scores of another one" in printed
+    assert items(["aaaa", "bbbb", "--path", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = table_rows(found["questions"])
+    assert [row["difficulty"] for row in rows] == pytest.approx((1 - HITS.mean(axis=0)).tolist())
+    assert [row["all_score"] for row in rows] == HITS.all(axis=0).tolist()
+    assert [row["none_scores"] for row in rows] == (~HITS.any(axis=0)).tolist()
+
+
+def test_few_configs_say_only_what_none_and_all_of_them_answer(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert items(["feed", "--path", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    nobody = np.flatnonzero(~HITS[:3].any(axis=0))
+    assert f"none     {len(nobody)} questions: " in printed
+    assert f'q{nobody[0]} "q{nobody[0]}"' in printed
+    assert "fewer than 8 distinct configs" in printed
+    assert "discrimination" not in printed
+
+
+def test_a_mini_set_has_the_chosen_lines_unchanged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    golden, mini = folder / "golden.jsonl", folder / "out" / "mini.jsonl"
+    options = ["aaaa", "bbbb", "--golden", str(golden), "--mini", str(mini), "--share", ".25", "--path", str(folder)]
+    assert items(options) == 0
+    printed = capsys.readouterr().out
+    assert f"10 of 40 questions, in {mini}" in printed
+    assert "chosen on 6 configs and compared with the full set on the other 6" in printed
+    chosen = choose_mini(score_matrix(configs(), "hit"), CATEGORY, 10)
+    lines = golden.read_text("utf-8").splitlines(keepends=True)
+    assert mini.read_text("utf-8") == "".join(lines[n] for n in chosen)
+    assert sum(CATEGORY[n] == "fact" for n in chosen) in (2, 3)  # 2.5 of 10
+
+
+def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
+    golden = folder / "golden.jsonl"
+    mini = ["--mini", str(folder / "mini.jsonl")]
+    refuse(
+        items,
+        {
+            "cccc: has another golden set": ["aaaa", "cccc"],
+            "give it with --golden": ["aaaa", *mini],
+            "between 0 and 1, given 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
+            "--mini needs 8 distinct configs, given 3": ["feed", *mini, "--golden", str(golden)],
+        },
+        "--path",
+        str(folder),
+    )
+    record_sweep(folder, "dddd" * 8, scored({"latency_ms": [5.0] * 40}))
+    refuse(items, {"scores beyond 0 and 1": ["dddd"]}, "--path", str(folder))
+    options = ["aaaa", "bbbb", *mini, "--golden", str(golden), "--path", str(folder)]
+    golden.write_text(json.dumps([{"id": f"q{n}"} for n in range(40)]), "utf-8")
+    refuse(items, {"is one JSON array": options})
+    golden.write_text('{"id": "q1", "question": "?"}\n', "utf-8")
+    with pytest.raises(InputError, match='no line has the question "q'):
+        items(options)
+    assert not (folder / "mini.jsonl").exists()
