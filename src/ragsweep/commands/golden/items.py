@@ -255,6 +255,7 @@ def _mini_lines(report: Report, found: Estimate, target: Path | None) -> Iterato
         between = [f" [{_plain(low)}, {_plain(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
         yield "", f"{word}: tau-b {_plain(of.tau)}{between[0]}, Pearson {_plain(of.pearson)}{between[1]}"
     yield "", f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
+    yield "note", "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
 
 
 def _plain(value: float) -> str:
