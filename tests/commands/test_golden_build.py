@@ -72,7 +72,8 @@ def test_a_set_is_built_gated_and_read_by_an_evaluation(place: Path, capsys: pyt
         assert {one["gate"].split("-")[0] for one in gates} == {f"G{phase}"}
     shown = capsys.readouterr().out
     assert "PHASE 5" in shown
-    assert "ragsweep golden gates set/golden.jsonl corpus=pages" in shown
+    assert "ragsweep golden gates set/golden.jsonl corpus=pages embedder=minilm" in shown
+    assert "ragsweep golden review set/golden.jsonl" in shown
 
 
 def test_what_a_killed_build_finished_is_not_done_again_and_the_set_is_the_same(

@@ -92,9 +92,12 @@ def build(arguments: Sequence[str]) -> int:
             again = ["The calls that failed are made again by the same command."] if asker.failures else []
             terminal.block("MODEL", [*faults, *again])
         terminal.block("WRITTEN", [f"{golden}, and the phases' results and reports in {folder}"])
-        terminal.next_steps(
-            [(f"ragsweep golden gates {golden} corpus={values['corpus']}", "judge it again, after edits")]
-        )
+        if any(one.gate == "G0-1" and one.verdict == FAILED for one in results) and not settings.clusters:
+            terminal.block("FIX", ["Documents without folders are divided by similarity with strata.by=clusters."])
+        terminal.next_steps([
+            (f"ragsweep golden review {golden}", "confirm or correct the questions: silver becomes gold"),
+            (f"ragsweep golden gates {golden} corpus={values['corpus']} {_EMBEDDER}", "judge the set again"),
+        ])  # fmt: skip
     return exit_status(results)
 
 

@@ -49,6 +49,7 @@ from ragsweep.stages.executor import Listener
 _ABOUT = """Judge a golden set. Each gate has a measured value, a threshold and a verdict; a gate that could not be
 measured has not passed. Exit status: 0 no blocking gate failed, 1 one failed, 3 one was not measured, 2 bad input."""
 
+_GAP, _NARROWEST = 3, 30
 _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 
 
@@ -168,24 +169,31 @@ def as_json(subject: Subject, results: Sequence[GateResult], admissions: Sequenc
 def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult]) -> None:
     """Print a row a gate, and the verdict."""
     rows = [
-        [
-            one.gate,
-            one.title,
-            "-"
-            if math.isnan(one.value)
-            else number(one.value, "-")
-            if one.value != round(one.value)
-            else f"{one.value:g}",
-            comparison(one),
-            _WORDS.get(one.verdict, one.verdict) if one.rule.blocking or one.verdict == NOT_MEASURED else one.verdict,
-            one.note,
-        ]
-        for one in results
+        [one.gate, one.title, _amount(one), comparison(one), _WORDS.get(one.verdict, one.verdict)] for one in results
     ]
-    terminal.table(["gate", "", ">value", ">threshold", "verdict", ""], rows)
-    verdict = {0: "passed", 1: "FAILED", 3: "NOT MEASURED: a blocking gate has no value"}[exit_status(results)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = terminal.width - sum(widths) - _GAP * len(widths)
+    notes = [[f"{one.note[: room - 1]}…" if len(one.note) > room else one.note] for one in results]
+    beside = room >= _NARROWEST
+    header = ["gate", "", ">value", ">threshold", "verdict", *([""] if beside else [])]
+    terminal.table(header, [row + note if beside else row for row, note in zip(rows, notes, strict=True)], gap=_GAP)
     rejected = f", {subject.rejected:,} rejected and left out" if subject.rejected else ""
-    terminal.block("RESULT", [f"{len(subject.kept):,} questions{rejected}: {verdict}."])
+    decisive = [one for one in results if one.rule.blocking and one.verdict in (FAILED, NOT_MEASURED)]
+    verdict = "not accepted" if decisive else "accepted, no blocking gate failed"
+    reasons = [f"{one.gate} {_reason(one)}" for one in decisive]
+    terminal.block("RESULT", [f"{len(subject.kept):,} questions{rejected}: {verdict}.", *reasons])
+
+
+def _reason(one: GateResult) -> str:
+    if one.verdict == NOT_MEASURED:
+        return f"was not measured: {one.note}."
+    return f"failed: {one.title} {_amount(one)}, must be {comparison(one)}{f' ({one.note})' if one.note else ''}."
+
+
+def _amount(one: GateResult) -> str:
+    if math.isnan(one.value):
+        return "-"
+    return number(one.value) if one.value != round(one.value) else f"{one.value:g}"
 
 
 def show_admissions(terminal: Terminal, admissions: Sequence[Admission]) -> None:
