@@ -51,8 +51,8 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int) -> list[in
     own, rounded up, while another question is left.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
-    variances = np.square(scores).sum(axis=0)
-    with_all = (1 - _SHRINKAGE) * scores.T @ scores.sum(axis=1) + _SHRINKAGE * variances
+    variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)
+    with_all = columns @ ((1 - _SHRINKAGE) * scores.sum(axis=1)) + _SHRINKAGE * variances
     kinds = np.unique(np.array(categories), return_inverse=True)[1]
     places = quotas(Counter(kinds.tolist()), size)
     room = np.array([places[n] for n in range(len(places))], dtype=np.int64)
@@ -63,7 +63,7 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int) -> list[in
         possible = left & (room[kinds] > 0)
         possible = capped if (capped := possible & (caps[matrix.clusters] > 0)).any() else possible
         top = covariance + with_all
-        bottom = variance + variances + 2 * (1 - _SHRINKAGE) * scores.T @ total
+        bottom = variance + variances + columns @ (2 * (1 - _SHRINKAGE) * total)
         with np.errstate(invalid="ignore", divide="ignore"):
             gain = np.where(bottom > _TINY, top / np.sqrt(np.maximum(bottom, 0)), 0.0)
         best = int(np.argmax(np.where(possible, gain, -np.inf)))

@@ -268,8 +268,8 @@ def _short(text: str) -> str:
 
 def _as_json(report: Report) -> str:
     """Write all of it; ``questions`` is a table as MLflow's log_table writes it."""
-    nobody, everybody = find_unanimous(report.scores)
-    names = report.matrix.questions
+    nobody, everybody = map(set, find_unanimous(report.scores))
+    names, mini = report.matrix.questions, set(report.mini)
     suspects = {one.question: one for one in report.suspects}
     first = {n: names[group[0]] for group in report.redundant for n in group[1:]}
 
@@ -285,7 +285,7 @@ def _as_json(report: Report) -> str:
             "failed_by_best": bool(suspect and suspect.failed_by_best),
             "reversed": bool(suspect and suspect.reversed),
             "redundant_with": first.get(n),
-            "mini": n in set(report.mini),
+            "mini": n in mini,
         }
 
     document = {
