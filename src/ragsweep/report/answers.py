@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.results import Result
 from ragsweep.report.naming import rounded
-from ragsweep.report.numbers import number
+from ragsweep.report.numbers import number, signed
 from ragsweep.report.tables import csv_table
 from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.context_effect import KINDS, SERVED, ContextEffect, Success
+from ragsweep.stats.distractor_loss import distractor_loss
 from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.risk_coverage import Point
 
@@ -154,6 +155,20 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
         rows = [[name, *point] for name, points in curves.items() for point in points]
         files["abstention.csv"] = csv_table(["config", *Point._fields], rows)
     return files
+
+
+def distractor_lines(results: Sequence[Result]) -> Iterator[str]:
+    """Yield how answers differ where a known distractor is in their context, if the interval excludes 0."""
+    metrics = {str((result.config.get("success") or {}).get("metric", "")) for result in results}
+    if len(metrics) != 1:
+        return
+    found = distractor_loss([result.outcomes for result in results], metrics.pop())
+    if found and not found.low <= 0 <= found.high:
+        change = f"{signed(found.change)} [{signed(found.low)}, {signed(found.high)}]"
+        yield (
+            f"With a known distractor in the context {found.metric} differs by {change}: {found.questions:,} questions "
+            "have one under some configs only."
+        )
 
 
 def _without_context(result: Result) -> bool:

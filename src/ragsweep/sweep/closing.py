@@ -24,6 +24,7 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.parts.tracking.runs import DESCRIPTION
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
+from ragsweep.report.answers import distractor_lines
 from ragsweep.report.evidence_losses import degraded_slices
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
@@ -135,6 +136,7 @@ class SweepSummary:
         if isinstance(self.verdict, SweepComparison):
             yield from limits(self.verdict)
             yield from self._degraded_slices(self.verdict)
+        yield from distractor_lines(self.results)
         everything = (*self.results, *self.finalists.results)
         on_holdout = sum(result.dataset.partition == HOLDOUT for result in everything)
         yield from holdout_use(self.holdout_views, on_holdout)

@@ -1,0 +1,49 @@
+"""What answers lose by a distractor in their context: questions whose context has one under some configs only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep.stats.intervals import means_with_intervals
+
+RATE = "distractor_rate"
+FEWEST = 10
+"""Questions below which nothing is concluded."""
+
+Columns = Mapping[str, Sequence[Any]]
+"""A table of outcomes by column (see results.Result)."""
+
+
+class DistractorLoss(NamedTuple):
+    """The mean of a metric with a distractor in the context, less that without, over the same questions, 95 %."""
+
+    metric: str
+    questions: int
+    change: float
+    low: float
+    high: float
+
+
+def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | None:
+    """Compare each question's scores with and without a distractor in its context.
+
+    A question counts where some configs' contexts have one of its distractors and others' have none; its change is the
+    difference of the two means over configs. The configs differ in other ways too: the change is no proof of a cause.
+    Returns None below ten such questions. Questions on one document count as independent.
+    """
+    scores: dict[str, tuple[list[float], list[float]]] = {}
+    for table in tables:
+        if RATE not in table or metric not in table:
+            continue
+        for name, rate, score in zip(table["question_id"], table[RATE], table[metric], strict=True):
+            if rate is not None and score is not None and not np.isnan(rate) and not np.isnan(score):
+                scores.setdefault(name, ([], []))[rate > 0].append(float(score))
+    changes = [np.mean(tainted) - np.mean(clean) for clean, tainted in scores.values() if clean and tainted]
+    if len(changes) < FEWEST:
+        return None
+    unbounded = np.array([np.nan])
+    mean, low, high = means_with_intervals(np.array([changes]), unbounded, unbounded)
+    return DistractorLoss(metric, len(changes), float(mean[0]), float(low[0]), float(high[0]))
