@@ -12,11 +12,11 @@ demo: $(VENV)/.installed
 	$(BIN)/python run.py -m sweeps=demo
 
 test: $(VENV)/.test-installed
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(PYTEST)
 
 # Takes about twice as long.
 coverage: $(VENV)/.test-installed
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --cov --cov-report=term $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --cov --cov-report=term $(PYTEST)
 
 test-nightly: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m nightly -o faulthandler_timeout=3600 $(PYTEST)

@@ -24,6 +24,20 @@ settings.register_profile("ragsweep", deadline=None, max_examples=20)
 settings.load_profile("ragsweep")
 
 
+SLOW = ("system", "sweep", "commands")
+"""Folders whose files are run first: two workers then end together, with the short ones."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files of slow folders first."""
+
+    def folder(item: pytest.Item) -> int:
+        name = item.path.relative_to(Path(__file__).parent).parts[0]
+        return SLOW.index(name) if name in SLOW else len(SLOW)
+
+    items.sort(key=folder)
+
+
 def pytest_collection_finish() -> None:
     """Keep what was imported out of every search for garbage: it is large, and it stays."""
     gc.collect()
