@@ -87,6 +87,8 @@ def test_similar_questions_are_counted_with_the_more_frequent_one() -> None:
 def test_entries_are_silver_with_the_best_sentence_as_evidence() -> None:
     first, second = as_entries([Asked("How tall is the alder in metres?", 7), Asked("zebra?", 1)], CHUNKS, True)
     assert first["evidence"] == [{"document": "alder", "anchor": "The alder measures 10 metres"}]
+    assert first["content"] == {"passage": ALDER, "explanation": "The alder measures 10 metres when it is old."}
+    assert first["provenance"] == {"document": "alder", "start": 0, "end": len(ALDER)}
     assert first["audit"]["status"] == second["audit"]["status"] == "silver"
     assert first["notes"] == "needs_review: asked 7 times; evidence proposed by BM25"
     assert second["notes"] == "needs_review: asked 1 times; no document has a word of it"

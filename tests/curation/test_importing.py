@@ -17,6 +17,7 @@ ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old. It
 YEW = "The yew is evergreen and very slow. Its seeds are poisonous to most animals."
 CORPUS = Corpus(["alder", "yew", "copy"], ["", "", ""], [ALDER, YEW, f"{YEW} Again."])
 HOW_TALL = "How tall is the alder?"
+PASSAGE = ("content", "provenance")
 EVIDENCE = [{"document": "alder", "anchor": "The alder measures 10 metres"}]
 
 
@@ -37,7 +38,7 @@ def without_audit(found: Imported) -> list[dict[str, Any]]:
     silver = {"status": "silver", "created_by": f"import {found.format}"}
     assert [entry["audit"] for entry in found.entries] == [silver] * len(found.entries)
     return [
-        {name: value for name, value in entry.items() if name not in ("audit", "schema_version")}
+        {name: value for name, value in entry.items() if name not in (*PASSAGE, "audit", "schema_version")}
         for entry in found.entries
     ]
 
@@ -60,6 +61,9 @@ def test_chunks_are_found_literally_nearly_or_not_at_all(tmp_path: Path) -> None
     found = imported(tmp_path, records)
     first, second, third = without_audit(found)
     assert first["evidence"] == EVIDENCE
+    assert [found.entries[0][group] for group in PASSAGE] == [
+        {"passage": ALDER[24:]}, {"document": "alder", "start": 24, "end": len(ALDER)},
+    ]  # fmt: skip
     assert second["evidence"] == third["evidence"] == [{"document": "yew", "anchor": "The yew is evergreen and"}]
     assert "nearest passage: it has 93% of the words" in second["notes"]
     assert third["notes"] == "evidence stands in 1 other documents as well"

@@ -14,7 +14,7 @@ from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Chunks, Evidence
 from ragsweep.curation.balance import drop_copies
-from ragsweep.curation.by_hand import propose_all
+from ragsweep.curation.by_hand import Passage, propose_all
 from ragsweep.curation.entries import SCHEMA_VERSION, Entry, as_label
 from ragsweep.curation.evidence_quotes import shortest_anchor
 from ragsweep.curation.exchange.layouts import read_turns
@@ -116,19 +116,29 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
     proposed = propose_all([one.text for one in asked], chunks, 1)
     entries = []
     for one, passages in zip(asked, proposed, strict=True):
-        evidence = []
-        for passage in passages:
-            text = chunks.corpus.texts[passage.document]
-            anchor, start = shortest_anchor(text, passage.start, passage.end)
-            evidence = [as_label(Evidence(chunks.corpus.ids[passage.document], anchor, start))]
-        how = "evidence proposed by BM25" if evidence else "no document has a word of it"
+        found = _evidence(passages[0], chunks) if passages else {}
+        how = "evidence proposed by BM25" if found else "no document has a word of it"
         entries.append({
             "schema_version": SCHEMA_VERSION,
             "id": content_hash(["log", normal_words(one.text)])[:16],
             "question": one.text,
-            **({"evidence": evidence} if evidence else {}),
+            **found,
             **({"weight": one.times} if has_weights else {}),
             "notes": f"{NEEDS_REVIEW}: asked {one.times:,} times; {how}",
             "audit": {"status": "silver", "created_by": "harvest"},
         })  # fmt: skip
     return entries
+
+
+def _evidence(passage: Passage, chunks: Chunks) -> dict[str, Any]:
+    """Return the fields of a sentence as evidence, with its chunk, which a person reviews."""
+    name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
+    spans = chunks.spans
+    inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)
+    chunk = int(np.argmax(inside))
+    start, end = int(spans.start[chunk]), int(spans.end[chunk])
+    return {
+        "evidence": [as_label(Evidence(name, *shortest_anchor(text, passage.start, passage.end)))],
+        "content": {"passage": text[start:end], "explanation": text[passage.start : passage.end].strip()},
+        "provenance": {"document": name, "start": start, "end": end},
+    }

@@ -38,7 +38,7 @@ def harvest(arguments: Sequence[str]) -> int:
     file, builder = need_file(options, "harvest"), Builder()
     values = read_config([word for word in options.words if "=" in word], Secrets())
     corpus = need_corpus(values, "harvest")
-    entries = _read_set(file, options.weights)
+    entries = read_set(file, options.weights)
     questions = _read_questions(values)
     embedding = partial(embed, values=values, builder=builder) if "embedder" in values else None
     found = choose(questions, entries, embedding)
@@ -51,7 +51,7 @@ def harvest(arguments: Sequence[str]) -> int:
     return 0 if found.new else 1
 
 
-def _read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
+def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Read the entries there are; raises InputError where only these, or only the new ones, would have a weight."""
     faults = Faults()
     entries = read_entries(file, faults) if file.exists() else []

@@ -138,9 +138,12 @@ def _label(
         note = ""
     if note:
         entry["notes"] = "; ".join(filter(None, [entry.get("notes"), note]))
+    document = corpus.ids[place.document]
+    entry.setdefault("content", {"passage": corpus.texts[place.document][place.start : place.end]})
+    entry.setdefault("provenance", {"document": document, "start": place.start, "end": place.end})
     imported.near += place.shared < 1
     imported.exact += place.shared == 1
-    return as_label(Evidence(corpus.ids[place.document], anchor, start))
+    return as_label(Evidence(document, anchor, start))
 
 
 def _check(drafts: Sequence[tuple[Row, Draft]], faults: Faults) -> None:
