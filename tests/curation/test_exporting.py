@@ -84,7 +84,7 @@ def write(folder: Path, exported: Exported, name: str = "set") -> Path:
 
 
 @pytest.mark.parametrize("name", ["mlflow", "argilla", "labelstudio"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(given=entries())
 def test_records_with_metadata_lose_nothing(name: str, given: list[dict[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
@@ -102,7 +102,7 @@ def test_records_with_metadata_lose_nothing(name: str, given: list[dict[str, Any
     assert back == given
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(given=entries())
 def test_a_table_keeps_its_columns(given: list[dict[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
@@ -125,7 +125,7 @@ def without(labels: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: label for name, label in labels.items() if name not in names}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(given=entries())
 def test_beir_keeps_questions_labels_and_documents(given: list[dict[str, Any]]) -> None:
     usable = [entry for entry in given if entry.get("evidence") or "answerable" in entry]
@@ -153,7 +153,7 @@ def best_grades(entry: Question) -> dict[str, float]:
     return best
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(given=entries())
 def test_trec_keeps_topics_and_grades(given: list[dict[str, Any]]) -> None:
     usable = [entry for entry in given if entry.get("evidence")]
@@ -170,7 +170,7 @@ def test_trec_keeps_topics_and_grades(given: list[dict[str, Any]]) -> None:
         assert {one.document: one.grade for one in other.evidence} == wanted
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(given=entries())
 def test_squad_keeps_answers_that_stand_in_the_evidence(given: list[dict[str, Any]]) -> None:
     for entry in given:
@@ -188,6 +188,25 @@ def test_squad_keeps_answers_that_stand_in_the_evidence(given: list[dict[str, An
         assert other.references == entry.references
         passages = {(one.document, one.anchor) for one in other.evidence}
         assert passages == {(f"{one.document.removesuffix('/1')}/1", one.anchor) for one in entry.evidence}
+
+
+ANSWER = {"from_name": "reference", "type": "textarea", "value": {"text": ["11 metres"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("mlflow", {"expectations": {"expected_response": "11 metres"}}),
+        ("argilla", {"responses": {"reference": [{"value": "11 metres", "user_id": "u"}]}}),
+        ("labelstudio", {"annotations": [{"result": [ANSWER]}]}),
+    ],
+)
+def test_what_was_edited_in_the_tool_wins(name: str, edit: dict[str, Any], tmp_path: Path) -> None:
+    (record,) = json.loads(export_records(name, [HOW_TALL], CORPUS, lines=False).files[""])
+    (tmp_path / "set.json").write_text(json.dumps([record | edit]))
+    (entry,) = import_file(tmp_path / "set.json", "auto", CORPUS).entries
+    assert entry["reference"] == "11 metres"
+    assert entry["evidence"] == HOW_TALL["evidence"]
 
 
 HOW_TALL = {
@@ -252,3 +271,43 @@ def test_every_record_format_is_recognised(tmp_path: Path) -> None:
     for name in RECORDS:
         path = write(tmp_path, export_records(name, [HOW_TALL], CORPUS, lines=False), "set.json")
         assert import_file(path, "auto", CORPUS).format == name
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore:The ``noload``")
+def test_mlflow_itself_takes_and_gives_what_is_exported(tmp_path: Path) -> None:
+    import mlflow
+    from mlflow.genai.datasets import create_dataset, get_dataset
+
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    try:
+        experiment = mlflow.create_experiment("golden", artifact_location=(tmp_path / "files").as_uri())
+        given = [HOW_TALL, {"id": "q2", "question": "Who?", "answerable": False}]
+        dataset = create_dataset(name="golden", experiment_id=experiment)
+        dataset.merge_records(json.loads(export_records("mlflow", given, CORPUS, lines=False).files[""]))
+        records = get_dataset(dataset_id=dataset.dataset_id).to_df()
+    finally:
+        mlflow.set_tracking_uri(before)
+    records.to_json(tmp_path / "back.json", orient="records")
+    records.to_csv(tmp_path / "back.csv", index=False)
+    for name in ("back.json", "back.csv"):
+        found = {entry["id"]: entry for entry in import_file(tmp_path / name, "auto", None).entries}
+        for entry in given:
+            assert {key: found[entry["id"]][key] for key in entry} == entry
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")
+def test_ragas_itself_takes_and_gives_what_is_exported(tmp_path: Path) -> None:
+    from ragas.testset.synthesizers.testset_schema import Testset
+
+    records = json.loads(export_records("ragas", [HOW_TALL], CORPUS, lines=False).files[""])
+    testset = Testset.from_list(records)
+    testset.to_jsonl(tmp_path / "back.jsonl")
+    testset.to_pandas().to_csv(tmp_path / "back.csv", index=False)
+    for name in ("back.jsonl", "back.csv"):
+        (entry,) = import_file(tmp_path / name, "auto", CORPUS).entries
+        assert (entry["question"], entry["reference"], entry["category"]) == ("How tall?", "10 metres", "height")
+        assert entry["labels"] == {"persona_name": "Ann"}
+        assert entry["evidence"] == [{"document": "alder/1", "anchor": "The alder measures 10 metres."}]

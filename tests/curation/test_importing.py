@@ -85,14 +85,15 @@ def test_evidence_of_a_long_chunk_is_its_answer_or_the_sentence_most_like_the_qu
 
 def test_an_answer_of_a_faq_is_evidence_where_it_stands_literally(tmp_path: Path) -> None:
     records = [
-        {"question": HOW_TALL, "answer": "It grows beside water."},
+        {"question": HOW_TALL, "answer": "The alder measures 10 metres when it is old."},
         {"question": "Why?", "answer": "The yew is evergreen, and so very slow."},
     ]
-    found = imported(tmp_path, [*records, records[1]])
-    first, second = without_audit(found)
-    assert first["reference"] == "It grows beside water."
-    assert first["evidence"][0]["document"] == "alder"
-    assert "evidence" not in second
+    short = {"question": "Where?", "answer": "beside water"}  # which many pages may have
+    found = imported(tmp_path, [*records, short, records[1]])
+    first, *others = without_audit(found)
+    assert first["reference"] == records[0]["answer"]
+    assert first["evidence"] == EVIDENCE
+    assert [entry.get("evidence") for entry in others] == [None, None]
     assert (found.format, found.unfound, found.repeated) == ("faq", [], 1)
 
 

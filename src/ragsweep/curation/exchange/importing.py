@@ -12,6 +12,7 @@ from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.curation.entries import SCHEMA_VERSION, as_entry, as_label, value
+from ragsweep.curation.evidence_quotes import FEWEST_WORDS
 from ragsweep.curation.exchange.layouts import LAYOUTS, Draft, read_draft, recognise
 from ragsweep.curation.exchange.locating import Found, Given, locate, quote
 from ragsweep.curation.exchange.records import is_filled, read_records
@@ -111,11 +112,11 @@ def _add_evidence(drafts: Sequence[tuple[Row, Draft]], corpus: Corpus | None, im
 
 
 def _given(draft: Draft) -> list[Given]:
-    """Return the texts in which the answer stands; without any, the answer, which a page may quote literally."""
+    """Return the texts in which the answer stands; without any, a long answer, which a page may have literally."""
     if draft.passages:
         return [Given(text.strip(), document) for text, document in draft.passages]
     answer = str(draft.entry.get("reference") or "").strip()
-    is_answer = len(answer.split()) > 1 and not is_filled(draft.entry.get("evidence"))
+    is_answer = len(answer.split()) >= FEWEST_WORDS and not is_filled(draft.entry.get("evidence"))
     return [Given(answer, exact=True)] if is_answer else []
 
 
