@@ -52,19 +52,22 @@ def test_import_by_a_reader_writes_the_documents_of_squad_too(place: Path) -> No
 
 def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entry = {"id": "q1", "question": "How tall?", "notes": "n", "evidence": [{"document": "alder.md", "anchor": "10"}]}
-    (place / "golden.jsonl").write_text(json.dumps(entry))
+    rejected = {"id": "q2", "question": "Why?", "validation": {"status": "rejected"}}
+    (place / "golden.jsonl").write_text(f"{json.dumps(entry)}\n{json.dumps(rejected)}\n")
     words = ["export", "golden.jsonl", "corpus=pages"]
     assert golden([*words, "format=beir", "out=beir"]) == 0
-    assert "no place in beir: notes of 1, evidence.anchor of 1" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "no place in beir: notes of 1, evidence.anchor of 1" in out
+    assert "1 questions in beir." in out
     assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
-    assert golden([*words, "format=triplets", "out=triplets.jsonl"]) == 0
+    assert golden([*words, "format=triplets", "out=triplets.jsonl", "chunker=none"]) == 0
     assert "1 times: questions without a chunk that resembles them are left out" in capsys.readouterr().out
     assert (place / "triplets.jsonl").read_text() == ""
 
 
 def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "log.csv").write_text("query\nHow tall is the alder?\nhow tall is the alder\nWhere does it grow?\n")
-    words = ["harvest", "golden.jsonl", "corpus=pages", "log=log.csv", "--weights"]
+    words = ["harvest", "golden.jsonl", "corpus=pages", "log=log.csv", "chunker=none", "--weights"]
     assert golden(words) == 0
     out = capsys.readouterr().out
     assert "    2   How tall is the alder?" in out

@@ -19,11 +19,13 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks, Corpus
+from ragsweep.curation.entries import value
 from ragsweep.curation.exchange.benchmarks import export_beir, export_squad, export_trec
 from ragsweep.curation.exchange.exporting import RECORDS, export_records, export_table
 from ragsweep.curation.exchange.fields import Exported
 from ragsweep.curation.exchange.triplets import export_triplets
 from ragsweep.curation.files import write_whole
+from ragsweep.golden.golden_format import REJECTED
 from ragsweep.report.terminal import Terminal
 
 _ABOUT = """Write a golden set in the format of another tool, and count what has no place in it, field by field."""
@@ -46,7 +48,7 @@ def export(arguments: Sequence[str]) -> int:
         raise ConfigError(f'golden export: format="{name}"{nearest(name, _FORMATS)}')
     if not values["out"]:
         raise ConfigError("golden export: say where the set goes: out=FILE, or out=FOLDER for beir and trec")
-    given = read_given_set(only_file(options, "export"), values, Builder())
+    given = without_rejected(read_given_set(only_file(options, "export"), values, Builder()))
     out = Path(str(values["out"])).expanduser()
     corpus = read_given_corpus(values["corpus"]) or given.own_corpus
     exported = _export(name, given, corpus, values, out)
@@ -55,6 +57,12 @@ def export(arguments: Sequence[str]) -> int:
     with ignore_closed_pipe():
         show(Terminal.current(), exported, name, out, len(given.entries))
     return 0
+
+
+def without_rejected(given: Given) -> Given:
+    """Leave out the questions that their validation rejected, as an evaluation does."""
+    kept = [n for n, entry in enumerate(given.entries) if value(entry, "validation", "status") != REJECTED]
+    return given._replace(entries=[given.entries[n] for n in kept], questions=[given.questions[n] for n in kept])
 
 
 def _export(name: str, given: Given, corpus: Corpus | None, values: Mapping[str, Any], out: Path) -> Exported:
