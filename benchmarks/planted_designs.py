@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy import stats
 
 from doc_pages import fill
 from planted import TESTS
-from planted_scores import planted
+from planted_scores import planted, skewed
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.stats.inference.best import selection_bias
 from ragsweep.stats.inference.confidence_set import model_confidence_set
@@ -174,28 +175,50 @@ def _judged_many(rates: tuple[float, float]) -> tuple[Doubles, Doubles, None]:
 # --- slices --------------------------------------------------------------------------------------------------------
 
 
+def in_sources(sizes: Sequence[int], generator: np.random.Generator) -> Matrix:
+    """Twelve equal configs; scores of one source have an intraclass correlation of .3, and no source crosses slices."""
+    source = np.concatenate([np.repeat(np.arange(len(sizes)), sizes) + len(sizes) * n for n in range(10)])
+    own = generator.normal(0, 0.18 * math.sqrt(0.7), (12, 200))
+    own += generator.normal(0, 0.18 * math.sqrt(0.3), (12, source.max() + 1))[:, source]
+    return planted(generator.normal(0.5, 0.36, 200) + own, np.full(12, 0.5), source).matrix
+
+
+def rare_gains(generator: np.random.Generator) -> Matrix:
+    """Equal configs that lose .05 on 40 % of the questions and gain .5 on 4 %, against the first one."""
+    drawn = skewed(12, 200, generator).matrix
+    return replace(drawn, values=1 - drawn.values)
+
+
+LAYOUTS: Mapping[str, Callable[[np.random.Generator], Matrix]] = {
+    "questions by themselves": partial(in_sources, [1] * 20),
+    "sources of 3, 2 and 15 of 1": partial(in_sources, [3, 2, *[1] * 15]),
+    "rare large losses": lambda generator: skewed(12, 200, generator).matrix,
+    "rare large gains": rare_gains,
+}
+
+
 def slices(replications: int) -> list[str]:
     rows = []
-    for name, sizes in (("questions by themselves", [1] * 20), ("sources of 3, 2 and 15 of 1", [3, 2, *[1] * 15])):
-        held = claimed = 0
+    for name, draw in LAYOUTS.items():
+        held = unmarked = claimed = 0
         peers = dict.fromkeys(TESTS, 0)
-        source = np.concatenate([np.repeat(np.arange(len(sizes)), sizes) + len(sizes) * n for n in range(10)])
         for replication in range(replications):
-            generator = np.random.default_rng([replication, 3])
-            own = generator.normal(0, 0.18 * math.sqrt(0.7), (12, 200))
-            own += generator.normal(0, 0.18 * math.sqrt(0.3), (12, source.max() + 1))[:, source]
-            one = planted(generator.normal(0.5, 0.36, 200) + own, np.full(12, 0.5), source).matrix
+            one = draw(np.random.default_rng([replication, 3]))
             found = by_slice(one, {"slice": [str(n // 20) for n in range(200)]}, 0, resamples=RESAMPLES)
             ends = np.array([[cut.low, cut.high] for cut in found])
-            held += bool(((ends[:, 0] <= 0) & (ends[:, 1] >= 0)).all())
+            inside = (ends[:, 0] <= 1e-12) & (ends[:, 1] >= -1e-12)
+            held += bool(inside.all())
+            unmarked += bool((inside | [cut.exposed for cut in found]).all())
             claimed += any((cut.better | cut.worse).any() for cut in found)
             parts = (one.values[1:] - one.values[0]).reshape(11, 10, 20)
             for peer, test in TESTS.items():
                 peers[peer] += any((test(parts[:, n]) < 0.05).any() for n in range(10))
-        rows.append([name, *(share(count, replications) for count in (held, claimed, *peers.values()))])
-    return table("**Twelve equal configs, ten slices of twenty questions**: all intervals hold (at least 93); some"
-                 " slice is claimed to differ, by ours (at most 6.5) and by peers' tests in each slice",
-                 ["", "hold", "claimed: ours", *(f"claimed: {peer}" for peer in TESTS)], rows)  # fmt: skip
+        rows.append([name, *(share(count, replications) for count in (held, unmarked, claimed, *peers.values()))])
+    return table("**Twelve equal configs, ten slices of twenty questions**: all intervals hold (at least 93), and those"
+                 " that are not marked \"may be too short: rare losses\"; some slice is claimed to differ, by ours (at"
+                 " most 6.5) and by peers' tests in each slice",
+                 ["", "hold", "without a mark", "claimed: ours", *(f"claimed: {peer}" for peer in TESTS)],
+                 rows)  # fmt: skip
 
 
 # --- luck of a search ----------------------------------------------------------------------------------------------

@@ -31,9 +31,13 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> list[str]:
-    """Two runs: the second is better by .2 on average, and worse by .1 on one of two categories."""
+    """Two runs: the second is better by .2 on average, and worse by .3 on one of two categories."""
+    return two_runs(tmp_path, 0.7, 0.3)
+
+
+def two_runs(tmp_path: Path, won: float, lost: float) -> list[str]:
     before = normal(0.5)
-    gain = [0.5 + one for one in normal(0, 20, 0.05, 1)] + [one - 0.1 for one in normal(0, 20, 0.05, 2)]
+    gain = [won + one for one in normal(0, 20, 0.05, 1)] + [one - lost for one in normal(0, 20, 0.05, 2)]
     after = [one + more for one, more in zip(before, gain, strict=True)]
     runs = record(
         tmp_path,
@@ -69,6 +73,16 @@ def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: 
     assert re.search(r"^hurt     ndcg: (q[23]\d -\.\d{3}(, )?){3}$", printed, re.MULTILINE)
     slices = {one["value"]: one["verdict"] for one in table_rows(told(capsys, *pair)["slices"])}
     assert slices == {"how-to": "better", "trouble": "worse"}
+
+
+def test_a_small_loss_of_a_slice_that_a_rare_gain_could_undo_is_a_warning_and_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare(two_runs(tmp_path, 0.5, 0.1)) == 0
+    printed = capsys.readouterr().out
+    assert "cannot tell on category trouble" in printed
+    assert "(20 questions; may be too short: rare losses)" in printed
+    assert "better on average, perhaps worse on category trouble" in printed
 
 
 def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,6 +125,14 @@ def test_better_on_average_and_worse_on_troubleshooting_is_said() -> None:
     assert "(50 questions)" in said(*results)
 
 
+def test_a_loss_of_a_slice_that_a_rare_gain_could_undo_is_perhaps_one() -> None:
+    change = np.where(np.array(CATEGORIES) == "troubleshooting", -0.01, 0.2)
+    base = noisy(0.5, 200)
+    told = said(scored("a", base, CATEGORIES), scored("b", base + change + noisy(0, 200, 1) / 100, CATEGORIES))
+    assert "b is better on average, perhaps worse on troubleshooting: -.01" in told
+    assert "(may be too short: rare losses, so this is not shown) (50 questions)" in told
+
+
 def test_slice_in_which_a_worse_config_is_worse_is_not_mentioned() -> None:
     results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.3, 200, 1), CATEGORIES)
     assert any(part.worse[1] for part in judged(*results).slices)

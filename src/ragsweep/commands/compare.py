@@ -130,7 +130,7 @@ def _compare(
         if labels:
             row = {**row, **_corrected(labels, matrix, (baseline, candidate), row)}
         metrics.append(row)
-        slices += _slice_rows(matrix, found.ratios, before, unit)
+        slices += _slice_rows(matrix, found.ratios, before, unit, rising_configs(results, matrix))
         questions += _question_rows(matrix)
     differing = factors(before, after)
     warnings = _warnings(before, after, differing, names)
@@ -206,7 +206,9 @@ def _corrected(labels: Sequence[HumanLabel], matrix: Matrix, runs: Sequence[Reco
     }
 
 
-def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> list[Row]:
+def _slice_rows(
+    matrix: Matrix, ratios: bool, baseline: Result, unit: str, rising: np.ndarray | None
+) -> list[Row]:  # fmt: skip
     values = {label: np.array(column) for label, column in labels_of(baseline, matrix.questions).items()}
     return [
         {
@@ -219,9 +221,10 @@ def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> li
             **_ends(part.estimate[1], part.low[1], part.high[1], ratios),
             "p_holm": float(part.p_holm[1]),
             "verdict": verdict_word(part.better[1], part.worse[1], part.low[1] == part.high[1] == 0),
+            "note": part.doubt(1),
             "unit": unit,
         }
-        for part in by_slice(transform_amounts(matrix, unit), labels_of(baseline, matrix.questions))
+        for part in by_slice(transform_amounts(matrix, unit), labels_of(baseline, matrix.questions), rising=rising)
     ]
 
 
@@ -316,13 +319,15 @@ def _details(row: Row, slices: Sequence[Row]) -> Iterator[tuple[str, str]]:
             f"{metric}: compared on {questions:,} of {row['scored']:,} questions; not both were scored on the others",
         )
     for part in slices:
-        if part["verdict"] in ("better", "worse"):
+        if part["verdict"] in ("better", "worse") or part["note"]:
             where = f"{part['verdict']} on {part['label']} {part['value']}"
             count = f"{part['questions']} questions{': few' if part['small'] else ''}"
-            yield "slice", f"{metric}: {where} {_difference(part)} ({count})"
+            yield "slice", f"{metric}: {where} {_difference(part)} ({'; '.join(filter(None, (count, part['note'])))})"
     for part in slices:
-        if row["verdict"] == "better" and part["verdict"] == "worse":
-            yield "slice", f"{metric}: better on average, worse on {part['label']} {part['value']}"
+        perhaps = bool(part["note"]) and (part["difference"] < 0) == row["higher_is_better"]
+        if row["verdict"] == "better" and (perhaps or part["verdict"] == "worse"):
+            word = "perhaps worse" if perhaps else "worse"
+            yield "slice", f"{metric}: better on average, {word} on {part['label']} {part['value']}"
 
 
 def _most_moved(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -382,7 +387,7 @@ def _as_markdown(comparison: Comparison) -> str:
             "slice": f"{part['label']} {part['value']}",
             "questions": f"{part['questions']}{' (few)' if part['small'] else ''}",
             "difference": _difference(part),
-            "verdict": part["verdict"],
+            "verdict": part["verdict"] + (f" ({part['note']})" if part["note"] else ""),
         }
         for part in comparison.slices
     ]

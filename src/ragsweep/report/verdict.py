@@ -14,7 +14,7 @@ from ragsweep.report.naming import ranges, short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
-from ragsweep.stats.inference.differences import UNSEEN, Differences
+from ragsweep.stats.inference.differences import TOO_SHORT, UNSEEN, Differences
 from ragsweep.stats.inference.power import GUARDED
 
 MOST_NAMED = 3
@@ -170,8 +170,10 @@ def slices(verdict: SweepComparison) -> Iterator[str]:
         by = _change(verdict, estimate, low, high, verdict.matrix.higher_is_better)
         what = one.value if one.label == "category" else f"{one.label}={one.value}"
         few = ", a small slice" if one.small else ""
+        doubt = f" ({TOO_SHORT}, so this is not shown)" if one.exposed else ""
+        worse = "perhaps worse" if doubt else "worse"
         yield (
-            f"{name(verdict, one.config)} is better on average, worse on {what}: {by}"
+            f"{name(verdict, one.config)} is better on average, {worse} on {what}: {by}{doubt}"
             f" ({part.questions} questions{few})"
             + (f"; {len(found) - n - 1} more in verdict/slices.csv" if n == MOST_SLICES - 1 < len(found) - 1 else "")
             + "."

@@ -23,7 +23,7 @@ DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standar
                "note")  # fmt: skip
 SET = ("in_best_set", "best_set_p", "probability_of_best")
 SLICES = ("label", "value", "questions", "small", "config", "difference", "low", "high", "randomisation_p",
-          "randomisation_p_holm")  # fmt: skip
+          "randomisation_p_holm", "note")  # fmt: skip
 RATIOS = ("ratio", "ratio_low", "ratio_high")
 MOST_ROWS = 50
 
@@ -39,7 +39,7 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
         rows = [
             [part.label, part.value, part.questions, part.small, verdict.matrix.configs[row],
              *([""] * 3 if verdict.differences.ratios else _interval(part, n)), float(part.p[n]), float(part.p_holm[n]),
-             *_ratios(part, n, verdict.differences.ratios)]
+             part.doubt(n), *_ratios(part, n, verdict.differences.ratios)]
             for part in verdict.slices
             for n, row in enumerate(verdict.sliced)
         ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.differences import Differences
+from ragsweep.stats.inference.differences import TOO_SHORT, Differences
 from ragsweep.stats.inference.matrix import Matrix, relative
 from ragsweep.stats.inference.max_t import critical_value, largest_deviation, student_probability
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
@@ -35,7 +35,7 @@ class Slice:
 
     In the metric's unit and its own direction. Intervals hold for all configs and all slices together; NaN with fewer
     than ten effective clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
-    ``exposed``: a loss too rare to have been seen could undo what the interval shows, so that no gain is claimed.
+    ``exposed``: a loss too rare to have been seen could undo what the interval shows, so that nothing is claimed.
     """
 
     label: str
@@ -57,8 +57,17 @@ class Slice:
 
     @property
     def worse(self) -> Flags:
-        """The configs that are worse than the baseline in this slice, corrected over all slices: a warning."""
+        """The configs that are worse than the baseline in this slice, corrected over all slices."""
+        return self.seems_worse & ~self.exposed
+
+    @property
+    def seems_worse(self) -> Flags:
+        """The configs that are worse, or would be if no gain too rare to have been seen undid it: a warning."""
         return self._sure(-1.0)
+
+    def doubt(self, row: int) -> str:
+        """Return what an interval is marked with where an unseen loss could undo it; else empty."""
+        return TOO_SHORT if self.exposed[row] else ""
 
     def _sure(self, side: float) -> Flags:
         turned = side if self.higher_is_better else -side
@@ -67,12 +76,16 @@ class Slice:
 
 
 class Reversal(NamedTuple):
-    """A config that is better than the baseline on average, and worse in one slice."""
+    """A config that is better than the baseline on average, and worse in one slice.
+
+    ``exposed``: a gain too rare to have been seen could undo the latter.
+    """
 
     config: int
     label: str
     value: str
     small: bool
+    exposed: bool = False
 
 
 def by_slice(
@@ -112,16 +125,16 @@ def by_slice(
 
 
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
-    """Find the configs that are better on average and worse in a slice, both beyond chance, slice by slice.
+    """Find the configs that are better on average and seem worse in a slice, both beyond chance, slice by slice.
 
     ``rows`` are the rows of ``overall`` that the slices were made of; None for all.
     """
     among = range(len(overall.better)) if rows is None else rows
     return tuple(
-        Reversal(config, one.label, one.value, one.small)
+        Reversal(config, one.label, one.value, one.small, bool(one.exposed[n]))
         for one in slices
         for n, config in enumerate(among)
-        if one.worse[n] and overall.better[config]
+        if one.seems_worse[n] and overall.better[config]
     )
 
 
