@@ -59,7 +59,7 @@ def decided(folder: Path, *arguments: str) -> tuple[int, Any, list[dict[str, Any
 def test_the_exit_status_says_what_is_decided(
     gain: float, spread: float, decision: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = pair(tmp_path, normal(gain, 40, spread, 3))
+    options = pair(tmp_path, normal(gain, 240, spread, 3), 240)
     found = decided(tmp_path, *options, "--margin", "ndcg=.02")
     assert (found[0], found[1]["decision"], found[1]["exit_status"]) == (status, decision, status)
     assert capsys.readouterr().out.startswith(f"gate     {decision}: ")
@@ -69,7 +69,7 @@ def test_the_exit_status_says_what_is_decided(
 
 
 def test_a_relative_margin_is_a_share_of_the_baseline(tmp_path: Path) -> None:
-    options = pair(tmp_path, normal(-0.04, 40, 0.001, 3))
+    options = pair(tmp_path, normal(-0.04, 240, 0.001, 3), 240)
     assert decided(tmp_path, *options, "--margin", "ndcg=10%")[0] == 0  # .05 of .5
     status, _, ((check),) = decided(tmp_path, *options, "--margin", "ndcg=5%")
     assert status == 1
@@ -81,7 +81,7 @@ def test_every_margin_must_hold(tmp_path: Path) -> None:
     quick, slow = [10 + one for one in normal(0, 40)], [12 + one for one in normal(0, 40)]
     one, other = normal(0.5), normal(0.5, spread=0.101)
     options = named(tmp_path, scored({"ndcg": one, "latency_ms": quick}), scored({"ndcg": other, "latency_ms": slow}))
-    status, _, checks = decided(tmp_path, *options, "--margin", "ndcg=.02", "--margin", "latency_ms=10%")
+    status, _, checks = decided(tmp_path, *options, "--margin", "ndcg=.1", "--margin", "latency_ms=10%")
     assert (status, [check["decision"] for check in checks]) == (1, ["pass", "fail"])
 
 
@@ -330,7 +330,7 @@ def test_equal_scores_of_another_config_pass_only_where_rare_losses_are_excluded
 
 @pytest.mark.parametrize(("gain", "status"), [(0.1, 0), (0.0, 1), (0.05, 3)])
 def test_a_gain_is_to_be_shown(gain: float, status: int, tmp_path: Path) -> None:
-    options = pair(tmp_path, normal(gain, 40, 0.05, 3))
+    options = pair(tmp_path, normal(gain, 80, 0.05, 3), 80)
     found, _, (check,) = decided(tmp_path, *options, "--at-least", "ndcg=+.05")
     assert (found, check["condition"], check["margin"]) == (status, "gain", 0.05)
 
@@ -427,7 +427,7 @@ def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Five releases, each worse by .03: within the margin of .05 of the last one, and .15 below the first."""
-    results = [scored({"ndcg": normal(0.7 - 0.03 * n, 40, 0.02, n)}, name=f"v{n}") for n in range(6)]
+    results = [scored({"ndcg": normal(0.7 - 0.03 * n, 160, 0.02, n)}, name=f"v{n}") for n in range(6)]
     runs = record(tmp_path, *results)
     margin, path = ["--margin", "ndcg=.05", "--path", str(tmp_path)], tmp_path / "gate.md"
     for last, candidate in pairwise(runs):

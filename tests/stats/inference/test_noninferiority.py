@@ -14,7 +14,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from matrices import matrices, matrix, normal, turned
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate, superior
+from ragsweep.stats.inference.noninferiority import UNSEEN, gate, reaches, sequential_gate, superior
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.01, 0.03, 0.06, 0.2])
@@ -59,6 +59,22 @@ def test_rare_losses_as_frequent_as_the_margin_seldom_pass(questions: int, share
     lost = generator.random((1000, questions)) < share
     passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), share).decision == "pass" for row in lost)
     assert passed <= 71
+
+
+@pytest.mark.parametrize("questions", [50, 100])
+def test_rare_losses_behind_many_small_gains_seldom_pass(questions: int) -> None:
+    """400 candidates, worse by the margin, that gain .01 nearly everywhere: Student's t alone passes a fifth."""
+    generator = np.random.default_rng(0)
+    passed = shown = 0
+    for drawn in generator.random((400, questions)):
+        gains = np.where(drawn < 0.9, 0.01, np.where(drawn < 0.959, -1.0, 0.0))  # a mean of -.05
+        before = np.where(gains < 0, 1.0, 0.99)
+        found = gate(matrix(np.stack([before, before + gains])), 0.05)
+        passed += found.decision == "pass"
+        shown += found.note == UNSEEN
+        assert (found.low < 0) or found.note != UNSEEN
+    assert passed <= 33  # 5 %, and three errors
+    assert shown >= 40
 
 
 def test_a_share_is_of_the_baseline_and_its_uncertainty_counts() -> None:

@@ -14,7 +14,7 @@ from ragsweep.stats.inference.cluster_errors import FEWEST, effective_clusters, 
 from ragsweep.stats.inference.confidence_sequence import lower_bound
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
-from ragsweep.stats.inference.rare_losses import largest_loss
+from ragsweep.stats.inference.rare_losses import largest_loss, least_gain, losses_are_seen
 from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
 
 Doubles = NDArray[np.float64]
@@ -22,6 +22,7 @@ Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
 FEW_DIFFER = "hardly any question differs: a large loss on a few others may not have been seen"
+UNSEEN = "hardly any question speaks against it: large losses on a few others may not have been seen"
 SPARSE = 30
 """Where fewer questions differ, a normal approximation underestimates rare and large losses."""
 
@@ -58,7 +59,9 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     end counts one question more, off by the largest difference seen (in the spirit of Agresti and Min, Statistics in
     Medicine 24, 2005). Where none differs, the share of questions that might is bounded by the rule of three
     (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983),
-    and each may be lost whole. Fewer than ten effective clusters are inconclusive.
+    and each may be lost whole. A pass of scores within 0 and 1 that fewer than ten clusters speak against must survive
+    one more cluster on which everything is lost (see ``rare_losses``). Fewer than ten effective clusters are
+    inconclusive.
 
     Raises:
         InputError: Not two rows, a margin that is negative or no number, or a share of a baseline that is not positive.
@@ -150,10 +153,21 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
     if decision == "inconclusive" and 0 < np.count_nonzero(apart) < SPARSE:
         seen = _bound(each, matrix.clusters, matrix.weights, level, -1.0)
         note = FEW_DIFFER if seen >= 0 else ""
+    if decision == "pass" and apart.any() and (least := _least(matrix, each, allowed, level)) < 0:
+        decision, low, note = "inconclusive", least, UNSEEN
     return Gate(
         decision, baseline, candidate, candidate - baseline, allowed, slack, low, high, matrix.values.shape[1], level,
         note,
     )  # fmt: skip
+
+
+def _least(matrix: Matrix, slack: Doubles, margin: float, level: float) -> float:
+    """Bound the slack of scores within 0 and 1 from below where losses may be too rare to have been seen; else 0."""
+    scores, numbers = matrix.scores, np.unique(matrix.clusters, return_inverse=True)[1]
+    if scores.min() < 0 or scores.max() > 1 or losses_are_seen(slack, numbers):
+        return 0.0
+    loss = largest_loss(scores[0], falls=matrix.higher_is_better) - margin
+    return least_gain(slack, numbers, loss, 1 - level)
 
 
 def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:

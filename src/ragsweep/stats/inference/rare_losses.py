@@ -95,6 +95,17 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
     return float((np.count_nonzero(weights[:, :-1] @ sums.astype(np.float32) <= lost) + 1) / (DRAWS + 1))
 
 
+def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -> float:
+    """Return the bound below which a mean gain lies with probability ``allowed`` (see ``chance_of_no_gain``).
+
+    Below 0 where that chance is above ``allowed``.
+    """
+    sums = cluster_sums(gains[None, :], clusters)[0]
+    weights, size = _weights(len(sums)), len(gains) / len(sums)
+    totals = weights[:, :-1] @ sums.astype(np.float32) - loss * size * weights[:, -1]
+    return float(np.quantile(totals / (size * weights.sum(axis=1)), allowed))
+
+
 def smallest_gain_shown(
     gains: Doubles, clusters: Numbers, loss: float | None, gain: float, critical: float, power: float = 0.8
 ) -> float:
