@@ -35,7 +35,16 @@ from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
 from ragsweep.stats.inference.power import POWER, each_level, estimate_power
 from ragsweep.stats.inference.rare_losses import WIDEST
-from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, MARGIN, NONE, Cost, Pairs, Recommendation, recommend
+from ragsweep.stats.inference.recommending import (
+    AS_GOOD,
+    BETTER,
+    MARGIN,
+    NONE,
+    ConfigCost,
+    Pairs,
+    Recommendation,
+    recommend,
+)
 from ragsweep.stats.inference.slices import by_slice, reversals
 
 Doubles = NDArray[np.float64]
@@ -132,7 +141,7 @@ def cheapest_of_the_set(drawn: Planted) -> int | None:
 
 
 def ours(drawn: Planted) -> Recommendation:
-    cost = Cost(drawn.costs, drawn.costs < drawn.costs[0], drawn.costs > drawn.costs[0])
+    cost = ConfigCost(drawn.costs, drawn.costs < drawn.costs[0], drawn.costs > drawn.costs[0])
     shown = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
     return recommend(Pairs(drawn.matrix), shown, {"context_tokens": cost}, {}, MARGIN)
 

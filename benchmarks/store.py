@@ -19,7 +19,7 @@ import numpy as np
 
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
-from ragsweep.stages.blobs import Piece
+from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store
 
@@ -65,7 +65,7 @@ def main() -> None:
                 print(f"checking: {get / 1000:.2f} s per 100 MB (at most 0.5)")
         keys = tuple(f"what is question number {n}, and how is it asked?" for n in range(300))
         rankings = Rankings(np.zeros((300, 100), np.int32), np.zeros((300, 100), np.float32), "chunks")
-        put = median(lambda n: store.keep_rows(ranked(n), Piece(keys, rankings), Cost(300, 1.0)))
+        put = median(lambda n: store.keep_rows(ranked(n), StoredPiece(keys, rankings), Cost(300, 1.0)))
         get = median(lambda n: store.segments(ranked(n)))
         print(f"segment of 240 KB (300 rankings of 100): put {put:.2f} ms, get and check {get:.2f} ms")
         recall = median(lambda n: Executor(store).get(ranked(n), keys))

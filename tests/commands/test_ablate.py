@@ -16,7 +16,7 @@ from configs import composed
 from ragsweep.commands.ablate import (
     OPTIONS,
     Ablation,
-    Case,
+    AblationCase,
     ablate,
     around,
     experiments,
@@ -233,7 +233,7 @@ def test_a_plan_shows_the_cases_and_writes_nothing(
 def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     odd = (r"""prompt.system='Say \'no\', # or ${oc.env:HOME}, "é"'""", "top_k=3")
-    cases = (Case("", ("top_k=5",)), Case("top_k", odd))
+    cases = (AblationCase("", ("top_k=5",)), AblationCase("top_k", odd))
     found = Ablation(cases, {}, (), (), True)
     assert (write_sweep(found, "ab" * 16), write_sweep(found, "ab" * 16)) == ("ablate_abababab", "ablate_abababab")
     assert write_sweep(replace(found, cases=cases[::-1]), "ab" * 16) == "ablate_abababab_2"

@@ -22,7 +22,7 @@ from ragsweep.core.errors import RagsweepError
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.stages.store import Store
-from ragsweep.stages.storekeeping import Place
+from ragsweep.stages.storekeeping import StorePlace
 from test_ledger import opened, result
 from test_storekeeping import NODES, fill, kept, tree
 
@@ -30,7 +30,7 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StorePlace:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAGSWEEP_STORE", raising=False)
     return fill(tmp_path / ".ragsweep")
@@ -53,7 +53,7 @@ def numbers(line: str) -> list[str]:
     return re.split(r" {3,}", line.strip())
 
 
-def test_stages_are_listed_with_their_sums(place: Place, call: Call) -> None:
+def test_stages_are_listed_with_their_sums(place: StorePlace, call: Call) -> None:
     status, out, err = call()
     lines = {line.split("  ")[0]: numbers(line) for line in out.splitlines() if line}
     assert (status, err) == (0, "")
@@ -70,7 +70,7 @@ def test_stages_are_listed_with_their_sums(place: Place, call: Call) -> None:
     assert call("list")[1].splitlines()[0] == out.splitlines()[0]
 
 
-def test_entries_say_who_used_them(place: Place, call: Call) -> None:
+def test_entries_say_who_used_them(place: StorePlace, call: Call) -> None:
     ledger, kept_store = Ledger(place.path), Store(place.folder, print)
     ledger.write(opened(ledger, "a").id, 0, result("a"))
     kept_store.used([NODES["chunk"].address], "s" * 64)
@@ -82,7 +82,7 @@ def test_entries_say_who_used_them(place: Place, call: Call) -> None:
     assert numbers(line)[-2:] == ["2", "s (1), not in the ledger (1)"]
 
 
-def test_json_is_strict_and_complete(place: Place, call: Call) -> None:
+def test_json_is_strict_and_complete(place: StorePlace, call: Call) -> None:
     status, out, _ = call("--json", "--entries")
     facts = json.loads(out, parse_constant=pytest.fail)
     assert status == 0
@@ -95,7 +95,7 @@ def test_json_is_strict_and_complete(place: Place, call: Call) -> None:
 
 @pytest.mark.parametrize("how", ["flag", "environment", "default"])
 def test_says_which_store_it_is_and_how_that_was_chosen(
-    how: str, place: Place, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, place: StorePlace, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other"
     if how == "default":
@@ -125,7 +125,7 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
     ],
 )
 def test_bad_input_exits_2_with_one_line_and_changes_nothing(
-    typed: list[str], message: str, place: Place, call: Call
+    typed: list[str], message: str, place: StorePlace, call: Call
 ) -> None:
     before = tree(place.path)
     status, _, err = call(*typed)
@@ -135,7 +135,7 @@ def test_bad_input_exits_2_with_one_line_and_changes_nothing(
     assert tree(place.path) == before
 
 
-def test_evict_says_what_goes_and_leaves_the_rest(place: Place, call: Call) -> None:
+def test_evict_says_what_goes_and_leaves_the_rest(place: StorePlace, call: Call) -> None:
     status, out, _ = call("evict", "--stage", "index", "--older-than", "0s", "--yes")
     assert status == 0
     assert re.search(r"remove   1 entry · .* kB · 2\.0 s of computing", out)
@@ -143,21 +143,21 @@ def test_evict_says_what_goes_and_leaves_the_rest(place: Place, call: Call) -> N
     assert kept(place.path) == set(NODES) - {"index"}
 
 
-def test_evict_of_nothing_is_fine(place: Place, call: Call) -> None:
+def test_evict_of_nothing_is_fine(place: StorePlace, call: Call) -> None:
     before = tree(place.path)
     status, out, _ = call("evict", "--older-than", "1w", "--yes")
     assert (status, tree(place.path)) == (0, before)
     assert "nothing in the store fulfils" in out
 
 
-def test_evict_of_all_leaves_a_store_that_works(place: Place, call: Call) -> None:
+def test_evict_of_all_leaves_a_store_that_works(place: StorePlace, call: Call) -> None:
     assert call("evict", "--all", "--yes")[0] == 0
     assert kept(place.path) == set()
     assert "nothing is stored" in call()[1]
 
 
 @pytest.mark.parametrize(("answer", "left"), [("y", 0), ("", 4)])
-def test_asks_where_somebody_can_answer(answer: str, left: int, place: Place) -> None:
+def test_asks_where_somebody_can_answer(answer: str, left: int, place: StorePlace) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "ragsweep", "store", "evict", "--all"]
     with forked.Popen(command, stdin=theirs, stdout=subprocess.PIPE, text=True) as process:
@@ -170,7 +170,7 @@ def test_asks_where_somebody_can_answer(answer: str, left: int, place: Place) ->
     assert len(kept(place.path)) == left
 
 
-def test_nothing_heavy_is_loaded(place: Place) -> None:
+def test_nothing_heavy_is_loaded(place: StorePlace) -> None:
     code = (
         "import sys\nfrom ragsweep.commands.cli import main\n"
         "for rest in ([], ['evict', '--all', '--yes']):\n"

@@ -10,8 +10,8 @@ import pytest
 
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings, Spans
 from ragsweep.curation.pool import (
-    Label,
-    Place,
+    DocumentSpan,
+    JudgedSpan,
     as_row,
     difference_bounds,
     find_holes,
@@ -29,11 +29,11 @@ CORPUS = Corpus([f"t{n}" for n in range(8)], [""] * 8, TEXTS)
 SECOND = 1 / math.log2(3)  # what the second rank counts
 
 
-def whole(n: int) -> Place:
-    return Place(f"t{n}", 0, len(TEXTS[n]))
+def whole(n: int) -> DocumentSpan:
+    return DocumentSpan(f"t{n}", 0, len(TEXTS[n]))
 
 
-def relevant(n: int) -> Label:
+def relevant(n: int) -> JudgedSpan:
     return locate_labels([Evidence(f"t{n}", f"bark of tree {n}")], [], CORPUS)[0]
 
 
@@ -49,7 +49,7 @@ def test_the_impact_is_the_largest_change_of_a_difference_between_two_configs() 
 
 
 def test_a_passage_in_the_chunks_of_two_chunkers_is_judged_once_and_is_the_sentence_nearest_to_the_question() -> None:
-    found = {"large": [whole(1)], "small": [Place("t1", 10, len(TEXTS[1]))]}
+    found = {"large": [whole(1)], "small": [DocumentSpan("t1", 10, len(TEXTS[1]))]}
     (hole,) = find_holes("q", "Which colour has the bark?", found, [], CORPUS)
     assert hole.ranks == {"large": 1, "small": 1}
     row = as_row(hole, "Which colour has the bark?", CORPUS)
@@ -64,7 +64,7 @@ def test_evidence_negatives_and_distractors_are_judged_and_nothing_else() -> Non
         ["t2"], CORPUS,
     )  # fmt: skip
     assert [is_judged(whole(n), labels) for n in range(4)] == [True, True, True, False]
-    assert not is_judged(Place("t0", 0, 12), labels)  # another part of the document
+    assert not is_judged(DocumentSpan("t0", 0, 12), labels)  # another part of the document
     assert judged_share([[whole(0), whole(3)], [whole(2)]], labels) == (2, 3)
     assert ndcg([whole(1), whole(2), whole(0)], labels, 10) == pytest.approx(1 / 2)  # the negatives gain nothing
 
@@ -72,7 +72,7 @@ def test_evidence_negatives_and_distractors_are_judged_and_nothing_else() -> Non
 def test_the_gain_is_that_of_the_evaluations_metric() -> None:
     draw = np.random.default_rng(1)
     half = len(TEXTS[0]) // 2
-    chunks = [Place(f"t{n}", start, end) for n in range(8) for start, end in ((0, half), (half, len(TEXTS[n])))]
+    chunks = [DocumentSpan(f"t{n}", start, end) for n in range(8) for start, end in ((0, half), (half, len(TEXTS[n])))]
     spans = Spans(*(np.array(column) for column in zip(*((int(c[0][1]), *c[1:]) for c in chunks), strict=True)))
     for _ in range(20):
         quotes = [(n, quote) for n in draw.permutation(8)[:3] for quote in (f"Tree {n} is", "is old", "cuts it", None)]
@@ -93,6 +93,6 @@ def test_the_bounds_of_a_difference_are_those_of_all_possible_judgements() -> No
         unjudged = [one for one in dict.fromkeys([*first, *second]) if not is_judged(one, labels)]
         differences = []
         for chosen in product((0, 1), repeat=len(unjudged)):
-            more = [*labels, *(Label(one, 1.0) for one, use in zip(unjudged, chosen, strict=True) if use)]
+            more = [*labels, *(JudgedSpan(one, 1.0) for one, use in zip(unjudged, chosen, strict=True) if use)]
             differences.append(ndcg(second, more, 4) - ndcg(first, more, 4))
         assert difference_bounds(first, second, labels, 4) == pytest.approx((min(differences), max(differences)))

@@ -9,36 +9,36 @@ from hypothesis import strategies as st
 
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, Evidence, GoldenSet, Passage, Question
 from ragsweep.evaluation.evidence import cover
-from ragsweep.evaluation.external_system import UNKNOWN, Place, align_contexts
+from ragsweep.evaluation.external_system import UNKNOWN, ContextPlace, align_contexts
 
 CORPUS = Corpus(
     ["a", "b", "a:0-5"], ["Alpha", "", ""], ["one two\n  three four five", "six seven eight nine", "ten eleven twelve"]
 )
 
 
-def place(name: str, text: str) -> Place | None:
+def place(name: str, text: str) -> ContextPlace | None:
     """Locate one context; None where the corpus does not hold it."""
     found = align_contexts(CORPUS, [[Passage(name, text)]])
     document, start, end = (int(column[0]) for column in found.spans)
-    return None if found.unknown else Place(document, start, end)
+    return None if found.unknown else ContextPlace(document, start, end)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("b:4-9", "whatever", Place(1, 4, 9)),  # a span
+        ("b:4-9", "whatever", ContextPlace(1, 4, 9)),  # a span
         ("b:4-900", "seven", None),  # beyond the document
-        ("a:0-5", "eleven", Place(2, 4, 10)),  # an id that looks like a span
-        ("b", "", Place(1, 0, 20)),  # a whole document
-        ("a", "two three", Place(0, 4, 15)),  # whatever its blanks
-        ("", "two three", Place(0, 4, 15)),
-        ("unheard of", " six\nseven ", Place(1, 0, 9)),
-        ("a", "Alpha one two", Place(0, 0, 7)),  # behind its title
+        ("a:0-5", "eleven", ContextPlace(2, 4, 10)),  # an id that looks like a span
+        ("b", "", ContextPlace(1, 0, 20)),  # a whole document
+        ("a", "two three", ContextPlace(0, 4, 15)),  # whatever its blanks
+        ("", "two three", ContextPlace(0, 4, 15)),
+        ("unheard of", " six\nseven ", ContextPlace(1, 0, 9)),
+        ("a", "Alpha one two", ContextPlace(0, 0, 7)),  # behind its title
         ("", "four five six", None),  # over the end of a document
         ("a", "six seven", None),  # of another document
     ],
 )
-def test_context_is_found_by_name_and_text(name: str, text: str, expected: Place | None) -> None:
+def test_context_is_found_by_name_and_text(name: str, text: str, expected: ContextPlace | None) -> None:
     assert place(name, text) == expected
 
 

@@ -22,7 +22,7 @@ from faults import QUERIES, Small
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
 from ragsweep.stages import store as store_module
-from ragsweep.stages.blobs import ALIGNED, Piece
+from ragsweep.stages.blobs import ALIGNED, StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store, open_store
 from test_blobs import BLOCK, forged
@@ -328,7 +328,7 @@ def test_many_rows_are_several_segments_and_come_back_in_order(folder: Path, mon
         Store(folder, pytest.fail),
     )
     keys = tuple("abcdefgh")
-    assert store.keep_rows(node, Piece(keys, np.arange(8.0)), Cost(8, 1.0))
+    assert store.keep_rows(node, StoredPiece(keys, np.arange(8.0)), Cost(8, 1.0))
     found = store.segments(node)
     assert [len(segment.piece.keys or ()) for segment in found] == [3, 3, 2]
     assert np.concatenate([segment.piece.value for segment in found]).tolist() == list(range(8))
@@ -337,7 +337,7 @@ def test_many_rows_are_several_segments_and_come_back_in_order(folder: Path, mon
     assert store.has(node, keys[:2])
     assert not store.has(node, (*keys, "i"))
     monkeypatch.setattr(store_module, "BYTES_A_SEGMENT", 16)
-    assert store.keep_rows(node, Piece(("x", "y", "z"), np.arange(3.0)), Cost(3, 1.0))
+    assert store.keep_rows(node, StoredPiece(("x", "y", "z"), np.arange(3.0)), Cost(3, 1.0))
     assert [len(one.piece.keys or ()) for one in store.segments(node, after=found[-1].number)] == [2, 1]
 
 
@@ -346,7 +346,7 @@ def test_half_of_many_segments_is_never_kept(folder: Path, monkeypatch: pytest.M
     node, warnings = Node("rerank", Spec("many", "1"), (), lambda work, rows: None, "rows", result=Rankings), []
     broken = Rankings(np.zeros((4, 1), np.int32), np.array([[0], [1], [2], [None]]), "")  # of objects: never stored
     store = Store(folder, warnings.append)
-    assert not store.keep_rows(node, Piece(tuple("abcd"), broken), Cost(4, 1.0))
+    assert not store.keep_rows(node, StoredPiece(tuple("abcd"), broken), Cost(4, 1.0))
     assert store.segments(node) == []
     assert len(warnings) == 1
 

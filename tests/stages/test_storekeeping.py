@@ -21,10 +21,10 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.locks import myself
 from ragsweep.records.ledger import FINISHED, Ledger
-from ragsweep.stages.blobs import Piece
+from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.store import Cost, Store
-from ragsweep.stages.storekeeping import Contents, Item, Place, Results, contents, read_results
+from ragsweep.stages.storekeeping import Contents, Item, StorePlace, SweepResults, contents, read_results
 from test_ledger import opened, result
 
 KEYS = tuple(f"question {n}" for n in range(40))
@@ -46,7 +46,7 @@ def value(stage: str, size: int = 1000) -> np.ndarray:
     return np.random.default_rng(len(stage)).random(size)
 
 
-def fill(folder: Path) -> Place:
+def fill(folder: Path) -> StorePlace:
     """Make a store of two whole values, two nodes of rows in two segments each, and a piece."""
     said: list[str] = []
     store = Store(folder / "stages", said.append)
@@ -55,11 +55,11 @@ def fill(folder: Path) -> Place:
     for stage in ("retrieve", "rerank"):
         numbers = value(stage, 40)
         for part in (slice(0, 20), slice(20, 40)):
-            store.keep_rows(NODES[stage], Piece(KEYS[part], numbers[part]), Cost(20, 1.0))
+            store.keep_rows(NODES[stage], StoredPiece(KEYS[part], numbers[part]), Cost(20, 1.0))
     store.keep_piece(whole("embed"), "0", {"a": value("embed")})
     assert said == []
     store.close()
-    return Place(folder)
+    return StorePlace(folder)
 
 
 def kept(folder: Path) -> set[str]:
@@ -88,17 +88,17 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files}
 
 
-def entry(place: Place, stage: str) -> Item:
+def entry(place: StorePlace, stage: str) -> Item:
     return next(item for item in contents(place).items if item.stage == stage)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> StorePlace:
     return fill(tmp_path)
 
 
 @pytest.fixture
-def held(place: Place) -> Iterator[forked.Popen]:
+def held(place: StorePlace) -> Iterator[forked.Popen]:
     """Another process that has the store open and computes ``chunk``."""
     code = (
         "import sys; from pathlib import Path; from ragsweep.stages.store import Store\n"
@@ -116,7 +116,7 @@ def held(place: Place) -> Iterator[forked.Popen]:
 # --- looking -------------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_listed_with_the_bytes_that_are_there(place: Place) -> None:
+def test_everything_is_listed_with_the_bytes_that_are_there(place: StorePlace) -> None:
     found = contents(place)
     assert sorted(item.stage for item in found.entries) == ["chunk", "index", "rerank", "retrieve"]
     chunk, retrieve = entry(place, "chunk"), entry(place, "retrieve")
@@ -125,13 +125,13 @@ def test_everything_is_listed_with_the_bytes_that_are_there(place: Place) -> Non
     assert [item.name for item in found.of("pieces")] == [whole("embed").address]
 
 
-def test_listing_changes_nothing(place: Place) -> None:
+def test_listing_changes_nothing(place: StorePlace) -> None:
     before = tree(place.path)
     contents(place)
     assert tree(place.path) == before
 
 
-def test_value_whose_row_was_never_written_is_listed(place: Place) -> None:
+def test_value_whose_row_was_never_written_is_listed(place: StorePlace) -> None:
     with sqlite3.connect(place.database) as connection:
         connection.execute("DELETE FROM entries WHERE stage = 'chunk'")
     connection.close()
@@ -139,14 +139,14 @@ def test_value_whose_row_was_never_written_is_listed(place: Place) -> None:
     assert found.name == NODES["chunk"].address
 
 
-def test_row_whose_file_is_gone_is_no_entry_and_can_be_removed(place: Place) -> None:
+def test_row_whose_file_is_gone_is_no_entry_and_can_be_removed(place: StorePlace) -> None:
     (place.folder / "whole" / NODES["chunk"].address).unlink()
     assert "chunk" not in {item.stage for item in contents(place).entries}
     assert [why for _, why in evict(place, [entry(place, "chunk")])] == [""]
     assert "chunk" not in {item.stage for item in contents(place).items}
 
 
-def test_strange_files_are_named_and_left_alone(place: Place) -> None:
+def test_strange_files_are_named_and_left_alone(place: StorePlace) -> None:
     strange = [place.folder / "notes.txt", place.folder / "whole" / "README", place.folder / "pieces" / "x"]
     for path in strange:
         path.write_text("mine")
@@ -157,9 +157,9 @@ def test_strange_files_are_named_and_left_alone(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "stages"])
-def test_folder_that_is_no_store_is_said(name: str, place: Place, tmp_path: Path) -> None:
+def test_folder_that_is_no_store_is_said(name: str, place: StorePlace, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"did you mean" if name else r"no store in .*--path"):
-        Place(tmp_path / name if name else tmp_path / "other")
+        StorePlace(tmp_path / name if name else tmp_path / "other")
 
 
 # --- choosing ------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ CONDITIONS = st.builds(
     everything=st.booleans(),
     to_size=st.none() | st.integers(0, 1000),
 )
-RESULTS = Results({"known": ("sweep",)}, None)
+RESULTS = SweepResults({"known": ("sweep",)}, None)
 ANCHOR = Item("whole", "anchor", 0, 0.0, NOW, "context", users=("known",))
 
 
@@ -215,7 +215,7 @@ def test_what_is_chosen_fulfils_all_conditions_and_nothing_else_is(items: list[I
     assert [item.used for item in chosen] == sorted(item.used for item in chosen)
 
 
-def test_what_a_result_was_made_from_is_reachable(place: Place) -> None:
+def test_what_a_result_was_made_from_is_reachable(place: StorePlace) -> None:
     ledger, store = Ledger(place.path), Store(place.folder, print)
     sweep = opened(ledger, "a")
     ledger.write(sweep.id, 0, result("a"))
@@ -223,12 +223,12 @@ def test_what_a_result_was_made_from_is_reachable(place: Place) -> None:
     store.used([NODES["index"].address], "another")
     ledger.set_status(sweep.id, FINISHED)
     results = read_results(place)
-    assert results == Results({"s" * 64: ("s",)}, None)
+    assert results == SweepResults({"s" * 64: ("s",)}, None)
     chosen = choose(contents(place), Conditions(unreachable=True), results, time.time())
     assert {item.stage for item in chosen} == {"index", "retrieve", "rerank", ""}
 
 
-def test_what_a_running_sweep_made_is_reachable(place: Place) -> None:
+def test_what_a_running_sweep_made_is_reachable(place: StorePlace) -> None:
     opened(Ledger(place.path), "a")  # claimed by this process, which lives
     assert {
         item.stage for item in choose(contents(place), Conditions(unreachable=True), read_results(place), 0.0)
@@ -240,7 +240,7 @@ def test_what_a_running_sweep_made_is_reachable(place: Place) -> None:
 
 
 @pytest.mark.parametrize("ledger", [True, False])
-def test_nothing_is_called_unreachable_only_because_nothing_is_known(ledger: bool, place: Place) -> None:
+def test_nothing_is_called_unreachable_only_because_nothing_is_known(ledger: bool, place: StorePlace) -> None:
     if ledger:
         Ledger(place.path).write(None, 0, result("a"))
     with pytest.raises(InputError, match="--unreachable: no "):
@@ -251,7 +251,7 @@ def test_nothing_is_called_unreachable_only_because_nothing_is_known(ledger: boo
 
 
 @pytest.mark.parametrize("stages", [set(), {"chunk"}, {"retrieve"}, {"index", "rerank"}, set(NODES)])
-def test_what_is_removed_is_a_miss_and_the_rest_is_untouched(stages: set[str], place: Place) -> None:
+def test_what_is_removed_is_a_miss_and_the_rest_is_untouched(stages: set[str], place: StorePlace) -> None:
     wanted = [item for item in contents(place).items if item.stage in stages]
     assert all(why == "" for _, why in evict(place, wanted))
     assert kept(place.path) == set(NODES) - stages
@@ -260,22 +260,22 @@ def test_what_is_removed_is_a_miss_and_the_rest_is_untouched(stages: set[str], p
     assert [store.cost(NODES[stage]) > 0 for stage in sorted(NODES)] == [stage not in stages for stage in sorted(NODES)]
 
 
-def test_entry_that_another_process_computes_is_left(place: Place, held: forked.Popen) -> None:
+def test_entry_that_another_process_computes_is_left(place: StorePlace, held: forked.Popen) -> None:
     left = {item.stage: why for item, why in evict(place, contents(place).entries) if why}
     assert left == {"chunk": "another process computes it"}
     assert kept(place.path) == {"chunk"}
 
 
-def test_entry_that_was_used_after_it_was_listed_is_left(place: Place) -> None:
+def test_entry_that_was_used_after_it_was_listed_is_left(place: StorePlace) -> None:
     items = contents(place).entries
     store = Store(place.folder, print)
     store.used([NODES["index"].address], "s" * 64)
-    store.keep_rows(NODES["rerank"], Piece(("new",), value("rerank", 1)), Cost(1, 1.0))
+    store.keep_rows(NODES["rerank"], StoredPiece(("new",), value("rerank", 1)), Cost(1, 1.0))
     left = {item.stage: why for item, why in evict(place, items) if why}
     assert left == {"index": "it was used meanwhile", "rerank": "it was used meanwhile"}
 
 
-def test_name_in_the_database_leads_nowhere(place: Place, tmp_path: Path) -> None:
+def test_name_in_the_database_leads_nowhere(place: StorePlace, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     with sqlite3.connect(place.database) as connection:
@@ -285,7 +285,7 @@ def test_name_in_the_database_leads_nowhere(place: Place, tmp_path: Path) -> Non
     assert victim.read_text() == "mine"
 
 
-def test_temporary_files_of_the_living_stay(place: Place) -> None:
+def test_temporary_files_of_the_living_stay(place: StorePlace) -> None:
     process = forked.Popen([sys.executable, "-c", ""])
     process.wait()
     me = myself()
@@ -302,7 +302,7 @@ import os, shutil, signal, sys
 from pathlib import Path
 from ragsweep.stages import storekeeping
 from ragsweep.stages.eviction import evict, give_back
-from ragsweep.stages.storekeeping import Place, contents
+from ragsweep.stages.storekeeping import StorePlace, contents
 
 def work(place, what):
     if what == "evict":
@@ -328,7 +328,7 @@ for line in range(start, 100_000, step):
     child = os.fork()
     if not child:
         sys.settrace(killed_at(line))
-        work(Place(copy), what)
+        work(StorePlace(copy), what)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if not os.WIFSIGNALED(status):
@@ -345,7 +345,7 @@ def test_whole_wherever_it_is_killed(step: int, tmp_path: Path) -> None:
     copies = list(tmp_path.glob("killed-*"))
     assert len(copies) * step > 100
     for copy in copies:
-        place = Place(copy)
+        place = StorePlace(copy)
         kept(copy)
         found = contents(place)
         assert all(why == "" for _, why in evict(place, found.items))
@@ -357,16 +357,16 @@ def test_whole_wherever_it_is_killed(step: int, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def large(place: Place) -> Place:
+def large(place: StorePlace) -> StorePlace:
     store = Store(place.folder, print)
     for n in range(8):
-        store.keep_rows(NODES["retrieve"], Piece((f"more {n}",), value("x", 50_000)[None]), Cost(1, 1.0))
-    store.keep_rows(NODES["rerank"], Piece(("last",), value("x", 1)), Cost(1, 1.0))
+        store.keep_rows(NODES["retrieve"], StoredPiece((f"more {n}",), value("x", 50_000)[None]), Cost(1, 1.0))
+    store.keep_rows(NODES["rerank"], StoredPiece(("last",), value("x", 1)), Cost(1, 1.0))
     store.close()
     return place
 
 
-def test_room_is_given_back_and_numbers_go_on(large: Place) -> None:
+def test_room_is_given_back_and_numbers_go_on(large: StorePlace) -> None:
     store = Store(large.folder, print)
     last = store.segments(NODES["rerank"])[-1].number
     store.close()
@@ -375,11 +375,11 @@ def test_room_is_given_back_and_numbers_go_on(large: Place) -> None:
     assert give_back(large) == ""
     assert contents(large).database < 500_000
     store = Store(large.folder, print)
-    store.keep_rows(NODES["retrieve"], Piece(KEYS[:1], value("retrieve", 1)), Cost(1, 1.0))
+    store.keep_rows(NODES["retrieve"], StoredPiece(KEYS[:1], value("retrieve", 1)), Cost(1, 1.0))
     assert store.segments(NODES["retrieve"])[0].number > last  # else who has read up to there would miss it
 
 
-def test_room_stays_where_the_database_is_in_use(large: Place) -> None:
+def test_room_stays_where_the_database_is_in_use(large: StorePlace) -> None:
     list(evict(large, [entry(large, "retrieve")]))
     other = sqlite3.connect(large.database, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.stats.risk_coverage import Point, best, curve
+from ragsweep.stats.risk_coverage import CoveragePoint, best, curve
 
 NAN = math.nan
 
@@ -19,9 +19,9 @@ def test_curve_by_hand() -> None:
     points = curve([0.9, 0.8, 0.8, 0.3], [1.0, 0.5, 0.0, 0.0], [True, True, False, True], [False] * 4)
     assert points[0] == (math.inf, 0, 0.0, pytest.approx(NAN, nan_ok=True), 1 / 4, 0.0)  # refusing all: one is right
     assert points[1:] == [
-        Point(0.9, 1, 1 / 4, 1.0, (1 + 0 + 1 + 0) / 4, 0.0),
-        Point(0.8, 3, 3 / 4, 0.5, (1 + 0.5 + 0 + 0) / 4, 1.0),  # both of one support, or neither
-        Point(0.3, 4, 1.0, 1.5 / 4, 1.5 / 4, 1.0),
+        CoveragePoint(0.9, 1, 1 / 4, 1.0, (1 + 0 + 1 + 0) / 4, 0.0),
+        CoveragePoint(0.8, 3, 3 / 4, 0.5, (1 + 0.5 + 0 + 0) / 4, 1.0),  # both of one support, or neither
+        CoveragePoint(0.3, 4, 1.0, 1.5 / 4, 1.5 / 4, 1.0),
     ]
     assert best(points).threshold == 0.9
 

@@ -22,7 +22,7 @@ import forked
 from faults import KINDS, Small, attempt
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
-from ragsweep.stages.blobs import Piece
+from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store
 
@@ -109,7 +109,7 @@ def write_for_ever(folder: Path, seed: int, say: Callable[[str], None]) -> None:
     while True:
         n = draw.randrange(25)
         store.keep_whole(whole(n), value_of(n), 1.0)
-        store.keep_rows(rows(n), Piece((f"a{draw.random()}", "b", "c"), ranked(n)), Cost(3, 1.0))
+        store.keep_rows(rows(n), StoredPiece((f"a{draw.random()}", "b", "c"), ranked(n)), Cost(3, 1.0))
         time.sleep(draw.random() / 50)
 
 

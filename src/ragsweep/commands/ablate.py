@@ -83,7 +83,7 @@ _FOLDER = Path("sweeps")
 
 
 @dataclass(frozen=True)
-class Case:
+class AblationCase:
     """One config: the factor in which it differs from the ablated one, and all of its overrides."""
 
     factor: str
@@ -94,7 +94,7 @@ class Case:
 class Ablation:
     """The cases to run: the config itself first, then one change at a time; and omissions with reasons."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[AblationCase, ...]
     impossible: Mapping[str, str]  # change -> why it cannot be
     idle: tuple[str, ...]  # changes that change no result
     hydra: tuple[str, ...]  # what was typed for Hydra: a launcher, say
@@ -228,7 +228,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
     chosen = {key_of(line): line.partition("=")[2] for line in base}
     options = {group: chosen.get(group, result.parameters.get(group, "")) for group in OPTIONS}
     parameters = {**own.parameters, **{group: option for group, option in options.items() if option}}
-    signatures, cases, impossible, idle = {own.signature}, [Case("", base)], dict[str, str](), list[str]()
+    signatures, cases, impossible, idle = {own.signature}, [AblationCase("", base)], dict[str, str](), list[str]()
     for case in around(base, parameters, given, wanted):
         change = next(line for line in reversed(case.overrides) if key_of(line) == case.factor)
         try:
@@ -281,7 +281,7 @@ def around(
     parameters: Mapping[str, str],
     given: Mapping[str, Sequence[str]],
     wanted: Sequence[str] | None = None,
-) -> list[Case]:
+) -> list[AblationCase]:
     """Change one thing at a time: options first, then parameters, each to its neighbours.
 
     Args:
@@ -304,7 +304,7 @@ def around(
         if not any(f"{factor}.".startswith(f"{name}.") for factor in values):
             raise ConfigError(f'--factor: nothing to change in "{name}"{nearest(name, values)}')
     return [
-        Case(
+        AblationCase(
             factor,
             with_option(base, factor, parameters.get(factor, ""), value)
             if factor in OPTIONS

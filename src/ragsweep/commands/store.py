@@ -20,7 +20,7 @@ from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.report.tables import to_json
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
-from ragsweep.stages.storekeeping import Contents, Item, Place, Results, contents, read_results
+from ragsweep.stages.storekeeping import Contents, Item, StorePlace, SweepResults, contents, read_results
 
 LEFTOVERS = {
     "pieces": "pieces of interrupted computations",
@@ -109,12 +109,12 @@ def read_age(text: str) -> float:
     return float(match[1]) * _AGES[match[2]]
 
 
-def _find(path: str | None) -> tuple[Place, str]:
+def _find(path: str | None) -> tuple[StorePlace, str]:
     """Find the store, with how it was found; raises InputError where there is none."""
     for folder, how in ((path, "--path"), (os.environ.get("RAGSWEEP_STORE"), "the environment's RAGSWEEP_STORE")):
         if folder:
-            return Place(Path(folder).absolute()), how
-    return Place(Path(".ragsweep").absolute()), "the default, in this folder"
+            return StorePlace(Path(folder).absolute()), how
+    return StorePlace(Path(".ragsweep").absolute()), "the default, in this folder"
 
 
 def _check_stage(stage: str | None, found: Contents) -> None:
@@ -143,7 +143,7 @@ def _seconds(items: Iterable[Item]) -> float:
 # --- list --------------------------------------------------------------------------------------------------------
 
 
-def _show(options: argparse.Namespace, place: Place, terminal: Terminal, chosen: str) -> None:
+def _show(options: argparse.Namespace, place: StorePlace, terminal: Terminal, chosen: str) -> None:
     """Print the content of a store."""
     if not options.json:
         terminal.line("store", f"{place.path} ({chosen})")
@@ -197,7 +197,7 @@ def _print_stages(terminal: Terminal, entries: Sequence[Item], items: Sequence[I
     _print_table(terminal, ["stage", ">entries", ">size", ">took", ">oldest", ">newest", ">last used"], rows)
 
 
-def _print_entries(terminal: Terminal, entries: Sequence[Item], results: Results | None) -> None:
+def _print_entries(terminal: Terminal, entries: Sequence[Item], results: SweepResults | None) -> None:
     now, names = time.time(), results.names if results else {}
     rows = []
     for item in sorted(entries, key=lambda item: (item.stage, -item.used)):
@@ -213,7 +213,7 @@ def _print_entries(terminal: Terminal, entries: Sequence[Item], results: Results
 
 
 def _facts(
-    place: Place, found: Contents, entries: Sequence[Item], results: Results | None, each: bool
+    place: StorePlace, found: Contents, entries: Sequence[Item], results: SweepResults | None, each: bool
 ) -> dict[str, Any]:
     disk = shutil.disk_usage(place.folder)
     facts: dict[str, Any] = {
@@ -264,7 +264,7 @@ def _print_table(terminal: Terminal, header: Sequence[str], rows: Sequence[Seque
 # --- evict -------------------------------------------------------------------------------------------------------
 
 
-def _remove(options: argparse.Namespace, place: Place, terminal: Terminal) -> None:
+def _remove(options: argparse.Namespace, place: StorePlace, terminal: Terminal) -> None:
     """Print what will be removed, ask for confirmation, and remove it."""
     found = contents(place)
     _check_stage(options.stage, found)

@@ -22,7 +22,7 @@ SHARE = 0.5
 """Share of a label's characters, or of a chunk's where that is shorter, that they have in common."""
 
 
-class Place(NamedTuple):
+class DocumentSpan(NamedTuple):
     """A span of a document; of a chunk, or of a label."""
 
     document: str
@@ -30,15 +30,15 @@ class Place(NamedTuple):
     end: int
 
 
-class Label(NamedTuple):
+class JudgedSpan(NamedTuple):
     """A judgement of a place: its grade, above 0 where it is relevant; ``whole``: it is about the document."""
 
-    place: Place
+    place: DocumentSpan
     grade: float
     whole: bool = False
 
 
-Found = Mapping[str, Sequence[Place]]
+Found = Mapping[str, Sequence[DocumentSpan]]
 """The first chunks that each config retrieved for one question, best first."""
 
 
@@ -50,27 +50,27 @@ class Hole(NamedTuple):
     """
 
     question: str
-    place: Place
-    chunk: Place
+    place: DocumentSpan
+    chunk: DocumentSpan
     ranks: Mapping[str, int]
     impact: float
 
 
-def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[Label]:
+def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[JudgedSpan]:
     """Find a question's labels in the corpus; those that are not there are left out."""
     labels = []
     for one in evidence:
         if (position := corpus.position.get(one.document)) is None:
             continue
         if one.anchor is None:
-            labels.append(Label(Place(one.document, 0, len(corpus.texts[position])), one.grade, True))
+            labels.append(JudgedSpan(DocumentSpan(one.document, 0, len(corpus.texts[position])), one.grade, True))
         else:
             spans = resolve(corpus.texts[position], one.anchor, one.start)
-            labels += [Label(Place(one.document, *span), one.grade) for span in spans[:1]]
-    return [*labels, *(Label(Place(name, 0, 0), 0.0, True) for name in distractors)]
+            labels += [JudgedSpan(DocumentSpan(one.document, *span), one.grade) for span in spans[:1]]
+    return [*labels, *(JudgedSpan(DocumentSpan(name, 0, 0), 0.0, True) for name in distractors)]
 
 
-def covers(label: Label, chunk: Place) -> bool:
+def covers(label: JudgedSpan, chunk: DocumentSpan) -> bool:
     """Return whether a label judges a chunk."""
     if label.place.document != chunk.document:
         return False
@@ -79,18 +79,18 @@ def covers(label: Label, chunk: Place) -> bool:
     return label.whole or shared >= SHARE * max(shorter, 1)
 
 
-def is_judged(chunk: Place, labels: Sequence[Label]) -> bool:
+def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
     """Return whether a label covers a chunk."""
     return any(covers(label, chunk) for label in labels)
 
 
-def judged_share(found: Iterable[Sequence[Place]], labels: Sequence[Label]) -> tuple[int, int]:
+def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
     """Count the chunks of some rankings of one question: those that are judged, and all."""
     judged = [is_judged(chunk, labels) for chunks in found for chunk in chunks]
     return sum(judged), len(judged)
 
 
-def find_holes(question: str, text: str, found: Found, labels: Sequence[Label], corpus: Corpus) -> list[Hole]:
+def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
     """List the unjudged passages of a question, the one whose judgement could change most first.
 
     The rule: if the passage were relevant (grade 1), the question's nDCG of each config would change by an amount; the
@@ -109,13 +109,13 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[Label], 
     """
     depth = max(map(len, found.values()), default=0)
     chunks = dict.fromkeys(chunk for some in found.values() for chunk in some if not is_judged(chunk, labels))
-    passages: dict[Place, Place] = {}
+    passages: dict[DocumentSpan, DocumentSpan] = {}
     for chunk in chunks:
         passages.setdefault(nearest_sentence(chunk, text, corpus), chunk)
     before = {name: ndcg(some, labels, depth) for name, some in found.items()}
     holes = []
     for place, chunk in passages.items():
-        label = Label(place, 1.0)
+        label = JudgedSpan(place, 1.0)
         changes = [ndcg(some, [*labels, label], depth) - before[name] for name, some in found.items()]
         ranks = {name: rank for name, some in found.items() if (rank := first_rank(some, label))}
         holes.append(Hole(question, place, chunk, ranks, max(changes) - min(changes)))
@@ -127,7 +127,7 @@ def order_holes(holes: Iterable[Hole]) -> list[Hole]:
     return sorted(holes, key=lambda one: (-round(one.impact, 9), -len(one.ranks), min(one.ranks.values(), default=0)))
 
 
-def nearest_sentence(chunk: Place, text: str, corpus: Corpus) -> Place:
+def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> DocumentSpan:
     """Return the sentence of a chunk that shares most words with a text; the first of several."""
     body = corpus.texts[corpus.position[chunk.document]][chunk.start : chunk.end]
     wanted = content_words(text)
@@ -137,15 +137,15 @@ def nearest_sentence(chunk: Place, text: str, corpus: Corpus) -> Place:
         if (piece := body[start:end]).strip()
     ]
     start, end = max(spans or [(0, len(body))], key=lambda span: len(wanted & content_words(body[span[0] : span[1]])))
-    return Place(chunk.document, chunk.start + start, chunk.start + end)
+    return DocumentSpan(chunk.document, chunk.start + start, chunk.start + end)
 
 
-def first_rank(found: Sequence[Place], label: Label) -> int:
+def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
     """Return the first rank, from 1, whose chunk a label covers; 0 where there is none."""
     return next((rank for rank, chunk in enumerate(found, start=1) if covers(label, chunk)), 0)
 
 
-def ndcg(found: Sequence[Place], labels: Sequence[Label], depth: int) -> float:
+def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
     """Return the nDCG of a ranking, each label credited once; two in one chunk count as at two ranks."""
     relevant = [label for label in labels if label.grade > 0]
     ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
@@ -168,7 +168,7 @@ def ideal(grades: Sequence[float], depth: int) -> float:
 
 
 def difference_bounds(
-    baseline: Sequence[Place], candidate: Sequence[Place], labels: Sequence[Label], depth: int
+    baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
     """Return between what the difference of nDCG lies, candidate less baseline, whichever unjudged chunks are relevant.
 

@@ -27,7 +27,7 @@ UNKNOWN = "unknown:"
 """Begins the id of a document that is made for a context which is not in the corpus."""
 
 
-class Place(NamedTuple):
+class ContextPlace(NamedTuple):
     """The document of a context, and its characters."""
 
     document: int
@@ -68,14 +68,14 @@ def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole:
     ``whole`` names documents that are chunks too, whether the system used them or not: evidence that it did not find
     needs a chunk.
     """
-    search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, Place]()
+    search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:
         place = search.place(passage)
         if place is None:
-            place = Place(len(corpus.ids) + len(unknown), 0, len(passage.text))
+            place = ContextPlace(len(corpus.ids) + len(unknown), 0, len(passage.text))
             unknown.append(passage)
         place_of[passage] = place
-    documents = {Place(corpus.position[name], 0, len(corpus.texts[corpus.position[name]])) for name in whole}
+    documents = {ContextPlace(corpus.position[name], 0, len(corpus.texts[corpus.position[name]])) for name in whole}
     places = sorted({*place_of.values(), *documents})
     number = {place: n for n, place in enumerate(places)}
     rows = [list(dict.fromkeys(number[place_of[passage]] for passage in some)) for some in contexts]
@@ -99,32 +99,32 @@ class _Search:
 
     corpus: Corpus
 
-    def place(self, passage: Passage) -> Place | None:
+    def place(self, passage: Passage) -> ContextPlace | None:
         """Return the place of a context; None where it is not found."""
         corpus, name, text = self.corpus, passage.name, passage.text
         span = _SPAN.fullmatch(name)
         if span and name not in corpus.position and span[1] in corpus.position:
             document, start, end = corpus.position[span[1]], int(span[2]), int(span[3])
-            return Place(document, start, end) if start < end <= len(corpus.texts[document]) else None
+            return ContextPlace(document, start, end) if start < end <= len(corpus.texts[document]) else None
         if name not in corpus.position:
             return self._anywhere(text)
         document = corpus.position[name]
         if not text.strip():
-            return Place(document, 0, len(corpus.texts[document]))
+            return ContextPlace(document, 0, len(corpus.texts[document]))
         title, untitled = corpus.titles[document], text.strip()
         place = self._within(document, text)
         if place is None and title and untitled.startswith(title):  # which many systems put before the text
             place = self._within(document, untitled[len(title) :])
         return place
 
-    def _within(self, document: int, text: str) -> Place | None:
+    def _within(self, document: int, text: str) -> ContextPlace | None:
         words = text.split()
         if not words:
             return None
         found = re.search(r"\s+".join(map(re.escape, words)), self.corpus.texts[document])
-        return Place(document, *found.span()) if found else None
+        return ContextPlace(document, *found.span()) if found else None
 
-    def _anywhere(self, text: str) -> Place | None:
+    def _anywhere(self, text: str) -> ContextPlace | None:
         plain = " ".join(text.split())
         if not plain:
             return None

@@ -14,7 +14,7 @@ from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.context_effect import KINDS, SERVED, ContextEffect, Success
 from ragsweep.stats.distractor_loss import distractor_loss
 from ragsweep.stats.inference.matrix import WEIGHT
-from ragsweep.stats.risk_coverage import Point
+from ragsweep.stats.risk_coverage import CoveragePoint
 
 NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
@@ -103,7 +103,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     return [Cells(kind, {fate: rows[kind].count(fate) for fate in FATES}, rows[kind].count("")) for kind in ordered]
 
 
-def abstention_curves(results: Sequence[Result]) -> dict[str, list[Point]]:
+def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
     """Return the abstention curve of every config whose generator states its confidence."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
@@ -153,7 +153,7 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
         files["confusion.csv"] = csv_table(["config", "questions", *FATES, "untold"], rows)
     if curves := abstention_curves(results):
         rows = [[name, *point] for name, points in curves.items() for point in points]
-        files["abstention.csv"] = csv_table(["config", *Point._fields], rows)
+        files["abstention.csv"] = csv_table(["config", *CoveragePoint._fields], rows)
     return files
 
 
@@ -187,7 +187,7 @@ def _gain(found: ContextEffect) -> float:
     return found.counts[context_effect.HELPED] - found.counts[context_effect.HURT]
 
 
-def _point_text(point: Point) -> str:
+def _point_text(point: CoveragePoint) -> str:
     invented = "" if math.isnan(point.hallucinated) else f", answers {point.hallucinated:.0%} of the unanswerable"
     right = "" if math.isnan(point.score_answered) else f" at token_f1 {number(point.score_answered)}"
     return f"answers {point.coverage:.0%} of all{right}{invented}; {number(point.score)} with refusals"

@@ -12,7 +12,7 @@ from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number
 from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.risk_coverage import Point, best
+from ragsweep.stats.risk_coverage import CoveragePoint, best
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     return _draw([result.name for result in results], panels, True, title=f"{metric} by {label}", note=note)
 
 
-def abstention(curves: Mapping[str, Sequence[Point]]) -> bytes:
+def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> bytes:
     """Draw how good answers are when only the surest are given, one line a config; returns a PNG.
 
     A line is level between its points, as questions of one support are answered together. Of more than five configs

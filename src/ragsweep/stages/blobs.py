@@ -46,7 +46,7 @@ class NotPlain(TypeError):
     """The value holds something that is never stored."""
 
 
-class Piece(NamedTuple):
+class StoredPiece(NamedTuple):
     """A value with the keys of its rows, where it has rows."""
 
     keys: tuple[str, ...] | None
@@ -69,7 +69,7 @@ def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Itera
         yield bytes(_padding(array.nbytes))
 
 
-def unpack(data: mmap | bytes, address: str, result: type) -> Piece:
+def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
     """Return the value in these bytes, its arrays read-only views of them.
 
     Raises Damaged for anything but the bytes that were written under this address, OtherFormat where another version
@@ -94,7 +94,7 @@ def size(data: mmap | bytes) -> int:
         raise Damaged(f"{type(fault).__name__}: {fault}") from None
 
 
-def _unpack(view: memoryview, address: str, result: type) -> Piece:
+def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
     facts, position = _header(view)
     if facts["format"] != FORMAT:
         raise OtherFormat(f"format {facts['format']}, this version reads {FORMAT}")
@@ -115,7 +115,7 @@ def _unpack(view: memoryview, address: str, result: type) -> Piece:
         raise Damaged("its keys or words are no words")
     if keys is not None and any(array.shape[:1] != (len(keys),) for array in arrays.values()):
         raise Damaged(f"it has {len(keys)} keys, and another number of rows")
-    return Piece(keys, _join(arrays, facts["words"], result))
+    return StoredPiece(keys, _join(arrays, facts["words"], result))
 
 
 def _header(view: memoryview) -> tuple[dict[str, Any], int]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ragsweep.core.errors import InputError
-from ragsweep.stages.storekeeping import Busy, Contents, Item, Place, Results, busy, is_address
+from ragsweep.stages.storekeeping import Busy, Contents, Item, StorePlace, SweepResults, busy, is_address
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Conditions:
     to_size: int | None = None  # bytes that the store may take after it
 
 
-def choose(contents: Contents, conditions: Conditions, results: Results | None, now: float) -> list[Item]:
+def choose(contents: Contents, conditions: Conditions, results: SweepResults | None, now: float) -> list[Item]:
     """Return what fulfils all conditions, the least recently used first; raises InputError where that is not known."""
     if conditions.unreachable:
         if results is None:
@@ -54,13 +54,13 @@ def choose(contents: Contents, conditions: Conditions, results: Results | None, 
     return chosen[:count]
 
 
-def reachable(item: Item, results: Results) -> bool:
+def reachable(item: Item, results: SweepResults) -> bool:
     """Return whether a result in the ledger was made from an item, or a sweep that still runs may have touched it."""
     running = results.running is not None and item.used >= results.running
     return running or any(user in results.names for user in item.users)
 
 
-def _fulfils(item: Item, conditions: Conditions, results: Results | None, now: float) -> bool:
+def _fulfils(item: Item, conditions: Conditions, results: SweepResults | None, now: float) -> bool:
     aside = item.sort == "quarantine"
     return (
         (aside if conditions.quarantine else not aside or conditions.everything)
@@ -75,7 +75,7 @@ CHANGED = "it was used meanwhile"
 COMPUTED = "another process computes it"
 
 
-def evict(place: Place, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
+def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
     """Remove items one by one, and yield each with why it was left, "" where it is gone."""
     gone, rows = [], [item for item in items if item.sort == "rows"]
     # Files first: on a full disk they make the room without which the database cannot even be opened for writing.
@@ -98,7 +98,7 @@ def evict(place: Place, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
                 yield item, _remove(place, connection, item)
 
 
-def give_back(place: Place) -> str:
+def give_back(place: StorePlace) -> str:
     """Free the database's unused space; return why that was not possible, or an empty text."""
     try:
         with place.opened("rw") as connection:
@@ -110,7 +110,7 @@ def give_back(place: Place) -> str:
     return ""
 
 
-def _remove(place: Place, connection: sqlite3.Connection, item: Item) -> str:
+def _remove(place: StorePlace, connection: sqlite3.Connection, item: Item) -> str:
     if item.sort in ("quarantine", "temporary"):
         (place.folder / item.sort / item.name).unlink(missing_ok=True)
         return ""

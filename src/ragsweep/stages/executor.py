@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.identity import Node, Rows
-from ragsweep.stages.blobs import Piece
+from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.graph import SOURCE
 from ragsweep.stages.rows import RowTable, RowTables, cut, size_of
 from ragsweep.stages.store import Cost, Store
@@ -258,5 +258,5 @@ class _Work:
             keys, columns = stored, cut(columns, chosen)
         store = self._executor.store if self.node.stored else None
         if store and keys:
-            saved = store.keep_rows(self.node, Piece(tuple(keys), columns), Cost(len(keys), seconds))
+            saved = store.keep_rows(self.node, StoredPiece(tuple(keys), columns), Cost(len(keys), seconds))
             table.cacheable = table.cacheable and saved

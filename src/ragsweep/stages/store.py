@@ -23,7 +23,7 @@ import numpy as np
 from ragsweep.core.identity import Node, Rows, content_hash
 from ragsweep.core.locks import LAPSE, Holder, Locks, locks, myself, private_folder
 from ragsweep.core.mapped_array import mapped_array
-from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, Piece, pack, size, unpack
+from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, StoredPiece, pack, size, unpack
 from ragsweep.stages.database import FILES, Database, damaged
 from ragsweep.stages.latency import machine
 from ragsweep.stages.rows import cut, size_of
@@ -40,7 +40,7 @@ class Segment(NamedTuple):
     """Some rows of a node, with a number that distinguishes them from later ones."""
 
     number: int
-    piece: Piece
+    piece: StoredPiece
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Store:
         )
         return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data or b""))]
 
-    def keep_rows(self, node: Node, rows: Piece, cost: Cost) -> bool:
+    def keep_rows(self, node: Node, rows: StoredPiece, cost: Cost) -> bool:
         """Write rows as segments, in one transaction; return whether that worked."""
         keys = rows.keys or ()
         step = max(1, min(ROWS_A_SEGMENT, BYTES_A_SEGMENT * len(keys) // max(size_of(rows.value), 1)))
@@ -228,7 +228,7 @@ class Store:
             self._put_aside(path, fault)
         return None
 
-    def _segment(self, node: Node, number: int, data: bytes) -> Piece | None:
+    def _segment(self, node: Node, number: int, data: bytes) -> StoredPiece | None:
         try:
             piece = unpack(data, node.address, node.result)
             if piece.keys is None:

@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
-from ragsweep.stages.blobs import Piece
+from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.store import Cost, Store
 
 
@@ -47,7 +47,7 @@ class StoredReplies(MutableMapping[str, str]):
         self._known[key] = text
         if self._store:
             value = np.array([json.dumps(text).encode()], dtype=np.bytes_)  # in quotes: arrays cut NULs off the end
-            self._store.keep_rows(self._node, Piece((key,), value), Cost(0, 0.0))
+            self._store.keep_rows(self._node, StoredPiece((key,), value), Cost(0, 0.0))
 
     def __delitem__(self, key: str) -> None:
         """Refuse: replies were paid for."""

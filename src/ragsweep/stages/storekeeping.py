@@ -41,7 +41,7 @@ def busy() -> NoReturn:
     raise Busy
 
 
-class Place:
+class StorePlace:
     """The store below ``path``, the folder that store.path names; raises InputError where there is none."""
 
     def __init__(self, path: Path) -> None:
@@ -157,7 +157,7 @@ class Contents:
         return [item for item in self.items if item.sort == sort]
 
 
-def contents(place: Place) -> Contents:
+def contents(place: StorePlace) -> Contents:
     """List everything in a store; raises InputError where its database cannot be read."""
     files = {}
     for path in place.whole():
@@ -211,14 +211,14 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
     return Item(sort, name, stat.st_size, stat.st_mtime, stat.st_mtime)
 
 
-class Results(NamedTuple):
+class SweepResults(NamedTuple):
     """The names of the sweeps that have a result of each signature, and since when a sweep has been running."""
 
     names: dict[str, tuple[str, ...]]
     running: float | None
 
 
-def read_results(place: Place) -> Results | None:
+def read_results(place: StorePlace) -> SweepResults | None:
     """Read the results in the ledger, None where there is none; raises InputError where it cannot be read."""
     path = place.path / "ledger.db"
     if not path.exists():
@@ -240,4 +240,4 @@ def read_results(place: Place) -> Results | None:
         names.setdefault(signature, {})[name] = None
     now = time.time()
     living = [began for *holder, beat, began in claims if Holder(*holder).lives(now - beat)]
-    return Results({signature: tuple(found) for signature, found in names.items()}, min(living, default=None))
+    return SweepResults({signature: tuple(found) for signature, found in names.items()}, min(living, default=None))

@@ -22,7 +22,15 @@ from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confide
 from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import Power, each_level, estimate_power
-from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Pairs, Recommendation, recommend
+from ragsweep.stats.inference.recommending import (
+    COSTS,
+    MARGIN,
+    ConfigCost,
+    ContextLength,
+    Pairs,
+    Recommendation,
+    recommend,
+)
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 
@@ -218,7 +226,7 @@ def _compare(
     )
 
 
-def find_costs(results: Sequence[Result], spending: Mapping[str, Differences]) -> dict[str, Cost]:
+def find_costs(results: Sequence[Result], spending: Mapping[str, Differences]) -> dict[str, ConfigCost]:
     """Return what configs cost, by the name of the cost; ``spending``: their differences by question."""
     costs = {name: _cost(results, name, spending.get(name)) for name in COSTS}
     return {name: cost for name, cost in costs.items() if not np.isnan(cost.value).all()}
@@ -273,7 +281,7 @@ def _spending(results: Sequence[Result], name: str) -> Differences | None:
     return compare_amounts(matrix, 0, results[0].summaries[name].unit) if matrix.questions else None
 
 
-def _cost(results: Sequence[Result], name: str, spending: Differences | None) -> Cost:
+def _cost(results: Sequence[Result], name: str, spending: Differences | None) -> ConfigCost:
     """Return the configs' cost: shown lower where its differences by question are, or the intervals of quantiles."""
     rows = [
         (summary.value, summary.low, summary.high) if summary and _is_complete(result, name) else (math.nan,) * 3
@@ -282,8 +290,8 @@ def _cost(results: Sequence[Result], name: str, spending: Differences | None) ->
     ]
     value, low, high = np.array(rows, dtype=np.float64).T
     if spending is None:
-        return Cost(value, high < low[0], low > high[0], LEAST_MS if name.startswith("latency") else 0.0)
-    return Cost(value, spending.better, spending.worse)
+        return ConfigCost(value, high < low[0], low > high[0], LEAST_MS if name.startswith("latency") else 0.0)
+    return ConfigCost(value, spending.better, spending.worse)
 
 
 def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:

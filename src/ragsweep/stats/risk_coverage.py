@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Point(NamedTuple):
+class CoveragePoint(NamedTuple):
     """The result of giving only answers with at least this support.
 
     ``coverage`` is the share of all questions that would be answered. ``score_answered`` averages the score over these
@@ -36,7 +36,7 @@ def curve(
     answerable: Sequence[bool],
     refused: Sequence[bool],
     weights: Sequence[float] | None = None,
-) -> list[Point]:
+) -> list[CoveragePoint]:
     """Return the curve, from no answers to all answers of the generator.
 
     Questions of equal support are answered together or not at all: there is one point for each support that occurs.
@@ -67,7 +67,7 @@ def curve(
         given = ~declined & (sure >= threshold)
         answered = int(given.sum())
         points.append(
-            Point(
+            CoveragePoint(
                 threshold=threshold,
                 answered=answered,
                 coverage=average(given, everything),
@@ -79,7 +79,7 @@ def curve(
     return points
 
 
-def best(points: Sequence[Point]) -> Point:
+def best(points: Sequence[CoveragePoint]) -> CoveragePoint:
     """Return the point with the best score over all questions; among equal ones that with the fewest answers.
 
     It is the best in hindsight: on other questions the same threshold scores a little worse.

@@ -22,7 +22,7 @@ from ragsweep.report.naming import label, label_configs, rounded, short_keys, va
 from ragsweep.sweep.compose import Composer, JobConfig, config_folder, parse
 from ragsweep.sweep.config_files import is_deep
 from ragsweep.sweep.config_policy import ConfigPolicy
-from ragsweep.sweep.expansion import Case, expand
+from ragsweep.sweep.expansion import JobCase, expand
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -66,7 +66,7 @@ class Command:
     batch: int | None = None  # jobs that a launcher gets at once
     search: Mapping[str, Any] | None = None  # the sweeper's settings, where results decide what is tried next
     race: Mapping[str, Any] | None = None  # the rule that drops configs before all questions are asked
-    cases: Mapping[tuple[str, ...], Case] = field(default_factory=dict, repr=False, compare=False)  # of jobs
+    cases: Mapping[tuple[str, ...], JobCase] = field(default_factory=dict, repr=False, compare=False)  # of jobs
 
     @property
     def searching(self) -> bool:

@@ -20,7 +20,7 @@ MOST = 100_000
 _WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
 
 
-class Case(NamedTuple):
+class JobCase(NamedTuple):
     """The overrides of one job, and the case that it comes from; without cases there is none."""
 
     overrides: tuple[str, ...]
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 def expand(
     typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None, *, once: bool = True
-) -> list[Case]:
+) -> list[JobCase]:
     """Return the product of all swept values, as Hydra's basic sweeper does; with cases once for each of them.
 
     A case is a list of overrides and may sweep itself. It overrides ``params``, and what was typed overrides both, as
@@ -51,16 +51,16 @@ def expand(
     """
     general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params")
     last = _read(typed, "")
-    jobs: list[Case] = []
+    jobs: list[JobCase] = []
     for number, case in _cases(cases):
         own = [] if number is None else _read(case, f"{CASES}[{number}]")
         keys = tuple(override.key_or_group for override in own)
-        jobs += [Case(job, number, keys) for job in _product([*general, *own, *last])]
+        jobs += [JobCase(job, number, keys) for job in _product([*general, *own, *last])]
         if len(jobs) > MOST:
             raise HydraException(f"{CASES}: make more than {MOST} jobs; name fewer values")
     if not once:
         return jobs
-    first: dict[frozenset[str], Case] = {}
+    first: dict[frozenset[str], JobCase] = {}
     for job in jobs:
         first.setdefault(frozenset(job.overrides), job)
     return list(first.values())

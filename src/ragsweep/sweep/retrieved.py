@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import Result
 from ragsweep.core.types import Corpus
-from ragsweep.curation.pool import Place, difference_bounds, judged_share, locate_labels
+from ragsweep.curation.pool import DocumentSpan, difference_bounds, judged_share, locate_labels
 from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.question_table import ChunkNames, chunk_place, has_evidence
 from ragsweep.report.numbers import number, signed
@@ -47,10 +47,12 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     return Retrieved(contexts | {columns["question_id"][n]: names for n, names in zip(searched, named, strict=True)})
 
 
-def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[Place]]:
+def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[DocumentSpan]]:
     """Find named chunks in the corpus, by question."""
     return {
-        question: [Place(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))]
+        question: [
+            DocumentSpan(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))
+        ]
         for question, names in chunks.items()
     }
 

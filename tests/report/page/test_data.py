@@ -11,7 +11,7 @@ import pytest
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.page import PastSweep, build_document
 from ragsweep.report.page.charts import scores_of_first
-from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects
+from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects
 from ragsweep.report.page.data import PageSource
 from ragsweep.report.page.effect_charts import UNSET, _heights
 from ragsweep.report.sweep_table import settings
@@ -21,7 +21,7 @@ from sheets import COUNT, HOSTILE, config, figures, grid, painted, section, sour
 GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
 
 
-def curve(page: PageSource, name: str) -> Curve | Cloud:
+def curve(page: PageSource, name: str) -> ParameterMeans | Cloud:
     assert page.compared
     return next(
         one for one in effects(page.compared, {one.name: settings(one) for one in page.results}) if one.name == name
@@ -77,14 +77,14 @@ def test_all_configs_are_in_the_table_and_sort_by_the_numbers_themselves() -> No
 
 def test_the_curve_of_a_crossed_number_averages_over_the_rest_and_says_where_it_is_flat() -> None:
     found = curve(source(grid(GAINS)), "k")
-    assert isinstance(found, Curve)
+    assert isinstance(found, ParameterMeans)
     assert found.numbers == (3.0, 5.0, 10.0)  # as numbers, not as texts
     assert found.mean == pytest.approx([0.5, 0.7, 0.7001])
     assert (found.low < found.mean).all()
     assert (found.mean < found.high).all()
     noisy = [_shaken(one, n) for n, one in enumerate(grid(GAINS))]
     flat = curve(source(noisy), "k")
-    assert isinstance(flat, Curve)
+    assert isinstance(flat, ParameterMeans)
     assert flat.may_be_best.tolist() == [False, True, True]
 
 

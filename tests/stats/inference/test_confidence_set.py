@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.confidence_set import (
     ConfidenceSet,
-    Pairs,
+    PairErrors,
     affordable,
     model_confidence_set,
     pairs,
@@ -43,7 +43,7 @@ def test_range_is_that_of_arch_on_the_same_draws(configs: int, gain: float, seed
     drawn = (scores[:, indices].mean(axis=2) - scores.mean(axis=1)[:, None]).T
     errors = np.sqrt(theirs._variances)
     means = scores.mean(axis=1)
-    compared = Pairs((means[None, :] - means[:, None]) / errors, (1 / errors).astype(np.float32))
+    compared = PairErrors((means[None, :] - means[:, None]) / errors, (1 / errors).astype(np.float32))
     expected = theirs.pvalues["Pvalue"].sort_index().to_numpy()  # beyond / drawn; ours is (beyond + 1) / (drawn + 1)
     found = range_p_values(compared, [drawn.astype(np.float32)])
     assert found == pytest.approx((expected * 400 + 1) / 401, abs=1e-9)
@@ -57,7 +57,7 @@ def test_range_is_that_of_arch_on_other_draws() -> None:
     assert np.flatnonzero(found.mask).tolist() == theirs.included
 
 
-def slowly(compared: Pairs, drawn: np.ndarray) -> np.ndarray:
+def slowly(compared: PairErrors, drawn: np.ndarray) -> np.ndarray:
     """The definition, step by step: the range of all that are left, the worse of the pair goes."""
     left, p_values, so_far = list(range(len(compared.worse))), np.ones(len(compared.worse)), 0.0
     while len(left) > 1:
@@ -82,7 +82,7 @@ def test_what_only_the_one_that_left_had_shown_is_forgotten() -> None:
     """The second is worse than the first by 4, which leaves before it; than the third, by 1, less than chance does."""
     worse = np.array([[0.0, -4.0, 5.0], [4.0, 0.0, 1.0], [-5.0, -1.0, 0.0]])
     drawn = np.tile(np.array([0.0, 1.0, -1.0], dtype=np.float32), (99, 1))
-    compared = Pairs(worse, np.ones((3, 3), dtype=np.float32))
+    compared = PairErrors(worse, np.ones((3, 3), dtype=np.float32))
     assert range_p_values(compared, [drawn]).tolist() == [0.01, 1.0, 1.0]
     assert slowly(compared, drawn).tolist() == [0.01, 1.0, 1.0]
 

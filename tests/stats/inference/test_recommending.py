@@ -11,7 +11,7 @@ from matrices import matrix, turned
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.recommending import ContextLength, Cost, Pairs, Recommendation, recommend
+from ragsweep.stats.inference.recommending import ConfigCost, ContextLength, Pairs, Recommendation, recommend
 
 MARGIN = 0.05
 
@@ -23,14 +23,14 @@ def scores(*means: float, questions: int = 200, spread: float = 0.1, seed: int =
     return matrix(rows - rows.mean(axis=1, keepdims=True) + np.array(means)[:, None])
 
 
-def costs(*tokens: float, name: str = "context_tokens", noise: float = 0.0) -> dict[str, Cost]:
+def costs(*tokens: float, name: str = "context_tokens", noise: float = 0.0) -> dict[str, ConfigCost]:
     values = np.array(tokens, dtype=np.float64)
-    return {name: Cost(values, values + noise < values[0] - noise, values - noise > values[0] + noise)}
+    return {name: ConfigCost(values, values + noise < values[0] - noise, values - noise > values[0] + noise)}
 
 
 def found(
     drawn: Matrix,
-    known: dict[str, Cost] | None = None,
+    known: dict[str, ConfigCost] | None = None,
     lengths: ContextLength | None = None,
     **limits: float | None,
 ) -> Recommendation:
@@ -99,7 +99,7 @@ def test_baseline_is_kept_where_it_is_shown_as_good_and_the_best_costs_more() ->
         {"latency_p95_ms": costs(0.16, 0.13, 0.13)["context_tokens"]._replace(least=1.0)},  # nobody waits for less
     ],
 )
-def test_nothing_is_recommended_for_being_cheaper_that_is_not_known_to_be(known: dict[str, Cost]) -> None:
+def test_nothing_is_recommended_for_being_cheaper_that_is_not_known_to_be(known: dict[str, ConfigCost]) -> None:
     assert found(scores(0.5, 0.5, 0.501), known).kind == "none"
 
 

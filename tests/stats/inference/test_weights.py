@@ -22,7 +22,7 @@ from ragsweep.stats.inference.max_t import as_normal, student_quantile
 from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate, superior
 from ragsweep.stats.inference.planning import pilot_variation
 from ragsweep.stats.inference.power import estimate_power
-from ragsweep.stats.inference.recommending import Cost, Pairs, recommend
+from ragsweep.stats.inference.recommending import ConfigCost, Pairs, recommend
 from ragsweep.stats.inference.resampling import cluster_scores, draws
 from ragsweep.stats.inference.slices import by_slice
 from weighed import METRIC, scored
@@ -140,7 +140,7 @@ def everything(one: Matrix) -> list[np.ndarray]:
     gates = [gate(pair, 0.03), gate(pair, 0.05, relative=True), superior(pair, 0.01), sequential_gate(pair, 0.1, 1.0)]
     slices = by_slice(one, {"half": [str(n % 2) for n in range(len(one.questions))]}, resamples=300)
     grid = effects([{"a": str(n)} for n in range(len(one.values))], one, resamples=300).effects
-    cost = Cost(*[np.arange(len(one.values), 0, -1.0)] * 3)
+    cost = ConfigCost(*[np.arange(len(one.values), 0, -1.0)] * 3)
     advice = recommend(Pairs(one), found, {"context_tokens": cost}, {}, 0.3)
     return [
         np.array(numbers, dtype=np.float64)
@@ -268,7 +268,7 @@ def test_where_a_winner_leads_is_where_the_traffic_is() -> None:
     assert probability_of_best(one)[1] > 0.9 > 0.1 > probability_of_best(matrix(values))[1]
     assert winner(one) == selection_bias(one).winner == 1
     assert selection_bias(one).optimism == pytest.approx(0, abs=0.01)
-    cost = Cost(*[np.array([2.0, 1.0])] * 3)
+    cost = ConfigCost(*[np.array([2.0, 1.0])] * 3)
     cheap = recommend(Pairs(one), compare_with_baseline(one, 0), {"context_tokens": cost}, {}, 0.05)
     assert (cheap.kind, cheap.config) == ("better", 1)
     even = weighted(np.stack([values[0], values[0] + np.where(np.arange(90) < 30, 0.005, -0.2)]), weights)

@@ -15,7 +15,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Question
 from ragsweep.curation.entries import is_rejected, read_entries_with_questions
 from ragsweep.curation.files import write_rows
-from ragsweep.curation.pool import Hole, Place, as_row, find_holes, judged_share, locate_labels, order_holes
+from ragsweep.curation.pool import DocumentSpan, Hole, as_row, find_holes, judged_share, locate_labels, order_holes
 from ragsweep.records.claims import CONFIG
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Terminal
@@ -75,7 +75,9 @@ def pool(arguments: Sequence[str]) -> int:
     return 0
 
 
-def collect(questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[Place]]], corpus: Corpus) -> Pool:
+def collect(
+    questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus
+) -> Pool:
     """Find the unjudged passages of all questions that the configs were asked."""
     holes, judged, chunks = list[Hole](), 0, 0
     for question in questions:

@@ -16,7 +16,7 @@ from ragsweep.services.http_client import Service
 HIGHEST = float(np.finfo(np.float32).max)
 
 
-class Request(NamedTuple):
+class RerankCall(NamedTuple):
     """One call: a question, distinct texts, and for each text the pairs it stands for."""
 
     query: str
@@ -100,7 +100,7 @@ def read(answer: Any, texts: int) -> list[float]:
     return [float(score) for _, score in sorted(results)]
 
 
-def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[Request]:
+def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[RerankCall]:
     """Group pairs by question, in the order they come, each distinct text once."""
     rows_of: dict[str, dict[str, list[int]]] = {}
     for row, (query, text) in enumerate(pairs):
@@ -108,4 +108,4 @@ def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[Req
     for query, texts in rows_of.items():
         for start in range(0, len(texts), batch_size):
             batch = list(texts)[start : start + batch_size]
-            yield Request(query, batch, [texts[text] for text in batch])
+            yield RerankCall(query, batch, [texts[text] for text in batch])

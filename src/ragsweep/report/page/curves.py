@@ -22,7 +22,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class ParameterMeans:
     """The values of a parameter, in order, and the means over all configs that have each: arrays of one number a value.
 
     ``numbers`` are the values where all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
@@ -50,7 +50,7 @@ class Cloud:
     configs: tuple[str, ...]
 
 
-def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Iterator[Curve | Cloud]:
+def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Iterator[ParameterMeans | Cloud]:
     """Yield the effect of each parameter that varies; ``settings``: name of a config -> key -> value.
 
     A parameter has a curve where each of its values was run with the same settings of all others, so that the means
@@ -87,7 +87,7 @@ def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
     return [group for group in groups.values() if len({one.parameters[key] for one in group}) >= swept.FEWEST]
 
 
-def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[Curve]:
+def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:
     """Yield the curve of each number that was swept within some option only, the weight of one hybrid say.
 
     ``drawn`` are the parameters that have a picture.
@@ -97,7 +97,7 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
         found = curve_of_best(best_first, key, metric)
         if found is not None:
             points, (low, high) = found.points, found.flat
-            yield Curve(
+            yield ParameterMeans(
                 key, name, tuple(f"{one.value:g}" for one in points), tuple(one.value for one in points),
                 np.array([one.mean for one in points]), np.array([one.low for one in points]),
                 np.array([one.high for one in points]), np.array([low <= one.value <= high for one in points]), 1,
@@ -111,14 +111,14 @@ def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: M
     return sum(map(len, rows.values())) == len(configs) and all(one == found[0] for one in found)
 
 
-def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Sequence[int]]) -> Curve:
+def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Sequence[int]]) -> ParameterMeans:
     numbers = read_numbers(tuple(rows))
     values = list(rows) if numbers is None else [value for _, value in sorted(zip(numbers, rows, strict=True))]
     means = np.stack([verdict.matrix.values[list(rows[value])].mean(axis=0) for value in values])
     pooled = replace(verdict.matrix, values=means, configs=tuple(values))
     unbounded = np.full(len(values), np.nan)
     mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
-    return Curve(
+    return ParameterMeans(
         key, name, tuple(values), None if numbers is None else tuple(sorted(numbers)), mean, low, high,
         model_confidence_set(transform_amounts(pooled, verdict.unit)).mask, len(rows[values[0]]),
     )  # fmt: skip

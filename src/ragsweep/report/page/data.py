@@ -14,7 +14,7 @@ from ragsweep.report.definitions import define
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.page import charts, details, effect_charts
-from ragsweep.report.page.curves import Cloud, Curve, curve_of_best, effects, groups_over, swept_within
+from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects, groups_over, swept_within
 from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
@@ -269,7 +269,7 @@ class _Page:
         drawn = list(effects(found, configs))
         if not self.source.sampler:
             drawn += swept_within(self.best_first, self.metric, {one.key for one in drawn})
-        notes = {Curve: CURVE, Cloud: CLOUD}
+        notes = {ParameterMeans: CURVE, Cloud: CLOUD}
         options = [{"label": one.name, "figure": effect_charts.effect(one, self.metric, found.unit),
                     "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
         if options:
@@ -291,7 +291,7 @@ class _Page:
             )
             yield make_charts(options, note, "What an index costs")
 
-    def _generalising(self, shown: Curve | Cloud) -> Iterator[str]:
+    def _generalising(self, shown: ParameterMeans | Cloud) -> Iterator[str]:
         """Yield where a curve is flat, and what its best value is worth on unseen questions."""
         if isinstance(shown, Cloud) or shown.numbers is None:
             return

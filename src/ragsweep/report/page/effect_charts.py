@@ -27,7 +27,7 @@ from ragsweep.report.page.charts import (
     literal,
     with_unit,
 )
-from ragsweep.report.page.curves import Cloud, Curve, read_numbers
+from ragsweep.report.page.curves import Cloud, ParameterMeans, read_numbers
 
 MOST_TICKS = 8
 UNSET = -0.1
@@ -35,7 +35,7 @@ UNSET = -0.1
 MOST_LINES = 300
 
 
-def effect(found: Curve | Cloud, metric: str, unit: str) -> Figure:
+def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
     """Draw a swept parameter's curve with its band and the values that may be best, or a point for each config."""
     axis: Figure = {"title": {"text": literal(found.name)}}
     layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(with_unit(metric, unit))}}, "height": 360}
@@ -135,7 +135,7 @@ def parallel(
                                        "annotations": notes, "height": 460}}  # fmt: skip
 
 
-def _stretches(found: Curve) -> list[tuple[float, float]]:
+def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:
     """Return the ends of each stretch of neighbouring values that may be the best."""
     stretches: list[tuple[float, float]] = []
     open_before = False
@@ -161,7 +161,7 @@ def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]
     return [place.get(text, UNSET) for text in texts], [*ticks, *([("not set", UNSET)] if "" in texts else [])]
 
 
-def _interval(found: Curve, n: int, unit: str) -> str:
+def _interval(found: ParameterMeans, n: int, unit: str) -> str:
     value, low, high = (float(one[n]) for one in (found.mean, found.low, found.high))
     ends = f" [{number(low, unit)}, {number(high, unit)}]" if math.isfinite(low) and math.isfinite(high) else ""
     return f"{number(value, unit)}{ends}"

@@ -69,14 +69,14 @@ def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -
     return min(max((among - within) / spread, 0.0), 1.0) if spread > 0 else 0.0
 
 
-class Correction(NamedTuple):
+class VarianceCorrection(NamedTuple):
     """What makes squared sums by cluster an unbiased variance: a factor a cluster, and the degrees of freedom."""
 
     factors: Doubles
     degrees: float
 
 
-def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> Correction:
+def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> VarianceCorrection:
     """Correct for clusters of unequal size, as if scores were normal with one correlation inside of clusters.
 
     Of weighted questions a cluster's size is the sum of its weights, and ``squares`` that of their squares.
@@ -90,15 +90,15 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
     count = len(sizes)
     squares = sizes if squares is None else squares
     if count < 2:
-        return Correction(np.full(count, math.nan), math.nan)
+        return VarianceCorrection(np.full(count, math.nan), math.nan)
     if (sizes == sizes[0]).all() and (squares == squares[0]).all():
-        return Correction(np.full(count, count / (count - 1)), count - 1.0 if enough(sizes) else math.nan)
+        return VarianceCorrection(np.full(count, count / (count - 1)), count - 1.0 if enough(sizes) else math.nan)
     kinds = np.stack([sizes, squares], axis=1)
     distinct, place, counts = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
     known, rounded = enough(sizes), round(correlation, ROUNDED)
     few, times = _merge_kinds(distinct, counts)
     degrees = _degrees(tuple(map(tuple, few.tolist())), tuple(times.tolist()), rounded) if known else math.nan
-    return Correction(_Model.of(distinct, counts, rounded).factors[place.reshape(-1)], degrees)
+    return VarianceCorrection(_Model.of(distinct, counts, rounded).factors[place.reshape(-1)], degrees)
 
 
 def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:

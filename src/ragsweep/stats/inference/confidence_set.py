@@ -39,7 +39,7 @@ class ConfidenceSet:
     note: str = ""
 
 
-class Pairs(NamedTuple):
+class PairErrors(NamedTuple):
     """Every config against every other: by how many standard errors it is worse, and 1 / the spread of resamples."""
 
     worse: Doubles  # (configs, configs)
@@ -71,7 +71,7 @@ def affordable(configs: int, resamples: int) -> int:
     return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
 
 
-def pairs(data: ClusteredScores) -> Pairs:
+def pairs(data: ClusteredScores) -> PairErrors:
     """Compare all rows with each other; a constant difference counts as very many standard errors, a finite number."""
     variance = _squared_distances((data.sums * data.factors) @ data.sums.T) / data.sizes.sum() ** 2
     drawn = _squared_distances(data.sums @ data.sums.T)
@@ -83,7 +83,7 @@ def pairs(data: ClusteredScores) -> Pairs:
     constant = np.where(np.abs(gap) > SAME * scale, np.sign(gap) * LARGEST, 0.0)
     worse = np.where(spread, as_normal(gap / errors, data.degrees), constant)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Pairs(worse, np.where(spread, 1 / np.sqrt(drawn), 0.0).astype(np.float32))
+        return PairErrors(worse, np.where(spread, 1 / np.sqrt(drawn), 0.0).astype(np.float32))
 
 
 def _squared_distances(products: Doubles) -> Doubles:
@@ -92,7 +92,7 @@ def _squared_distances(products: Doubles) -> Doubles:
     return np.asarray(own[:, None] + own[None, :] - 2 * products)
 
 
-def range_p_values(compared: Pairs, drawn: Iterable[Floats]) -> Doubles:
+def range_p_values(compared: PairErrors, drawn: Iterable[Floats]) -> Doubles:
     """Return the p-values of the model confidence set by the range statistic, from deviations (resamples, configs).
 
     The order of elimination depends on the observed differences alone, so it is found first. Each resample is then

@@ -38,7 +38,7 @@ MOST_TRIED = 20
 """Candidates that are tried: the error rate left for the next one is less than one in a million."""
 
 
-class Cost(NamedTuple):
+class ConfigCost(NamedTuple):
     """One number a config, NaN where it is not known, and which configs are shown to cost less or more than row 0."""
 
     value: Doubles
@@ -116,7 +116,7 @@ class Recommendation:
 def recommend(
     pairs: Pairs,
     differences: Differences,
-    costs: Mapping[str, Cost],
+    costs: Mapping[str, ConfigCost],
     constraints: Mapping[str, float | None],
     margin: float,
     lengths: ContextLength | None = None,
@@ -173,7 +173,7 @@ def _limits(constraints: Mapping[str, float | None]) -> dict[str, float]:
     return limits
 
 
-def _allowed(costs: Mapping[str, Cost], limits: Mapping[str, float], count: int) -> Flags:
+def _allowed(costs: Mapping[str, ConfigCost], limits: Mapping[str, float], count: int) -> Flags:
     allowed = np.ones(count, dtype=bool)
     for name, limit in limits.items():
         allowed &= costs[name].value <= limit if name in costs else False
@@ -194,7 +194,9 @@ def _better(pairs: Pairs, known: Recommendation, among: Flags) -> Recommendation
     return replace(known, kind=BETTER, config=row, from_best=change)
 
 
-def _as_good(pairs: Pairs, known: Recommendation, costs: Mapping[str, Cost], allowed: Flags) -> Recommendation | None:
+def _as_good(
+    pairs: Pairs, known: Recommendation, costs: Mapping[str, ConfigCost], allowed: Flags
+) -> Recommendation | None:
     """Try the cheaper configs, the cheapest first; None if no one is shown to be as good as the best."""
     rivals = np.flatnonzero(allowed | _baseline(allowed)).tolist()
     name = _deciding(costs, rivals)
@@ -209,7 +211,7 @@ def _as_good(pairs: Pairs, known: Recommendation, costs: Mapping[str, Cost], all
     return None
 
 
-def _with_untold(known: Recommendation, costs: Mapping[str, Cost], allowed: Flags) -> Recommendation:
+def _with_untold(known: Recommendation, costs: Mapping[str, ConfigCost], allowed: Flags) -> Recommendation:
     """Add the cheapest row by the deciding cost, if that may be chance."""
     name = _deciding(costs, np.flatnonzero(allowed | _baseline(allowed)).tolist())
     rows = [row for row in np.flatnonzero(allowed).tolist() if name and _saves(costs[name], row, 0)]
@@ -217,7 +219,7 @@ def _with_untold(known: Recommendation, costs: Mapping[str, Cost], allowed: Flag
     return replace(known, cost=name, untold=cheapest) if rows and not costs[name].cheaper[cheapest] else known
 
 
-def _deciding(costs: Mapping[str, Cost], rows: Sequence[int]) -> str:
+def _deciding(costs: Mapping[str, ConfigCost], rows: Sequence[int]) -> str:
     """Return the first cost that is known of all rows and sets one apart from the baseline; "" if there is none.
 
     By its value, be it chance: a cost that decides after it must not make a config cheaper that may cost more by it.
@@ -230,12 +232,12 @@ def _deciding(costs: Mapping[str, Cost], rows: Sequence[int]) -> str:
     return ""
 
 
-def _saves(cost: Cost, row: int, other: int) -> bool:
+def _saves(cost: ConfigCost, row: int, other: int) -> bool:
     """Return whether a row's cost is lower than another one's by a tenth at least."""
     return bool(cost.value[other] - cost.value[row] >= max(SAVING * cost.value[other], cost.least))
 
 
-def _cheaper(cost: Cost, rows: Sequence[int], best: int) -> list[int]:
+def _cheaper(cost: ConfigCost, rows: Sequence[int], best: int) -> list[int]:
     """List the rows shown to cost less than the baseline, the cheapest first; last the baseline, if the best is dearer.
 
     That the baseline is cheaper than the best one must be shown, too.

@@ -87,7 +87,7 @@ class Numeric:
 
 
 @dataclass(frozen=True)
-class Condition:
+class ParentCondition:
     """A parameter exists only where its parent has one of these values, as typed."""
 
     parent: str
@@ -103,7 +103,7 @@ class Parameter:
 
     name: str  # the text before the = of an override
     domain: Categorical | Numeric
-    when: tuple[Condition, ...] = ()
+    when: tuple[ParentCondition, ...] = ()
 
     def exists(self, values: dict[str, str]) -> bool:
         """Return whether the parameter exists, given the values of others."""

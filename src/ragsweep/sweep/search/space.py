@@ -15,9 +15,9 @@ from hydra.errors import HydraException
 from ragsweep.sweep.search.parameters import (
     PARAMS,
     Categorical,
-    Condition,
     Numeric,
     Parameter,
+    ParentCondition,
     parse_override,
     read_domain,
 )
@@ -132,7 +132,7 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
     Raises HydraException for what cannot be read, for unknown parents or values of parents, and for circles.
     """
     written: dict[str, tuple[Override, str]] = {}  # by key: the override, and where it is written
-    conditions: dict[str, list[Condition]] = {}
+    conditions: dict[str, list[ParentCondition]] = {}
     for key, value in (params or {}).items():
         where = f"{PARAMS}.{key}"
         sweep, when = _split_parameter(value, where)
@@ -158,7 +158,9 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
 
 
 def _apply_conditions(
-    domains: Mapping[str, Categorical | Numeric], fixed: Mapping[str, str], conditions: Mapping[str, list[Condition]]
+    domains: Mapping[str, Categorical | Numeric],
+    fixed: Mapping[str, str],
+    conditions: Mapping[str, list[ParentCondition]],
 ) -> Space:
     """Evaluate conditions on fixed keys, drop parameters that cannot exist, and sort the rest by dependency.
 
@@ -173,7 +175,7 @@ def _apply_conditions(
             left = tuple(text for text in condition.values if text in texts)
             possible &= bool(left) and condition.parent not in gone
             if condition.parent not in fixed:
-                unresolved.append(Condition(condition.parent, left))
+                unresolved.append(ParentCondition(condition.parent, left))
         if not possible:
             gone.add(name)
         elif name not in fixed:
@@ -182,7 +184,7 @@ def _apply_conditions(
     return Space(tuple(parameters), lines, tuple(domains))
 
 
-def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[Condition]]) -> list[str]:
+def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCondition]]) -> list[str]:
     """Sort keys into generations, each in the order in which it is written. Raises HydraException for a circle."""
     sorter = TopologicalSorter({name: {each.parent for each in conditions.get(name, ())} for name in names})
     try:
@@ -212,7 +214,7 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
     return value["over"], lines
 
 
-def _read_condition(line: str, where: str) -> Condition:
+def _read_condition(line: str, where: str) -> ParentCondition:
     where = f"{where}.when"
     override = parse_override(line, where)
     if override.is_sweep_override():
@@ -221,11 +223,11 @@ def _read_condition(line: str, where: str) -> Condition:
         values = (override.get_value_element_as_str(),)
     if values is None:
         raise HydraException(f'{where}: name values, given "{line}"')
-    return Condition(override.get_key_element(), values)
+    return ParentCondition(override.get_key_element(), values)
 
 
 def _check_condition(
-    name: str, condition: Condition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
+    name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
     """Raise HydraException for an unknown parent, or a value that it never has; one ``narrowed`` may not have all."""
     where = f"{PARAMS}.{name}.when"
