@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.curation.balance import Wanted, choose, drop_copies
+from ragsweep.curation.balance import WantedSet, choose, drop_copies
 from ragsweep.curation.entries import UNANSWERABLE_TYPES, value
 
 
@@ -28,10 +28,10 @@ def other(n: int, kind: str) -> Any:
     return {"id": f"u{n}", "question": f"Why is {n}?", "answerable": False, "unanswerable_type": kind}
 
 
-def wanted(questions: int, unanswerable: float = 0.0, **changes: Any) -> Wanted:
-    return Wanted(questions, unanswerable, {"a": 100, "b": 100}, {"factual": 0.5, "procedural": 0.5}, {}, 0)._replace(
-        **changes
-    )
+def wanted(questions: int, unanswerable: float = 0.0, **changes: Any) -> WantedSet:
+    return WantedSet(
+        questions, unanswerable, {"a": 100, "b": 100}, {"factual": 0.5, "procedural": 0.5}, {}, 0
+    )._replace(**changes)
 
 
 def test_copies_of_a_question_and_of_a_passage_are_dropped_at_the_threshold() -> None:

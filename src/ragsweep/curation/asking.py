@@ -13,7 +13,7 @@ import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Node, Rows, StageContext, key_check
 from ragsweep.core.types import Answer, Passage, Request
-from ragsweep.curation.balance import Wanted
+from ragsweep.curation.balance import WantedSet
 from ragsweep.curation.drafts import Draft, Span, chance
 from ragsweep.curation.enrichment import Sources
 from ragsweep.curation.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
@@ -72,7 +72,7 @@ class ModelAsker:
     faults: Counter[str] = field(default_factory=Counter)
     failures: int = 0
 
-    def answerable(self, sources: Sources, wanted: Wanted) -> list[Draft]:
+    def answerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
         """Write questions about chunks drawn from each stratum, as many as its quota takes."""
         kinds = ", ".join(f"{name} {share:.0%}" for name, share in wanted.mix.items())
         chunks = [chunk for name, quota in wanted.quotas.items() for chunk in self._draw(sources, name, quota, wanted)]
@@ -86,7 +86,7 @@ class ModelAsker:
             for chunk, item in self._ask("questions", self.questions, lines, sources, ("question", "answer"))
         ]
 
-    def unanswerable(self, sources: Sources, wanted: Wanted) -> list[Draft]:
+    def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
         """Write questions of the six types; those that a chunk may answer are rejected."""
         texts = [sources.passage(n) for n in range(len(sources.spans.document))]
         each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
@@ -105,7 +105,9 @@ class ModelAsker:
                 found.append(self._checked(item, kind, chunk, language_of[chunk], sources, search))
         return found
 
-    def _draw(self, sources: Sources, stratum: str, quota: int, wanted: Wanted, turn: int = 0) -> list[tuple[int, str]]:
+    def _draw(
+        self, sources: Sources, stratum: str, quota: int, wanted: WantedSet, turn: int = 0
+    ) -> list[tuple[int, str]]:
         """Draw chunks of a stratum, with their language, for as many questions as its quota takes."""
         spans, corpus = sources.spans, sources.corpus
         usable = []

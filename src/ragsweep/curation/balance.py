@@ -19,7 +19,7 @@ LEAST_HARD = 0.12
 MOST_OF_A_CHUNK = 3
 
 
-class Wanted(NamedTuple):
+class WantedSet(NamedTuple):
     """How many questions a set should have, of which kinds.
 
     ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones. ``minimums``:
@@ -72,7 +72,7 @@ def drop_copies(
     return kept, dropped
 
 
-def choose(entries: Sequence[Entry], wanted: Wanted) -> list[Entry]:
+def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
     """Choose answerable and unanswerable questions, in the order in which they were given.
 
     Where there are too few unanswerable ones the set is smaller: their share stays.
@@ -90,7 +90,7 @@ def choose(entries: Sequence[Entry], wanted: Wanted) -> list[Entry]:
 class _Answerable:
     """What has been chosen so far, and how much another question is needed beside it."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WantedSet) -> None:
         self.chosen: list[Entry] = []
         self._wanted = wanted
         self._of_stratum, self._of_type, self._of_chunk = Counter[str](), Counter[str](), Counter[str]()
@@ -123,7 +123,7 @@ class _Answerable:
         self._hard += _is_hard(entry)
 
 
-def choose_answerable(entries: Sequence[Entry], count: int, wanted: Wanted) -> list[Entry]:
+def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
     """Choose one question at a time: the one whose stratum, chunk and type have the fewest yet, for their shares."""
     left = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     found = _Answerable(wanted)
@@ -134,7 +134,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: Wanted) -> l
     return found.chosen
 
 
-def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: Wanted) -> list[Entry]:
+def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
     """Choose the minimum of each type first, then in turn of the type that has the fewest."""
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES

@@ -18,7 +18,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.asking import ModelAsker
-from ragsweep.curation.balance import Wanted, choose, drop_copies
+from ragsweep.curation.balance import WantedSet, choose, drop_copies
 from ragsweep.curation.drafts import Draft, read_draft
 from ragsweep.curation.enrichment import LISTED, Sources, enrich
 from ragsweep.curation.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, value
@@ -136,7 +136,7 @@ def build_set(
     quotas = {row["stratum"]: int(row["quota"]) for row in strata}
     sources = Sources(corpus, spans, stratum_of, named, settings.seed)
 
-    wanted = Wanted(
+    wanted = WantedSet(
         settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
     )  # fmt: skip
 
@@ -237,7 +237,7 @@ def find_strata(
 def ask(
     sources: Sources,
     documents: Mapping[str, list[int]],
-    wanted: Wanted,
+    wanted: WantedSet,
     asker: ModelAsker | None,
 ) -> list[Draft]:
     """Make answerable questions: by the model first, then by rule."""
@@ -259,7 +259,7 @@ def ask_unanswerable(
     sources: Sources,
     documents: Mapping[str, list[int]],
     made: Sequence[Draft],
-    wanted: Wanted,
+    wanted: WantedSet,
     asker: ModelAsker | None,
 ) -> list[Draft]:
     """Make questions of the six unanswerable types, each checked against all chunks."""
@@ -298,7 +298,7 @@ def rank(drafts: Sequence[Draft], texts: Sequence[str], sources: Sources) -> lis
     return ranked
 
 
-def select(entries: Sequence[Row], wanted: Wanted, independent: float, embed: Embed | None) -> list[Row]:
+def select(entries: Sequence[Row], wanted: WantedSet, independent: float, embed: Embed | None) -> list[Row]:
     """Choose the set; every other entry has the reason why it was left out."""
     questions: Floats | None = None
     passages: Floats | None = None

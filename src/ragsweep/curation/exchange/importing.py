@@ -13,8 +13,8 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.curation.entries import SCHEMA_VERSION, as_entry, as_label, value
 from ragsweep.curation.evidence_quotes import FEWEST_WORDS
-from ragsweep.curation.exchange.layouts import LAYOUTS, Draft, read_draft, recognise
-from ragsweep.curation.exchange.locating import Found, Given, locate, quote
+from ragsweep.curation.exchange.layouts import LAYOUTS, RecordDraft, read_draft, recognise
+from ragsweep.curation.exchange.locating import Found, GivenText, locate, quote
 from ragsweep.curation.exchange.records import is_filled, read_records
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.qrels import Grades
@@ -83,9 +83,9 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     return imported
 
 
-def _read_drafts(rows: Sequence[Row], imported: Imported) -> list[tuple[Row, Draft]]:
+def _read_drafts(rows: Sequence[Row], imported: Imported) -> list[tuple[Row, RecordDraft]]:
     """Read all records; one without an id gets the hash of its content, and is left out where it is repeated."""
-    drafts: list[tuple[Row, Draft]] = []
+    drafts: list[tuple[Row, RecordDraft]] = []
     made: set[str] = set()
     for row in rows:
         draft = read_draft(row.values, LAYOUTS[imported.format])
@@ -101,7 +101,7 @@ def _read_drafts(rows: Sequence[Row], imported: Imported) -> list[tuple[Row, Dra
     return drafts
 
 
-def _add_evidence(drafts: Sequence[tuple[Row, Draft]], corpus: Corpus | None, imported: Imported) -> None:
+def _add_evidence(drafts: Sequence[tuple[Row, RecordDraft]], corpus: Corpus | None, imported: Imported) -> None:
     """Turn the texts of each draft into evidence, as far as they are found."""
     given = [_given(draft) for _, draft in drafts]
     found = locate([one for texts in given for one in texts], corpus) if corpus else {}
@@ -111,17 +111,17 @@ def _add_evidence(drafts: Sequence[tuple[Row, Draft]], corpus: Corpus | None, im
             draft.entry["evidence"] = evidence
 
 
-def _given(draft: Draft) -> list[Given]:
+def _given(draft: RecordDraft) -> list[GivenText]:
     """Return the texts in which the answer stands; without any, a long answer, which a page may have literally."""
     if draft.passages:
-        return [Given(text.strip(), document) for text, document in draft.passages]
+        return [GivenText(text.strip(), document) for text, document in draft.passages]
     answer = str(draft.entry.get("reference") or "").strip()
     is_answer = len(answer.split()) >= FEWEST_WORDS and not is_filled(draft.entry.get("evidence"))
-    return [Given(answer, exact=True)] if is_answer else []
+    return [GivenText(answer, exact=True)] if is_answer else []
 
 
 def _label(
-    one: Given, found: Mapping[Given, Found], entry: dict[str, Any], corpus: Corpus | None, imported: Imported
+    one: GivenText, found: Mapping[GivenText, Found], entry: dict[str, Any], corpus: Corpus | None, imported: Imported
 ) -> dict[str, Any] | None:
     if one.document and (corpus is None or (not one.text and one.document in corpus.position)):
         return as_label(Evidence(one.document, one.text or None))
@@ -147,7 +147,7 @@ def _label(
     return as_label(Evidence(document, anchor, start))
 
 
-def _check(drafts: Sequence[tuple[Row, Draft]], faults: Faults) -> None:
+def _check(drafts: Sequence[tuple[Row, RecordDraft]], faults: Faults) -> None:
     """Raise InputError with the place of every entry that our format does not have."""
     unique = UniqueIds("question")
     for row, draft in drafts:

@@ -38,7 +38,7 @@ _OUTPUTS = (
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
 
 
-class Flat(NamedTuple):
+class FlatRecord(NamedTuple):
     """The fields of a record by name, the entry that an earlier export kept in it, and fields that are left out."""
 
     fields: Mapping[str, Any]
@@ -46,7 +46,7 @@ class Flat(NamedTuple):
     left: Sequence[str] = ()
 
 
-class Draft(NamedTuple):
+class RecordDraft(NamedTuple):
     """An entry whose evidence is still to be found in texts, and which of the record's fields have no place in it."""
 
     entry: dict[str, Any]
@@ -59,30 +59,32 @@ class Layout(NamedTuple):
     """The fields of which a record has at least one of each group, and how they are flattened."""
 
     needs: tuple[tuple[str, ...], ...]
-    flatten: Callable[[Mapping[str, Any]], Flat]
+    flatten: Callable[[Mapping[str, Any]], FlatRecord]
 
 
-def _of_mlflow(record: Mapping[str, Any]) -> Flat:
+def _of_mlflow(record: Mapping[str, Any]) -> FlatRecord:
     tags = dict(as_mapping(record.get("tags")))
     carried = as_mapping(tags.pop(CARRIED, None))
     labels = {name: tag for name, tag in tags.items() if not name.startswith("mlflow.")}
     own = {"id": record.get("dataset_record_id"), "labels": labels}
     inputs, expectations = as_mapping(record["inputs"]), as_mapping(record.get("expectations"))
-    return Flat({**own, **inputs, **expectations}, carried, _others(record, "inputs", "expectations", "tags",
+    return FlatRecord({**own, **inputs, **expectations}, carried, _others(record, "inputs", "expectations", "tags",
                                                                     "dataset_record_id"))  # fmt: skip
 
 
-def _of_argilla(record: Mapping[str, Any]) -> Flat:
+def _of_argilla(record: Mapping[str, Any]) -> FlatRecord:
     metadata = dict(as_mapping(record.get("metadata")))
     carried = as_mapping(metadata.pop(CARRIED, None))
     answers = {name: [one["value"]] for name, one in as_mapping(record.get("suggestions")).items()}
     answers |= {name: [one["value"] for one in given] for name, given in as_mapping(record.get("responses")).items()}
     given = _answered(answers)
     fields = {"id": record.get("id"), **metadata, **as_mapping(record["fields"]), **given}
-    return Flat(fields, carried, _others(record, "id", "fields", "metadata", "suggestions", "responses", "_server_id"))
+    return FlatRecord(
+        fields, carried, _others(record, "id", "fields", "metadata", "suggestions", "responses", "_server_id")
+    )
 
 
-def _of_label_studio(record: Mapping[str, Any]) -> Flat:
+def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
     data = dict(as_mapping(record["data"]))
     carried = as_mapping(data.pop(CARRIED, None))
     done = [one for one in decoded(record.get("annotations")) or () if not one.get("was_cancelled")]
@@ -95,7 +97,7 @@ def _of_label_studio(record: Mapping[str, Any]) -> Flat:
             texts = value.get("text" if marked else result["type"])
             answers.setdefault(name, []).extend(texts if isinstance(texts, list) else [texts])
     fields = {"id": record.get("id"), **data, **_answered(answers)}
-    return Flat(fields, carried, _others(record, "id", "data", "annotations", "predictions"))
+    return FlatRecord(fields, carried, _others(record, "id", "data", "annotations", "predictions"))
 
 
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -120,11 +122,11 @@ LAYOUTS = {
     "mlflow": Layout((("inputs",),), _of_mlflow),
     "argilla": Layout((("fields",),), _of_argilla),
     "labelstudio": Layout((("data",), ("annotations", "predictions", "data")), _of_label_studio),
-    "ragas": Layout((("user_input",),), Flat),
-    "keywords": Layout((("question", "query"), ("expected_keywords",)), Flat),
-    "chunks": Layout((("query", "question"), ("relevant_chunks",)), Flat),
-    "csv": Layout((("id",), ("question",), ("document", "reference", "answerable")), Flat),
-    "faq": Layout((("question", "query"), ("answer",)), Flat),
+    "ragas": Layout((("user_input",),), FlatRecord),
+    "keywords": Layout((("question", "query"), ("expected_keywords",)), FlatRecord),
+    "chunks": Layout((("query", "question"), ("relevant_chunks",)), FlatRecord),
+    "csv": Layout((("id",), ("question",), ("document", "reference", "answerable")), FlatRecord),
+    "faq": Layout((("question", "query"), ("answer",)), FlatRecord),
 }
 """Layouts by the name of their format, those with fields of their own first."""
 
@@ -149,7 +151,7 @@ def place_of(name: str) -> str:
     return "labels" if name in _LABELS else _PLACES.get(name, "")
 
 
-def read_draft(record: Mapping[str, Any], layout: Layout) -> Draft:
+def read_draft(record: Mapping[str, Any], layout: Layout) -> RecordDraft:
     """Read one record; fields without a place go to the notes if they are plain, and are left out otherwise."""
     flat = layout.flatten(record)
     entry: dict[str, Any] = dict(flat.carried)
@@ -187,7 +189,7 @@ def read_draft(record: Mapping[str, Any], layout: Layout) -> Draft:
         entry["notes"] = "; ".join(filter(None, [entry.get("notes"), *notes]))
     if labels:
         entry["labels"] = labels
-    return Draft(entry, () if "evidence" in entry else passages, in_notes, left)
+    return RecordDraft(entry, () if "evidence" in entry else passages, in_notes, left)
 
 
 def read_turns(value: Any) -> dict[str, Any]:

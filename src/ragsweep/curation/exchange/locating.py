@@ -18,7 +18,7 @@ _CANDIDATES = 5  # documents in which the nearest passage is looked for, the bes
 _LONG = 30  # words from which on a text is quoted by its best sentence
 
 
-class Given(NamedTuple):
+class GivenText(NamedTuple):
     """A text in which an answer stands; ``document`` is where, if that is known; ``exact``: only there literally."""
 
     text: str
@@ -36,12 +36,12 @@ class Found(NamedTuple):
     others: int = 0
 
 
-def locate(given: Sequence[Given], corpus: Corpus) -> dict[Given, Found]:
+def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Found]:
     """Find texts in a corpus: literally, or else in the passage that shares most of their words.
 
     A text that stands in several documents is found in the first of them.
     """
-    found: dict[Given, Found] = {}
+    found: dict[GivenText, Found] = {}
     words = {one: visible_words(one.text) for one in given}
     for number, (identifier, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True)):
         normal = composed(text)
@@ -56,7 +56,7 @@ def locate(given: Sequence[Given], corpus: Corpus) -> dict[Given, Found]:
     return found | _locate_nearest(left, corpus)
 
 
-def _locate_nearest(given: Sequence[Given], corpus: Corpus) -> dict[Given, Found]:
+def _locate_nearest(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Found]:
     if not given:
         return {}
     code = detect_language(" ".join(one.text for one in given)[:10_000])
