@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,6 +78,13 @@ def test_results_json_holds_the_verdict(files: dict[str, bytes]) -> None:
     assert result["from_baseline"]["low"] > 0
     assert told["verdict"]["baseline"] == "=a"
     assert f"{METRIC}: better than =a (the first config): b|c +.192" in " ".join(told["verdict"]["lines"])
+
+
+def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[str, bytes]) -> None:
+    assert isinstance(VERDICT, SweepComparison)
+    searched = artifacts("sweep", RESULTS, [], [METRIC], replace(VERDICT, adaptive=True))
+    verdicts = [json.loads(one["results.json"])["sweep"]["verdict"] for one in (files, searched)]
+    assert [one.get("optimism_is_lower_bound") for one in verdicts] == [None, True]
 
 
 def test_sweep_of_which_nothing_is_said_has_the_reason_and_no_tables() -> None:

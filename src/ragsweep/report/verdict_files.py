@@ -63,6 +63,7 @@ def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[s
         "worse": _picked(configs, verdict.worse),
         "optimism": verdict.selection_bias.optimism,
         "expected": verdict.selection_bias.crossfitted,
+        **({"optimism_is_lower_bound": True} if verdict.adaptive else {}),
         "detectable": _share(verdict, verdict.power.typical),
         "detectable_alone": _share(verdict, verdict.power.alone),
         "ratios": verdict.differences.ratios,
