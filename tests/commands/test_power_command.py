@@ -14,6 +14,7 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from ragsweep.commands.power import CORRELATION, power
+from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.numbers import amount
 from scored import FACTS, normal, record, refuse, scored, table_rows
 
@@ -36,6 +37,21 @@ def test_two_runs_show_what_differences_can_be_seen(tmp_path: Path, capsys: pyte
     needed = TTestPower().solve_power(effect_size=0.02 / spread, power=0.8, alpha=0.05)
     assert row["questions_needed"] == pytest.approx(needed, abs=2)
     assert (row["effect"], row["questions"], found["assumed_correlation"]) == (0.02, 200, None)
+
+
+def test_configs_of_an_untracked_sweep_are_judged_as_the_sweep_judges_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = [scored({"ndcg": normal(0.5, 200, seed=n)}, name=f"k={n}", parameters={"k": f"{n}"}) for n in range(4)]
+    ledger = Ledger(tmp_path)
+    names = tuple(one.name for one in results)
+    sweep = ledger.open_sweep("f" * 32, Sweep("", "sweep", "f" * 32, ((),) * 4, names)).id
+    for n, result in enumerate(results):
+        ledger.write(sweep, n, result)
+    found, (row,) = told(capsys, f"{sweep}#1", f"{sweep}#2", "--path", str(tmp_path))
+    assert found["configs"] == 3
+    (alone,) = told(capsys, f"{sweep}#1", f"{sweep}#2", "--configs", "1", "--path", str(tmp_path))[1]
+    assert row["detectable"] > 1.1 * alone["detectable"]
 
 
 def test_difference_that_is_seen_is_larger_where_the_guard_against_unseen_losses_withholds_the_claim(

@@ -27,11 +27,15 @@ correct the difference of a judged metric, and the corrected one decides"""
 
 
 class RecordedRun(NamedTuple):
-    """A result, and the id of the MLflow run that shows it; ``typed``: its sweep and number, where it was given so."""
+    """A result, the id of the MLflow run that shows it ("" if untracked), and that of its sweep.
+
+    ``typed``: its sweep and number, where it was given so.
+    """
 
     run: str
     result: Result
     typed: str = ""
+    sweep: str | None = None
 
     def __str__(self) -> str:
         """Return the config's name, and its sweep and number, or the beginning of the run's id."""
@@ -90,7 +94,9 @@ def find_run(path: str, run: str) -> RecordedRun:
     records = _single_records(ledger, target)
     typed = run if target != run else ""
     runs = [
-        RecordedRun(record.run or "", record.outcome, typed) for record in records if isinstance(record.outcome, Result)
+        RecordedRun(record.run or "", record.outcome, typed, record.sweep)
+        for record in records
+        if isinstance(record.outcome, Result)
     ]
     if len(runs) == 1:
         return runs[0]
@@ -134,7 +140,8 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> Recorded
     record = records[number]
     if not isinstance(record.outcome, Result):
         raise InputError(f'"{name}#{number}": that config failed: {record.outcome.error}')
-    return RecordedRun(record.run or "", replace(record.outcome, name=names[record.job]), f"{name}#{number}")
+    result = replace(record.outcome, name=names[record.job])
+    return RecordedRun(record.run or "", result, f"{name}#{number}", record.sweep)
 
 
 def find_sweep(path: str, run: str) -> list[Result]:

@@ -163,9 +163,8 @@ def _is_repeat(first: Result, second: Result) -> bool:
 
 def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
     """Read the results of the sweep that all runs belong to; none where there is no such sweep."""
-    ledger = open_ledger(path)
-    sweep, *others = {record.sweep for run in runs for record in ledger.of_run(run.run)}
-    return [] if others or sweep is None else sweep_results(ledger, sweep)
+    sweep, *others = {run.sweep for run in runs}
+    return [] if others or sweep is None else sweep_results(open_ledger(path), sweep)
 
 
 def _level(siblings: Sequence[Result], metric: str, configs: int) -> float:
