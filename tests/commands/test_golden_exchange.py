@@ -58,7 +58,7 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     assert golden([*words, "format=beir", "out=beir"]) == 0
     out = capsys.readouterr().out
     assert "no place in beir: notes of 1, evidence.anchor of 1" in out
-    assert "1 questions in beir." in out
+    assert "1 questions read, written to beir." in out
     assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
     assert golden([*words, "format=triplets", "out=triplets.jsonl", "chunker=none"]) == 0
     assert "1 times: questions without a chunk that resembles them are left out" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragsweep.commands.golden import golden
-from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.partition import holdout as division
 
@@ -140,6 +140,10 @@ def test_add_takes_the_passage_that_is_chosen(place: Path, monkeypatch: pytest.M
     assert first["evidence"][0]["document"] == "alder"
     assert second["evidence"] == [{"document": "yew", "anchor": "It is evergreen."}]
     assert golden(["check", "mine.jsonl", "corpus=old.jsonl"]) == 0
+    assert golden(["add", "mine.jsonl", "Zzz qqq?", "corpus=old.jsonl", "--take", "1"]) == 1
+    with pytest.raises(InputError) as fault:
+        golden(["check", "missing.jsonl", "corpus=old.jsonl"])
+    assert str(fault.value).count("missing.jsonl") == 1
 
 
 def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:

@@ -65,6 +65,14 @@ def test_minimums_come_first_and_then_all_types_in_turn() -> None:
     assert {counts[kind] for kind in UNANSWERABLE_TYPES if kind != "nonsensical"} == {4}
 
 
+def test_a_set_too_small_for_all_minimums_has_every_type() -> None:
+    entries = [other(n, kind) for n, kind in enumerate(UNANSWERABLE_TYPES * 20)]
+    minimums = dict(zip(UNANSWERABLE_TYPES, (8, 6, 5, 4, 5, 4), strict=True))
+    chosen = choose([*entries, *(entry(n) for n in range(100))], wanted(40, 0.3, minimums=minimums))
+    counts = Counter(one["unanswerable_type"] for one in chosen if not one["answerable"])
+    assert sorted(counts.values()) == [1, 2, 2, 2, 2, 3]
+
+
 def test_types_follow_the_mix_strata_their_quotas_and_hard_questions_come_where_there_are_some() -> None:
     entries = [
         entry(n, "factual" if n % 4 else "procedural", stratum="a" if n % 3 else "b", hard=0.9 if n % 10 == 0 else 0.1)

@@ -10,7 +10,7 @@ import pytest
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Chunks, Corpus, Spans
-from ragsweep.curation.by_hand import Passage, append_entry, gold_entry, propose
+from ragsweep.curation.by_hand import SentenceSpan, append_entry, gold_entry, propose
 from ragsweep.curation.entries import incoherences, read_entries_with_questions
 from ragsweep.golden.golden_set import find_faults
 
@@ -45,7 +45,7 @@ def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
     path = tmp_path / "golden.jsonl"
     first = '{"id":  "q1", "question": "Qué?",\t"notes": null}'  # without a line end
     path.write_text(first, encoding="utf-8")
-    entry = gold_entry(QUESTION, "", Passage(0, 13, 36), CHUNKS, "Ann")
+    entry = gold_entry(QUESTION, "", SentenceSpan(0, 13, 36), CHUNKS, "Ann")
     append_entry(path, entry)
     assert path.read_text(encoding="utf-8") == f"{first}\n{json.dumps(entry)}\n"
     with pytest.raises(InputError, match=r"golden.jsonl:2: has this question already"):
@@ -58,5 +58,5 @@ def test_a_file_that_cannot_be_added_to_stays(tmp_path: Path, text: str, message
     path = tmp_path / "golden.jsonl"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        append_entry(path, gold_entry(QUESTION, "", Passage(0, 13, 36), CHUNKS, "Ann"))
+        append_entry(path, gold_entry(QUESTION, "", SentenceSpan(0, 13, 36), CHUNKS, "Ann"))
     assert path.read_text() == text

@@ -22,7 +22,7 @@ from ragsweep.golden.corpora import read_folder
 TEXT = "# Book\n\n## 3.2 Presses\n\nThe press holds forty litres.\n\n## Cellars\n\nThe cellar stays cold all year."
 
 
-def entry(corpus: Corpus, anchor: str, **changes: Any) -> dict[str, Any]:
+def entry(corpus: Corpus, anchor: str, **strata: str) -> dict[str, Any]:
     start = corpus.texts[0].index(anchor)
     middle = len(corpus.texts[0]) // 2
     lengths = [middle, len(corpus.texts[0])]
@@ -31,9 +31,9 @@ def entry(corpus: Corpus, anchor: str, **changes: Any) -> dict[str, Any]:
     draft = Draft(
         "What does the press hold?", "en", "rule", "fact", answer=anchor, document=0, chunk=chunk,
         evidence=((0, start, start + len(anchor)),), explanation=anchor, question_type="factual", bloom="remember",
-        reasoning_class="single_fact", status="validated", method="verbatim", score=1.0, **changes,
+        reasoning_class="single_fact", status="validated", method="verbatim", score=1.0,
     )  # fmt: skip
-    sources = Sources(corpus, spans, {corpus.ids[0]: "a"}, {"a": Stratum("a", 1, 2)}, seed=0)
+    sources = Sources(corpus, spans, {corpus.ids[0]: "a", **strata}, {"a": Stratum("a", 1, 2)}, seed=0)
     (found,) = enrich([draft], [[chunk]], [[chunk]], sources)
     return found
 
@@ -47,6 +47,12 @@ def test_an_entry_names_section_article_chunk_and_anchor() -> None:
     assert list(incoherences(found)) == []
     assert found["id"] == entry(Corpus(["book"], [""], [TEXT]), "The press holds forty litres")["id"]
     assert "article" not in entry(Corpus(["book"], [""], [TEXT]), "The cellar stays cold all year")["provenance"]
+
+
+def test_where_no_other_document_resembles_the_right_one_those_of_its_stratum_are_the_distractors() -> None:
+    corpus = Corpus(["book", "near", "far"], ["", "", ""], [TEXT, "Bees.", "Ducks."])
+    found = entry(corpus, "The press holds forty litres", near="a")
+    assert found["distractors"] == ["near"]
 
 
 def test_pages_of_a_pdf_are_those_on_which_the_evidence_is_printed(tmp_path: Path) -> None:

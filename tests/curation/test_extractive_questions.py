@@ -8,7 +8,7 @@ import pytest
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.drafts import Draft
 from ragsweep.curation.entries import UNANSWERABLE_TYPES
-from ragsweep.curation.extractive import draft_by_rule
+from ragsweep.curation.extractive import draft_by_rule, fill
 from ragsweep.curation.unanswerable import ANSWERING, Exhaustive, draft_unanswerable
 
 ENGLISH = """# Orchard manual
@@ -59,7 +59,7 @@ def drafts(text: str, language: str) -> tuple[list[Draft], list[Draft], str]:
         ("What does the orchard contain?", "forty rows of old pear trees", "fact", "remember"),
         ("How do you prune a young tree?", "cut the lowest branches above the first bud", "procedure", "apply"),
         (
-            "What happens if the frost comes before the harvest?",
+            "What should you do if the frost comes before the harvest?",
             "cover the whole row with straw",
             "scenario",
             "understand",
@@ -77,7 +77,7 @@ def test_english_patterns(question: str, answer: str, pattern: str, bloom: str) 
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("Qu'est-ce que un greffeur ?", "une personne qui assemble deux plantes de la même famille"),
+        ("Qu'est-ce qu'un greffeur ?", "une personne qui assemble deux plantes de la même famille"),
         ("Comment tailler un jeune arbre ?", "coupez les branches les plus basses"),
         ("Que se passe-t-il si le gel arrive avant la récolte ?", "couvrez toute la rangée de paille"),
         ("Que contient le pressoir ?", "quarante litres de jus de pomme"),
@@ -96,6 +96,50 @@ def test_every_answer_stands_in_its_evidence_and_no_question_leans_on_another(te
         assert one.answer in quoted
         assert "this" not in one.question.split()
     assert len({one.question for one in made}) == len(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "question"),
+    [
+        ("Taxis cannot wait in the yard all day. Every firm has taxis of its own.", "en", "What can taxis not do?"),
+        ("Zope cannot wait for the other server. The firm of Zope has a zope.", "en", "What can Zope not do?"),
+        ("If you see a wolf, you can climb the nearest tree.", "en", "What can you do if you see a wolf?"),
+        ("L'échelle contient douze marches de bois. On prend l'échelle à la main.", "fr", "Que contient l'échelle ?"),
+        ("Une serre offre de la chaleur aux jeunes plantes.", "fr", "Qu'offre une serre ?"),
+        ("Les greffeurs sont des ouvriers du verger.", "fr", "Que sont les greffeurs ?"),
+        ("Anne Endoume est une femme de lettres de Marseille.", "fr", "Que sait-on d'Anne Endoume ?"),
+    ],
+)
+def test_a_question_is_grammatical(text: str, language: str, question: str) -> None:
+    assert question in [one.question for one in drafts(f"# A title\n\n{text}\n\nEnd.\n", language)[0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("You can add comments in the margin to existing pull requests.", "en"),
+        ("If you want another database, like PostgreSQL, you change the string.", "en"),
+        ("To change defaults, add a class, work with a framework, etc, you need more code.", "en"),
+        ("Située au centre de la péninsule, la ville est une capitale ancienne.", "fr"),
+        ("La république ne compte plus que mille habitants sur son territoire.", "fr"),
+    ],
+)
+def test_a_sentence_that_would_make_no_sense_is_not_asked_for(text: str, language: str) -> None:
+    assert drafts(f"# A title\n\n{text}\n\nEnd.\n", language)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "question"),
+    [
+        ("Le schéma de {} ?", "le pressoir", "Le schéma du pressoir ?"),
+        ("Le schéma de {} ?", "les arbres", "Le schéma des arbres ?"),
+        ("Le schéma de {} ?", "Anquetil", "Le schéma d'Anquetil ?"),
+        ("Que {} ?", "offre la serre", "Qu'offre la serre ?"),
+        ("Que {} ?", "contient le pot de le Corbusier", "Que contient le pot de le Corbusier ?"),
+    ],
+)
+def test_french_words_are_contracted_where_a_template_meets_a_text(template: str, text: str, question: str) -> None:
+    assert fill(template, text) == question
 
 
 def test_comparisons_and_summaries_take_two_sentences() -> None:
@@ -142,3 +186,8 @@ def test_a_name_that_the_corpus_has_is_not_invented() -> None:
     made = draft_unanswerable([], [], search, "en", seed=0)
     assert not [one for one in made if "Zorvex?" in one.question]
     assert [one for one in made if "Quillanta?" in one.question]
+
+
+def test_an_invented_name_takes_the_place_of_a_subject_of_the_corpus() -> None:
+    made = [one for one in drafts(ENGLISH, "en")[1] if one.unanswerable_type == "out_of_database"]
+    assert (made[0].question, made[0].document) == ("What does Zorvex contain?", 0)

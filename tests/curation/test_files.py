@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ragsweep.core.errors import InputError
+from ragsweep.curation.files import write_whole
+
 WRITE_FOR_EVER = """
 import itertools, pathlib, sys
 from ragsweep.curation.files import write_whole
@@ -30,3 +33,13 @@ def test_a_kill_leaves_the_file_of_before_or_after(tmp_path: Path, wait: float) 
     text = path.read_text()
     assert len(text) == 20_000_000
     assert text.count(text[0]) == len(text)
+
+
+@pytest.mark.parametrize(("name", "message"), [("folder", "is a folder"), ("file/golden.jsonl", "is a file")])
+def test_what_is_in_the_way_is_named_and_stays(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match=message):
+        write_whole(tmp_path / name, "new")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "folder"]
+    assert (tmp_path / "file").read_text() == "mine"

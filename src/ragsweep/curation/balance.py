@@ -135,7 +135,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
 
 
 def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose the minimum of each type first, then in turn of the type that has the fewest."""
+    """Choose up to the minimum of each type first, all types alike, then in turn of the type that has the fewest."""
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
     }
@@ -151,7 +151,7 @@ def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet)
         return wanted.minimums.get(kind, 0) - taken[kind]
 
     while len(chosen) < count and (short := [kind for kind in left if left[kind] and missing(kind) > 0]):
-        take(short, lambda kind: -missing(kind))
+        take(short, lambda kind: taken[kind] / wanted.minimums[kind])
     while len(chosen) < count and (filled := [kind for kind in left if left[kind]]):
         take(filled, lambda kind: taken[kind])
     return chosen

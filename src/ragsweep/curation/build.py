@@ -32,7 +32,7 @@ from ragsweep.parts.languages import detect_language
 from ragsweep.parts.retrievers.bm25 import Bm25
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-VERSION = "1"
+VERSION = "2"
 """Of the rules: raised where the same corpus would give other questions."""
 
 Row = dict[str, Any]

@@ -23,7 +23,7 @@ PROPOSED = 8
 """Passages that are proposed."""
 
 
-class Passage(NamedTuple):
+class SentenceSpan(NamedTuple):
     """A sentence of the corpus: its document's position, and where it begins and ends there."""
 
     document: int
@@ -31,17 +31,17 @@ class Passage(NamedTuple):
     end: int
 
 
-def propose(question: str, chunks: Chunks) -> list[Passage]:
+def propose(question: str, chunks: Chunks) -> list[SentenceSpan]:
     """Return the best sentence of each of the best chunks by BM25, best chunk first, each sentence once."""
     return propose_all([question], chunks, PROPOSED)[0]
 
 
-def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Passage]]:
+def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[SentenceSpan]]:
     """Return for each question what ``propose`` does, of ``count`` chunks; all texts are indexed once a language."""
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
     texts = [chunks.text(n) for n in range(len(chunks))]
-    found: list[list[Passage]] = [[] for _ in questions]
+    found: list[list[SentenceSpan]] = [[] for _ in questions]
     for code in dict.fromkeys(codes):
         asked = [n for n, one in enumerate(codes) if one == code]
         ranked = rank_texts([questions[n] for n in asked], texts, code, count)
@@ -50,11 +50,11 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
     return found
 
 
-def _best_of(question: str, chunk: int, chunks: Chunks, code: str) -> Passage | None:
+def _best_of(question: str, chunk: int, chunks: Chunks, code: str) -> SentenceSpan | None:
     document = int(chunks.spans.document[chunk])
     place = int(chunks.spans.start[chunk]), int(chunks.spans.end[chunk])
     best = best_sentence(question, chunks.corpus.texts[document], place, code)
-    return Passage(document, *best) if best else None
+    return SentenceSpan(document, *best) if best else None
 
 
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
@@ -75,7 +75,7 @@ def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: i
     return [[int(one) for one in row if one != NO_CHUNK] for row in found]
 
 
-def gold_entry(question: str, answer: str, passage: Passage, chunks: Chunks, who: str) -> dict[str, Any]:
+def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks, who: str) -> dict[str, Any]:
     """Return the entry of a question whose evidence a person took."""
     corpus, (document, begin, end) = chunks.corpus, passage
     text = corpus.texts[document]

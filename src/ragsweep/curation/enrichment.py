@@ -128,7 +128,7 @@ def _entry(
             "generator": draft.generator,
             "pattern": draft.pattern,
             "seed": sources.seed,
-            "by_design": True,
+            "by_design": draft.chunk is not None,
             "lexical_overlap": round(overlap, 6),
         },
         "audit": {"status": "silver", "created_by": "ragsweep golden build", "reviews": []},
@@ -158,9 +158,12 @@ def _keywords(draft: Draft) -> list[str]:
 
 
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
-    """Return the documents with the best passages that do not answer: those of the evidence aside."""
+    """Return the documents with the best passages that do not answer; without any, others of the same stratum."""
     right = {int(sources.spans.document[chunk]) for chunk in own}
-    documents = dict.fromkeys(int(sources.spans.document[chunk]) for chunk in near)
+    documents = list(dict.fromkeys(int(sources.spans.document[chunk]) for chunk in near))
+    if right.issuperset(documents):
+        strata = [sources.stratum_of.get(name) for name in sources.corpus.ids]
+        documents = [n for n, one in enumerate(strata) if one in {strata[each] for each in right} and one]
     return [sources.corpus.ids[one] for one in documents if one not in right][:DISTRACTORS]
 
 

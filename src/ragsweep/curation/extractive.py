@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -70,15 +70,15 @@ class Rule(NamedTuple):
     reasoning_class: str = "single_fact"
 
 
-_PRONOUNS = {
+PRONOUNS = {
     "en": r"(?:It|This|That|These|Those|They|We|You|There|Here|He|She|I|Then|And|But|So|Or|Now|In|On|At|For|As|By|With|From|When|"
     r"If|Also|What|Which|Both|All|Each|Some|Many|One|Another|Once|Because|After|Before|Note|Remember|Not|Even|Its|Their|His|Her|"
     r"Your|Our|My)\b",
     "fr": r"(?:Il|Elle|Ils|Elles|Ce|Cet|Cette|Ces|Cela|Ceci|Ça|C['’]|On|Nous|Vous|Je|J['’]|Tu|Ici|Alors|Et|Mais|Donc|Ou|Dans|"
     r"Sur|Pour|Par|Avec|Quand|Si|S['’]|Aussi|Qui|Que|Tout|Tous|Chacun|Certains|Un autre|Son|Sa|Ses|Leur|Leurs|Votre|Vos|Notre|"
-    r"Nos|En|À|De|Du|D['’]|Plus|Comme|Puis)\b",
+    r"Nos|Durant|Depuis|Pendant|Lors|Après|Avant|Selon|Malgré|En|À|De|Du|D['’]|Plus|Comme|Puis)\b",
 }
-_SUBJECT = {language: rf"(?P<s>(?!{pronouns})[^\W\d_][^,;:()!?]{{1,50}}?)" for language, pronouns in _PRONOUNS.items()}
+_SUBJECT = {language: rf"(?P<s>(?!{pronouns})[^\W\d_][^,;:()!?]{{1,50}}?)" for language, pronouns in PRONOUNS.items()}
 _BASES = {
     "returns": "return", "provides": "provide", "supports": "support", "uses": "use", "requires": "require",
     "contains": "contain", "includes": "include", "allows": "allow", "creates": "create", "generates": "generate",
@@ -88,35 +88,72 @@ _BASES = {
 }  # fmt: skip
 
 
-def lower_article(text: str) -> str:
-    """Lower the first letter of a determiner, and leave a name as it is."""
-    first = text.split(maxsplit=1)[0] if text.split() else ""
-    is_name = first[1:] != first[1:].lower() or first not in _DETERMINERS
-    return text if is_name else text[:1].lower() + text[1:]
-
-
 _DETERMINERS = frozenset(
-    ["A", "An", "The", "Any", "Every", "Most", "Le", "La", "Les", "L'", "L’", "Un", "Une", "Des", "Chaque"]
+    ["A", "An", "The", "Any", "Every", "Most", "Le", "La", "Les", "L", "Un", "Une", "Des", "Chaque", "Toute"]
 )
 
 
-def _starting(text: str) -> str:
-    """Lower the first letter of a sentence, unless its first word has another capital, as names may."""
-    first = text.split(maxsplit=1)[0]
-    return text[:1].lower() + text[1:] if first[1:] == first[1:].lower() and first != "I" else text
+def words_inside(found: Iterable[Sentence]) -> frozenset[str]:
+    """Return the words of sentences but their first, as they are written: a name has a capital there, too."""
+    return frozenset(word for one in found for word in re.findall(r"\w+", one.text)[1:])
+
+
+def lower_start(text: str, inside: frozenset[str]) -> str:
+    """Lower the first letter of a sentence's beginning, unless its first word may be a name: ``inside`` tells."""
+    first = re.match(r"\w+", text)
+    word = first[0] if first else ""
+    lower = word.lower()
+    is_common = word not in inside and (lower in inside or lower.removesuffix("s") in inside)
+    is_lowered = word in _DETERMINERS or (is_common and word[1:] == lower[1:])
+    return text[:1].lower() + text[1:] if is_lowered else text
+
+
+def fill(template: str, *texts: str) -> str:
+    """Put texts into a template, with French contractions: ``de le`` is ``du``, ``que un`` is ``qu'un``."""
+    question, *rest = template.split("{}")
+    for text, after in zip(texts, rest, strict=True):
+        question = _join(question, text) + after
+    return question
+
+
+def _join(before: str, text: str) -> str:
+    if re.search(r"\bde $", before) and (article := re.match(r"les? ", text)):
+        return f"{before[:-2]}{'u' if article[0] == 'le ' else 'es'} {text[article.end() :]}"
+    if re.search(r"\b(?:de|[Qq]ue) $", before) and re.match("[aeiouéèêâîôœ]", text, re.IGNORECASE):
+        return f"{before[:-2]}'{text}"
+    return before + text
 
 
 def _english_rule(found: Mapping[str, str]) -> str:
     modal, negative = found["m"].split()[0], " not" if "not" in found["m"] or found["m"] == "cannot" else ""
     modal = "can" if modal == "cannot" else modal
-    subject = lower_article(found["s"])
-    return f"What {modal} {subject}{negative} {'be' if found['a'].startswith('be ') else 'do'}?"
+    return f"What {modal} {found['s']}{negative} {'be' if found['a'].startswith('be ') else 'do'}?"
 
 
 def _french_rule(found: Mapping[str, str]) -> str:
     verb = "être" if found["a"].startswith("être ") else "faire"
     modal = f"ne {found['m']} pas" if "n" in found else found["m"]
-    return f"{'Comment' if verb == 'être' else 'Que'} {modal} {verb} {lower_article(found['s'])} ?"
+    return f"{'Comment' if verb == 'être' else 'Que'} {modal} {verb} {found['s']} ?"
+
+
+def _english_scenario(found: Mapping[str, str]) -> str:
+    condition = f"{found['w'].lower()} {found['c']}"
+    advice = _ADVICE.match(found["a"])
+    return f"What {advice['m'] or 'should'} you do {condition}?" if advice else f"What happens {condition}?"
+
+
+_ADVICE = re.compile(
+    r"you (?P<m>can|could|should|must)\b(?! (?:be|not)\b)|(?:use|make|add|check|compare|install|set|try|call|see|read|write|run|"
+    r"create|remove|start|open|click|put|choose|select|contact|send|ask|cover)\b"
+)
+"""An answer that says what to do, not what happens."""
+
+
+def _french_definition(found: Mapping[str, str]) -> str:
+    if found["v"] == "sont":
+        return f"Que sont {found['s']} ?"
+    # what has a name and no article may be a person
+    return fill("Que sait-on de {} ?" if found["s"][:1].isupper() else "Qu'est-ce que {} ?", found["s"])
 
 
 def _compiled(language: str, pattern: str) -> re.Pattern[str]:
@@ -126,48 +163,58 @@ def _compiled(language: str, pattern: str) -> re.Pattern[str]:
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "en": (
         Rule("definition", _compiled("en", r"SUBJECT (?P<v>is|are) (?P<a>(?:an?|the|one of)\b.{10,})"),
-             lambda m: f"What {m['v']} {lower_article(m['s'])}?", "remember"),
-        Rule("causal", _compiled("en", rf"(?P<e>(?!{_PRONOUNS['en']})[^,;:]{{10,90}}?),? because (?P<a>(?!of ).{{8,}})"),
-             lambda m: f"What is the reason that {_starting(m['e'])}?", "analyse", "reasoning"),
+             lambda m: f"What {m['v']} {m['s']}?", "remember"),
+        Rule("causal", _compiled("en", rf"(?P<e>(?!{PRONOUNS['en']})[^,;:]{{10,90}}?),? because (?P<a>(?!of ).{{8,}})"),
+             lambda m: f"What is the reason that {m['e']}?", "analyse", "reasoning"),
         Rule("rule", _compiled("en", r"SUBJECT (?P<m>must not|must|should not|should|cannot) (?P<a>[a-z].{6,})"),
              _english_rule, "understand"),
         Rule("procedure", _compiled("en", r"(?:To|In order to) (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
              lambda m: f"How do you {m['g']}?", "apply"),
         Rule("procedure", _compiled("en", r"If you (?:want|need) to (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
              lambda m: f"How do you {m['g']}?", "apply"),
-        Rule("means", _compiled("en", r"You can (?P<a>[a-z][^,]{5,90}?) to (?P<g>(?!the |a |an |it|be able)[a-z]+ [^,]{4,80})"),
+        Rule("means", _compiled("en", r"You can (?P<a>[a-z][^,]{5,90}?) to (?P<g>(?!the |an? |it|be able|all |any |both |each |many |other |your )"
+                                      r"(?!\w+(?:ing|ed|[^s]s) )[a-z]+ [^,]{4,80})"),
              lambda m: f"How can you {m['g']}?", "apply"),
         Rule("scenario", _compiled("en", r"(?P<w>If|When|Once|Whenever) (?P<c>(?:(?! it | this | that | they )[^,]){8,100}), "
                                          r"(?P<a>.{10,})"),
-             lambda m: f"What happens {m['w'].lower()} {m['c']}?", "understand"),
+             _english_scenario, "understand"),
         Rule("fact", _compiled("en", rf"SUBJECT (?P<v>{'|'.join(_BASES)}) (?P<a>.{{8,}})"),
-             lambda m: f"What does {lower_article(m['s'])} {_BASES[m['v']]}?", "remember"),
+             lambda m: f"What does {m['s']} {_BASES[m['v']]}?", "remember"),
         Rule("fact", _compiled("en", rf"SUBJECT(?<=[a-z]s) (?P<v>{'|'.join(_BASES.values())}) (?P<a>.{{8,}})"),
-             lambda m: f"What do {lower_article(m['s'])} {m['v']}?", "remember"),
+             lambda m: f"What do {m['s']} {m['v']}?", "remember"),
     ),
     "fr": (
         Rule("definition", _compiled("fr", r"SUBJECT (?P<v>est|sont) (?P<a>(?:une?|des|le|la|les|l['’])\b.{10,})"),
-             lambda m: f"Qu'est-ce que {lower_article(m['s'])} ?", "remember"),
-        Rule("causal", _compiled("fr", rf"(?P<e>(?!{_PRONOUNS['fr']})[^,;:]{{10,90}}?),? (?:parce qu(?:e |['’])|car )(?P<a>.{{8,}})"),
-             lambda m: f"Pour quelle raison {_starting(m['e'])} ?", "analyse", "reasoning"),
+             _french_definition, "remember"),
+        Rule("causal", _compiled("fr", rf"(?P<e>(?!{PRONOUNS['fr']})(?:[^,;: ]+ ){{3}}[^,;:]{{1,90}}?),? (?:parce qu(?:e |['’])|car )(?P<a>.{{8,}})"),
+             lambda m: f"Pour quelle raison {m['e']} ?", "analyse", "reasoning"),
         Rule("rule", _compiled("fr", r"SUBJECT (?P<n>ne )?(?P<m>doit|doivent|devrait|devraient)(?: pas| jamais)? (?P<a>[a-zéêà].{6,})"),
              _french_rule, "understand"),
-        Rule("procedure", _compiled("fr", r"(?:Pour|Afin de|Afin d['’]) ?(?P<g>[a-zéèêîôûç]+(?:er|ir|re)\b[^,]{0,80}), (?P<a>.{10,})"),
+        Rule("procedure", _compiled("fr", r"(?:Pour|Afin de|Afin d['’]) ?(?P<g>[a-zéèêîôûç]+(?:er|ir|re)\b[^,]{0,80}), (?P<a>(?:vous |on |il (?:faut|suffit) |\w+ez\b).{9,})"),
              lambda m: f"Comment {m['g']} ?", "apply"),
         Rule("means", _compiled("fr", r"SUBJECT (?P<v>permet|permettent) (?P<a>(?:de |d['’]).{6,})"),
-             lambda m: f"Que {m['v']} {lower_article(m['s'])} ?", "understand"),
-        Rule("scenario", _compiled("fr", r"(?P<w>Si|Lorsque|Quand|Lorsqu['’]|S['’]) ?(?P<c>[^,]{8,100}), (?P<a>.{10,})"),
+             lambda m: f"Que {m['v']} {m['s']} ?", "understand"),
+        Rule("scenario", _compiled("fr", r"(?P<w>(?:Si|Lorsque|Quand)(?= )|Lorsqu['’]|S['’](?=ils? )) ?(?P<c>[^,]{8,100}), (?P<a>.{10,})"),
              lambda m: f"Que se passe-t-il {m['w'].lower()}{'' if m['w'][-1] in '’' + chr(39) else ' '}{m['c']} ?",
              "understand"),
         Rule("fact", _compiled("fr", r"SUBJECT (?P<v>retourne|renvoie|contient|utilise|fournit|nécessite|crée|génère|offre|comprend|"
-                                     r"désigne|prend|reçoit|possède|compte) (?P<a>.{8,})"),
-             lambda m: f"Que {m['v']} {lower_article(m['s'])} ?", "remember"),
+                                     r"désigne|reçoit|possède|compte) (?P<a>.{8,})"),
+             lambda m: fill("Que {} ?", f"{m['v']} {m['s']}"), "remember"),
     ),
 }  # fmt: skip
 """Language -> rules, tried in this order; the first that matches a sentence makes its question."""
 
 _SUMMARY = {"en": 'What are the main points of "{}"?', "fr": "Quels sont les points principaux de « {} » ?"}
 _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle est la différence entre {} et {} ?"}
+
+
+_LINKING = {
+    "en": re.compile(
+        r"^(?:This|That|These|Those|It|They|We|I|Now|But|And|So|Here|There|Note|Notice|Keep|At that|In (?:this|that)|For (?:this|that|example)|You will see)\b|\b[Ll]et's\b"
+    ),
+    "fr": re.compile(r"^(?:Ce|Cet|Cette|Ces|Cela|Il|Elle|Ils|Elles|Nous|Je|Mais|Et|Donc|Ici|Voici|Voyons)\b|^C['’]"),
+}
+"""A sentence that leans on another one, and is no main point by itself."""
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
@@ -219,14 +266,14 @@ def _is_prose(text: str) -> bool:
     )
 
 
-_DANGLING = {
+DANGLING = {
     "en": re.compile(
-        r"\b(?:it|them|those|these|this|that's|one|the same|above|below|so|such)\b|\b(?:that|which|I|just|let's)"
+        r"\b(?:it|they|them|those|these|this|that's|one|the same|above|below|so|such)\b|\b(?:that|which|I|just|let's)"
         r"(?: \w+)?\?$|\bwhat (?:do|does|is|are|must|should) (?:\w+ing|check|suppose|imagine|let|make sure)\b",
         re.IGNORECASE,
     ),
     "fr": re.compile(
-        r"\b(?:cela|ça|celui|celle|ceux|ci-dessus|ci-dessous|ainsi|ceci|le même|cette|ces|ce cas|ce n)\b|"
+        r"\b(?:cela|ça|celui|celle|ceux|eux|ci-dessus|ci-dessous|ainsi|ceci|le même|cette|ces|cet|ce cas|ce n)\b|(?<!-)\bce (?=\w)|"
         r"^(?:Que|Qu'est-ce que) (?:\w+ )?(?:\w+er|\w+ez)\b",
         re.IGNORECASE,
     ),
@@ -235,16 +282,29 @@ _DANGLING = {
 _LONGEST_SUBJECT = 5
 _FEWEST_WORDS = 3  # of an answer
 _VAGUE_ANSWER = {
-    "en": re.compile(r"(?:or|and|but|as|it|they|this|that|also|then|so)\b|\w+ (?:it|them|this|that)$", re.IGNORECASE),
-    "fr": re.compile(r"(?:ou|et|mais|comme|il|elle|ils|elles|cela|ça|ceci|aussi|alors|donc)\b", re.IGNORECASE),
+    "en": re.compile(
+        r"(?:or|and|but|as|it|they|this|that|also|then|so|like|such as|here)\b|\w+ (?:it|them|this|that)$",
+        re.IGNORECASE,
+    ),
+    "fr": re.compile(
+        r"(?:ou|et|mais|comme|il|elle|ils|elles|cela|ça|ceci|aussi|alors|donc|ici|en effet|en revanche|"
+        r"également|aujourd['’]hui)\b",
+        re.IGNORECASE,
+    ),
 }
-_LISTED = {"en": re.compile(r"[^,]{1,60}, (?:and|or)\b"), "fr": re.compile(r"[^,]{1,60}, (?:et|ou)\b")}
+_LISTED = {
+    "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),
+    "fr": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:et|ou|etc)\b"),
+}
 """An enumeration of conditions, of which the first was taken for the condition."""
 _NO_SUBJECT = {
     "en": re.compile(
-        r"\b(?:that|which|who|you|we|and|or|also|always|almost|inherits|common|same|other)\b", re.IGNORECASE
+        r"\b(?:that|which|who|you|we|and|or|also|always|almost|still|only|just|often|usually|inherits|common|same|other)\b",
+        re.IGNORECASE,
     ),
-    "fr": re.compile(r"\b(?:qui|que|vous|nous|et|ou|aussi|toujours|presque|même|autre)\b", re.IGNORECASE),
+    "fr": re.compile(
+        r"\b(?:qui|que|vous|nous|et|ou|aussi|toujours|presque|même|autre|ne|ils?|elles?)\b|\bn['’]|\ben$", re.IGNORECASE
+    ),
 }
 
 
@@ -302,7 +362,7 @@ def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, floa
 
 def _stands_alone(one: Candidate, language: str) -> bool:
     """Return whether question and answer can be read without the sentences around them."""
-    if _DANGLING[language].search(one.question) or any(
+    if DANGLING[language].search(one.question) or any(
         text.count("(") != text.count(")") or text.count('"') % 2 for text in (one.question, one.answer)
     ):
         return False
@@ -327,21 +387,20 @@ def without_lead_in(text: str, language: str) -> str:
     return body[:1].upper() + body[1:]
 
 
-def bare(subject: str) -> str:
-    """Remove the article of a subject."""
-    first, _, rest = subject.partition(" ")
-    return rest if rest and first in _DETERMINERS else subject
-
-
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
     """Yield the question of every sentence that a rule matches."""
+    inside = words_inside(found)
     for sentence in found:
         body = without_lead_in(sentence.text[:-1], language)
         for rule in RULES[language]:
             match = rule.pattern.match(body)
             if match is None:
                 continue
-            groups = {name: given for name, given in match.groupdict().items() if given is not None}
+            groups = {
+                name: lower_start(given, inside) if name in ("s", "e") else given
+                for name, given in match.groupdict().items()
+                if given is not None
+            }
             question = rule.question(groups)
             if len(question) <= LONGEST_QUESTION:
                 yield Candidate(question, groups["a"], (sentence,), rule.name, rule.bloom, rule.reasoning_class,
@@ -350,19 +409,20 @@ def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]
 
 
 def ask_for_summaries(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a question for every section with two sentences or more: its first two are the answer."""
+    """Yield a question for every section with two sentences or more that say something: its first two are the answer."""
     of_document: dict[int, list[Sentence]] = {}
-    for sentence in found:
+    for sentence in (one for one in found if not _LINKING[language].search(one.text)):
         of_document.setdefault(sentence.document, []).append(sentence)
     for document, own in of_document.items():
         text = corpus.texts[document]
         marks = [*headings(text)]
         for heading, end in zip(marks, [*(later.start for later in marks[1:]), len(text)], strict=False):
             inside = [one for one in own if heading.start <= one.start < end]
-            name = " ".join(heading.text.split("{")[0].replace("`", "").split())
+            name = " ".join(re.sub("[`~*]", "", heading.text.split("{")[0]).split())
             if len(inside) < 2 or not 1 < len(name.split()) <= 8 or _CODE.search(name) or '"' in name:
                 continue
-            of = f" ({corpus.titles[document]})" if corpus.titles[document] not in ("", name) else ""
+            title = re.sub("[`~*]", "", corpus.titles[document])
+            of = f" ({title})" if title not in ("", name) else ""
             yield Candidate(_SUMMARY[language].format(name + of), f"{inside[0].text}\n{inside[1].text}", tuple(inside[:2]),
                             "summary", "understand", "summary", name)  # fmt: skip
 
@@ -373,6 +433,6 @@ def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iter
         first, second = one.sentences[0], other.sentences[0]
         same = first.document == second.document and first.chunk != second.chunk
         if same and one.subject.lower() != other.subject.lower():
-            question = _DIFFERENCE[language].format(lower_article(one.subject), lower_article(other.subject))
+            question = _DIFFERENCE[language].format(one.subject, other.subject)
             yield Candidate(question, f"{first.text}\n{second.text}", (first, second), "difference", "analyse",
                             "reasoning", f"{one.subject} / {other.subject}")  # fmt: skip

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ragsweep.core.errors import InputError
+
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object a line."""
@@ -20,8 +22,13 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file by a text; its folder is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Replace a file by a text; its folder is made. Raises InputError where a folder or a file is in the way."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder, and a file is to be written there")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{path.parent}: is a file, and a folder is needed there") from None
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.write_text(text, encoding="utf-8", newline="\n")

@@ -9,7 +9,16 @@ from itertools import islice, permutations
 from typing import Any, NamedTuple
 
 from ragsweep.curation.drafts import Draft, chance
-from ragsweep.curation.extractive import LANGUAGES, Sentence, bare, lower_article, without_lead_in
+from ragsweep.curation.extractive import (
+    DANGLING,
+    LANGUAGES,
+    PRONOUNS,
+    Sentence,
+    fill,
+    lower_start,
+    without_lead_in,
+    words_inside,
+)
 from ragsweep.parts.languages import content_words, fold
 
 ANSWERING = 0.8
@@ -39,12 +48,13 @@ _VAGUE = {
            "Est-ce possible avec l'autre ?", "Combien y en a-t-il ?", "Où dois-je le mettre ?", "Quand cela a-t-il changé ?",
            "Lequel de ceux-ci est le meilleur ?"),
 }  # fmt: skip
-_PRONOUN = {"en": "it", "fr": "cela"}
-_ARTICLES = {"en": "an? |the ", "fr": "une? |le |la |les |des |l['’]"}
+_PRONOUN, _PRONOUNS = {"en": "it", "fr": "cela"}, {"en": "they", "fr": ""}
 _CROSSED = {
-    "en": ("How many {} fit into one {}?", "Which colour has the {} of a {}?", "Does {} weigh more than {}?"),
-    "fr": ("Combien de {} tiennent dans {} ?", "De quelle couleur est {} de {} ?", "Est-ce que {} pèse plus que {} ?"),
-}
+    "en": ("How many litres of {} can be poured into {}?", "Which colour does one get by mixing {} with {}?",
+           "At what temperature can {} be melted into {}?"),
+    "fr": ("Combien de litres de {} peut-on verser dans {} ?", "Quelle couleur obtient-on en mélangeant {} avec {} ?",
+           "À quelle température peut-on fondre {} avec {} ?"),
+}  # fmt: skip
 _SHOWN = {
     "en": ("Can you show me the diagram of {}?", "Which picture shows {}?", "Can you play the video about {}?"),
     "fr": (
@@ -66,12 +76,14 @@ _FORBIDDING = {
         r"|\b(?:(?:must|should|may) (?:not|never)|shouldn't|mustn't|not allowed|forbidden|prohibited)\b"
     ),
     "fr": re.compile(
-        r"^(?:Ne \w+ (?:pas|jamais)|Évitez) "
+        r"^(?:Ne \w+(?<!ant) (?:pas|jamais)|Évitez) "
         r"|\b(?:ne (?:doit|doivent|devez|devrait|faut) (?:pas|jamais)|pas autorisée?s?|interdite?s?)\b"
     ),
 }
 _FALSE_NUMBER = {"en": "Why is it said that {}?", "fr": "Pourquoi est-il dit que {} ?"}
-_FALSE_FACT = {"en": "Since when is {} {}?", "fr": "Depuis quand {} est {} ?"}
+_FALSE_FACT = {"en": "Who says that {} {} {}?", "fr": "Qui dit que {} {} {} ?"}
+_BE_ONE, _BE_MANY = {"en": "is", "fr": "est"}, {"en": "are", "fr": "sont"}
+_PLURAL = {"en": ("What do ", "What are "), "fr": ("Que sont ",)}
 
 
 class Exhaustive:
@@ -119,7 +131,7 @@ def draft_unanswerable(
     shuffled = sorted(drafts, key=lambda one: chance(seed, one.question))
     named = [one for one in shuffled if one.pattern in ("definition", "fact", "rule") and one.subject]
     rules: dict[str, Iterator[_Question]] = {
-        "out_of_database": _outside(search, language),
+        "out_of_database": _outside(named, search, language),
         "false_presupposition": _false(named, sentences, search, language, seed),
         "underspecified": _vague(named, language),
         "nonsensical": _crossed(named, search, language),
@@ -155,55 +167,73 @@ def _invented() -> Iterator[str]:
     yield from (f"{one} {other}" for one, other in permutations(_INVENTED, 2))
 
 
-def _outside(search: Exhaustive, language: str) -> Iterator[_Question]:
+def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
     """An entity that the corpus names nowhere."""
     patterns = _OUTSIDE[language]
     names = islice((name for name in _invented() if not any(map(search.names, name.split()))), MOST)
+    own = (one for one in named if one.pattern == "fact" and not _is_plural(one, language))
     for n, name in enumerate(names):
-        question = patterns[n % len(patterns)].format(name)
-        yield _Question(question, "invented name", f'no chunk has "{name}"', searched=True)
+        checked = f'no chunk has "{name}"'
+        source = next(own, None)
+        if source is not None and (question := _replace_subject(source, name)):
+            yield _Question(
+                question, "subject replaced by an invented name", checked, True, source.document, source.chunk
+            )
+        else:
+            yield _Question(fill(patterns[n % len(patterns)], name), "invented name", checked, searched=True)
 
 
 def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[_Question]:
     """A number of a sentence changed, or the description of one thing given to another."""
+    inside = words_inside(sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
         number = re.search(r"(?<![\d.,:\w-])\d+(?![\d\w-]|[.,]\d)", sentence)
-        if number is None or len(sentence) > LONGEST_RULE:
+        leans = re.match(PRONOUNS[language], sentence) or DANGLING[language].search(sentence)
+        if number is None or leans or len(sentence) > LONGEST_RULE:
             continue
         wrong = f"{sentence[: number.start()]}{int(number[0]) + 7}{sentence[number.end() :]}"
         if not search.names(wrong):
-            question = _FALSE_NUMBER[language].format(wrong[:1].lower() + wrong[1:])
+            question = fill(_FALSE_NUMBER[language], lower_start(wrong, inside))
             yield _Question(question, "number changed", f"no chunk has it with {int(number[0]) + 7}", True,
                             source.document, source.chunk)  # fmt: skip
     defined = [one for one in named if one.pattern == "definition" and len(one.answer) <= LONGEST_DESCRIPTION]
     for one, other in zip(defined, [*defined[1:], *defined[:1]], strict=True):
         if one.subject.casefold() != other.subject.casefold():
-            question = _FALSE_FACT[language].format(lower_article(one.subject), other.answer)
+            be = _BE_MANY if _is_plural(one, language) else _BE_ONE
+            question = fill(_FALSE_FACT[language], one.subject, be[language], other.answer)
             yield _Question(question, "description exchanged", f"the description is that of {other.subject}", False,
                             one.document, one.chunk)  # fmt: skip
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[_Question]:
     """A pronoun without what it stands for: put in place of an answerable question's subject, or alone."""
-    for question in _VAGUE[language]:
-        yield _Question(question, "pronoun without referent", "names no subject", searched=False)
     for one in named:
-        subject = re.compile(rf"\b(?:{_ARTICLES[language]})?{re.escape(one.subject)}(?!\w)", re.IGNORECASE)
-        plural = language == "en" and one.question.startswith(("What do ", "What are "))
-        question, count = subject.subn("they" if plural else _PRONOUN[language], one.question)
-        if count == 1:
+        pronoun = _PRONOUNS[language] if _is_plural(one, language) else _PRONOUN[language]
+        if pronoun and (question := _replace_subject(one, pronoun)):
             yield _Question(question, "subject replaced by a pronoun", "names no subject", False, one.document,
                             one.chunk)  # fmt: skip
+    for question in _VAGUE[language]:
+        yield _Question(question, "pronoun without referent", "names no subject", searched=False)
+
+
+def _is_plural(one: Draft, language: str) -> bool:
+    return one.question.startswith(_PLURAL[language])
+
+
+def _replace_subject(one: Draft, text: str) -> str:
+    """Return a question with another subject; nothing where it does not name its subject once."""
+    question, count = re.subn(rf"(?<!['’\w]){re.escape(one.subject)}(?!\w)", text, one.question)
+    return question if count == 1 else ""
 
 
 def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
     """Words of two topics in a question that makes no sense of them."""
     patterns = _CROSSED[language]
     for n, (one, other) in enumerate(zip(named[::2], named[1::2], strict=False)):
-        question = patterns[n % len(patterns)].format(bare(one.subject), bare(other.subject))
+        question = fill(patterns[n % len(patterns)], one.subject, other.subject)
         if one.document != other.document and search.coverage(question) < ANSWERING:
             yield _Question(question, "topics crossed", f"no chunk has {ANSWERING:.0%} of its words", True,
                             one.document, one.chunk)  # fmt: skip
@@ -214,7 +244,7 @@ def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterato
     patterns = _SHOWN[language]
     for n, one in enumerate(named):
         if not search.is_shown(one.subject):
-            question = patterns[n % len(patterns)].format(lower_article(one.subject))
+            question = fill(patterns[n % len(patterns)], one.subject)
             yield _Question(question, "picture of a subject", "no chunk that names it mentions a picture", True,
                             one.document, one.chunk)  # fmt: skip
 

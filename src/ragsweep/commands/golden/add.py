@@ -13,7 +13,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks
-from ragsweep.curation.by_hand import Passage, append_entry, gold_entry, propose
+from ragsweep.curation.by_hand import SentenceSpan, append_entry, gold_entry, propose
 from ragsweep.report.terminal import Terminal
 
 _ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the one that is
@@ -36,7 +36,7 @@ def add(arguments: Sequence[str]) -> int:
     terminal = Terminal.current()
     show(terminal, found, chunks)
     number = options.take if options.take is not None else _ask(len(found))
-    if not number:
+    if not number or not found:
         terminal.line("RESULT", "  nothing is added.")
         return 1
     if not 1 <= number <= len(found):
@@ -50,7 +50,7 @@ def add(arguments: Sequence[str]) -> int:
     return 0
 
 
-def show(terminal: Terminal, found: Sequence[Passage], chunks: Chunks) -> None:
+def show(terminal: Terminal, found: Sequence[SentenceSpan], chunks: Chunks) -> None:
     """Print the passages with their numbers."""
     corpus = chunks.corpus
     for number, (document, start, end) in enumerate(found, 1):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import need_corpus, need_file, read_config
-from ragsweep.core.errors import Faults
+from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.secrets import Secrets
 from ragsweep.curation.entries import read_entries
 from ragsweep.golden.golden_format import read_questions
@@ -30,7 +30,7 @@ def check(arguments: Sequence[str]) -> int:
     find_faults(raw.questions, corpus, faults)
     lines = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
     if not all(lines.values()):
-        faults.raise_any()  # the file cannot be read
+        raise InputError("\n".join(lines))  # the file cannot be read, which both readers find
     found = sorted(lines, key=lambda fault: int(lines[fault][1]))  # type: ignore[index]
     with ignore_closed_pipe():
         print("".join(f"{fault}\n" for fault in found), end="")

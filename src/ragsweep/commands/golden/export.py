@@ -89,4 +89,4 @@ def show(terminal: Terminal, exported: Exported, name: str, out: Path, questions
         ],
     )
     nothing = "; nothing is lost" if not fields and not exported.notes else ""
-    terminal.block("RESULT", [f"{questions:,} questions in {out}{nothing}."])
+    terminal.block("RESULT", [f"{questions:,} questions read, written to {out}{nothing}."])

@@ -32,6 +32,9 @@ OVERRIDES = "KEY=VALUE, as in conf/golden.yaml: corpus=FOLDER, embedder=minilm, 
 
 def read_config(overrides: Sequence[str], secrets: Secrets) -> dict[str, Any]:
     """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for what it has not."""
+    for word in overrides:
+        if "=" not in word and not word.startswith("~"):
+            raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE")
     return compose(Composer(None, ConfigPolicy(secrets), "golden"), overrides).values
 
 
