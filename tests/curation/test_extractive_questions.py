@@ -8,8 +8,9 @@ import pytest
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.drafts import Draft
 from ragsweep.curation.entries import UNANSWERABLE_TYPES
-from ragsweep.curation.extractive import draft_by_rule, fill
+from ragsweep.curation.extractive import draft_by_rule
 from ragsweep.curation.unanswerable import ANSWERING, Exhaustive, draft_unanswerable
+from ragsweep.curation.wording import fill
 
 ENGLISH = """# Orchard manual
 

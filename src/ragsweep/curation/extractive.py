@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.drafts import Draft
+from ragsweep.curation.wording import fill, lower_start, without_lead_in, words_inside
 from ragsweep.golden.rendered import Derived, render
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import detect_language
@@ -25,17 +26,6 @@ LONGEST_QUESTION = 160
 _CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
-_LEAD_IN = {
-    "en": re.compile(
-        r"(?:(?:For example|In this case|In general|Normally|By default|Additionally|However|Also|So|And|But|Then|"
-        r"Now|Here|Again|Notice that|Note that|Remember that|Keep in mind that),? )+"
-    ),
-    "fr": re.compile(
-        r"(?:(?:Par exemple|Dans ce cas|En général|Par défaut|De plus|Cependant|Donc|Ainsi|Et|Mais|Alors|Ici|"
-        r"Notez que|À noter que),? )+"
-    ),
-}
-"""What a sentence may begin with without meaning anything else."""
 
 
 class Sentence(NamedTuple):
@@ -86,42 +76,6 @@ _BASES = {
     "adds": "add", "sends": "send", "receives": "receive", "has": "have", "makes": "make", "offers": "offer",
     "represents": "represent", "describes": "describe", "produces": "produce",
 }  # fmt: skip
-
-
-_DETERMINERS = frozenset(
-    ["A", "An", "The", "Any", "Every", "Most", "Le", "La", "Les", "L", "Un", "Une", "Des", "Chaque", "Toute"]
-)
-
-
-def words_inside(found: Iterable[Sentence]) -> frozenset[str]:
-    """Return the words of sentences but their first, as they are written: a name has a capital there, too."""
-    return frozenset(word for one in found for word in re.findall(r"\w+", one.text)[1:])
-
-
-def lower_start(text: str, inside: frozenset[str]) -> str:
-    """Lower the first letter of a sentence's beginning, unless its first word may be a name: ``inside`` tells."""
-    first = re.match(r"\w+", text)
-    word = first[0] if first else ""
-    lower = word.lower()
-    is_common = word not in inside and (lower in inside or lower.removesuffix("s") in inside)
-    is_lowered = word in _DETERMINERS or (is_common and word[1:] == lower[1:])
-    return text[:1].lower() + text[1:] if is_lowered else text
-
-
-def fill(template: str, *texts: str) -> str:
-    """Put texts into a template, with French contractions: ``de le`` is ``du``, ``que un`` is ``qu'un``."""
-    question, *rest = template.split("{}")
-    for text, after in zip(texts, rest, strict=True):
-        question = _join(question, text) + after
-    return question
-
-
-def _join(before: str, text: str) -> str:
-    if re.search(r"\bde $", before) and (article := re.match(r"les? ", text)):
-        return f"{before[:-2]}{'u' if article[0] == 'le ' else 'es'} {text[article.end() :]}"
-    if re.search(r"\b(?:de|[Qq]ue) $", before) and re.match("[aeiouéèêâîôœ]", text, re.IGNORECASE):
-        return f"{before[:-2]}'{text}"
-    return before + text
 
 
 def _english_rule(found: Mapping[str, str]) -> str:
@@ -381,15 +335,9 @@ def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidat
     return [one for one in candidates if asked[one.question.casefold()] == 1 and _stands_alone(one, language)]
 
 
-def without_lead_in(text: str, language: str) -> str:
-    """Remove what a sentence may begin with without meaning anything else: ``So, ...``."""
-    body = _LEAD_IN[language].sub("", text, count=1)
-    return body[:1].upper() + body[1:]
-
-
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
     """Yield the question of every sentence that a rule matches."""
-    inside = words_inside(found)
+    inside = words_inside(one.text for one in found)
     for sentence in found:
         body = without_lead_in(sentence.text[:-1], language)
         for rule in RULES[language]:

@@ -14,7 +14,7 @@ from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Chunks, Evidence
 from ragsweep.curation.balance import drop_copies
-from ragsweep.curation.by_hand import Passage, propose_all
+from ragsweep.curation.by_hand import SentenceSpan, propose_all
 from ragsweep.curation.entries import SCHEMA_VERSION, Entry, as_label
 from ragsweep.curation.evidence_quotes import shortest_anchor
 from ragsweep.curation.exchange.layouts import read_turns
@@ -130,7 +130,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
     return entries
 
 
-def _evidence(passage: Passage, chunks: Chunks) -> dict[str, Any]:
+def _evidence(passage: SentenceSpan, chunks: Chunks) -> dict[str, Any]:
     """Return the fields of a sentence as evidence, with its chunk, which a person reviews."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans

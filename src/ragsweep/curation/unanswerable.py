@@ -9,16 +9,8 @@ from itertools import islice, permutations
 from typing import Any, NamedTuple
 
 from ragsweep.curation.drafts import Draft, chance
-from ragsweep.curation.extractive import (
-    DANGLING,
-    LANGUAGES,
-    PRONOUNS,
-    Sentence,
-    fill,
-    lower_start,
-    without_lead_in,
-    words_inside,
-)
+from ragsweep.curation.extractive import DANGLING, LANGUAGES, PRONOUNS, Sentence
+from ragsweep.curation.wording import fill, lower_start, without_lead_in, words_inside
 from ragsweep.parts.languages import content_words, fold
 
 ANSWERING = 0.8
@@ -187,7 +179,7 @@ def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[_Question]:
     """A number of a sentence changed, or the description of one thing given to another."""
-    inside = words_inside(sentences)
+    inside = words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
         number = re.search(r"(?<![\d.,:\w-])\d+(?![\d\w-]|[.,]\d)", sentence)

@@ -1,0 +1,58 @@
+"""Put parts of sentences into questions: lead-ins, capitals and French contractions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_LEAD_IN = {
+    "en": re.compile(
+        r"(?:(?:For example|In this case|In general|Normally|By default|Additionally|However|Also|So|And|But|Then|"
+        r"Now|Here|Again|Notice that|Note that|Remember that|Keep in mind that),? )+"
+    ),
+    "fr": re.compile(
+        r"(?:(?:Par exemple|Dans ce cas|En général|Par défaut|De plus|Cependant|Donc|Ainsi|Et|Mais|Alors|Ici|"
+        r"Notez que|À noter que),? )+"
+    ),
+}
+"""What a sentence may begin with without meaning anything else."""
+_DETERMINERS = frozenset(
+    ["A", "An", "The", "Any", "Every", "Most", "Le", "La", "Les", "L", "Un", "Une", "Des", "Chaque", "Toute"]
+)
+
+
+def words_inside(sentences: Iterable[str]) -> frozenset[str]:
+    """Return the words of sentences but their first, as they are written: a name has a capital there, too."""
+    return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
+
+
+def lower_start(text: str, inside: frozenset[str]) -> str:
+    """Lower the first letter of a sentence's beginning, unless its first word may be a name, as ``inside`` shows."""
+    first = re.match(r"\w+", text)
+    word = first[0] if first else ""
+    lower = word.lower()
+    is_common = word not in inside and (lower in inside or lower.removesuffix("s") in inside)
+    is_lowered = word in _DETERMINERS or (is_common and word[1:] == lower[1:])
+    return text[:1].lower() + text[1:] if is_lowered else text
+
+
+def fill(template: str, *texts: str) -> str:
+    """Put texts into a template, with French contractions: ``de le`` is ``du``, ``que un`` is ``qu'un``."""
+    question, *rest = template.split("{}")
+    for text, after in zip(texts, rest, strict=True):
+        question = _join(question, text) + after
+    return question
+
+
+def _join(before: str, text: str) -> str:
+    if re.search(r"\bde $", before) and (article := re.match(r"les? ", text)):
+        return f"{before[:-2]}{'u' if article[0] == 'le ' else 'es'} {text[article.end() :]}"
+    if re.search(r"\b(?:de|[Qq]ue) $", before) and re.match("[aeiouéèêâîôœ]", text, re.IGNORECASE):
+        return f"{before[:-2]}'{text}"
+    return before + text
+
+
+def without_lead_in(text: str, language: str) -> str:
+    """Remove what a sentence may begin with without meaning anything else: ``So, ...``."""
+    body = _LEAD_IN[language].sub("", text, count=1)
+    return body[:1].upper() + body[1:]
