@@ -87,6 +87,7 @@ def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None
 def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     for target, given in (("feed#2", "baseline"), ("feed", "mine"), ("mine#1", "first")):
         assert name([target, given, "--path", path]) == 0
+    assert "mine stands for feedfeed\n" in capsys.readouterr().out
     assert find_run(path, "baseline").result.name == find_run(path, "mine#2").result.name == "#2 top_k=5"
     assert find_run(path, "first").result.name == "#1 top_k=3"
     assert str(find_run(path, "baseline")) == "#2 top_k=5 (baseline)"
@@ -101,7 +102,7 @@ def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.C
 def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: str) -> None:
     name(["feed#2", "baseline", "--path", path])
     name(["feed#2", "baseline", "--path", path])  # of the same config it is no contradiction
-    with pytest.raises(ConfigError, match=r'"baseline" is taken by .{8}#2; choose another, or free it'):
+    with pytest.raises(ConfigError, match=r'"baseline" is taken by feedfeed#2; choose another, or free it'):
         name(["feed#1", "baseline", "--path", path])
     for wrong, why in (("feed#1", "is none"), ("bad", "looks like the id"), ("a b", "is none"), ("7th", "is none")):
         with pytest.raises(ConfigError, match=why):

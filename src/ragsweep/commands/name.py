@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ragsweep.commands.command_line import Parser, add_path, find_target, open_ledger
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.records.names import shown
 from ragsweep.report.terminal import Terminal
 
 _ABOUT = """Give a config, or a sweep, a name: compare, gate, ablate, show, report and list take it from then on, and
@@ -31,5 +30,5 @@ def name(arguments: Sequence[str]) -> int:
         return 0
     target = find_target(options.path, options.target)
     names.give(options.name, target)
-    terminal.line("name", f"{options.name} stands for {shown(target)}")
+    terminal.line("name", f"{options.name} stands for {names.shown(target)}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger_file import LedgerFile
@@ -27,9 +28,18 @@ class Names:
         """Give a name, which a later round of its sweep takes over; raises ConfigError for an invalid or taken one."""
         check_name(name)
         with self._file.transaction() as connection:
-            row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
-            check_free(name, row[0] if row else "", target)
+            _check_free(connection, name, target)
             connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
+
+    def check_free(self, name: str, target: str) -> None:
+        """Raise ConfigError where a name stands for something else; "" stands for what is not made yet."""
+        with self._file.reading() as connection:
+            _check_free(connection, name, target)
+
+    def shown(self, target: str) -> str:
+        """Write what a name stands for as lists of runs show it."""
+        with self._file.reading() as connection:
+            return _shown(connection, target)
 
     def drop(self, name: str) -> bool:
         """Free a name; return whether it was given."""
@@ -45,17 +55,18 @@ def check_name(name: object) -> None:
         raise ConfigError(f'name: "{name}" looks like the id of a run; add a letter after f')
 
 
-def check_free(name: str, taken: str, target: str) -> None:
-    """Raise ConfigError where a name stands for something else; "" stands for nothing, or for what is not made yet."""
-    if taken and taken != target and not _is_round(taken, target):
-        raise ConfigError(f'name: "{name}" is taken by {shown(taken)}; choose another, or free it:'
+def _check_free(connection: sqlite3.Connection, name: str, target: str) -> None:
+    row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
+    if row and row[0] != target and not _is_round(row[0], target):
+        raise ConfigError(f'name: "{name}" is taken by {_shown(connection, row[0])}; choose another, or free it:'
                           f" ragsweep name --drop {name}")  # fmt: skip
 
 
-def shown(target: str) -> str:
-    """Write what a name stands for as commands take it, ids shortened."""
+def _shown(connection: sqlite3.Connection, target: str) -> str:
+    """Shorten a target's ids; a sweep with a run in a tracker is shown by that run's id."""
     sweep, mark, number = target.partition("#")
-    return target if target.startswith("record ") else f"{sweep[:8]}{mark}{number}"
+    row = connection.execute("SELECT parent FROM sweeps WHERE id = ?", (sweep,)).fetchone()
+    return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target
 
 
 def _is_round(one: str, other: str) -> bool:

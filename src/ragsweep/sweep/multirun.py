@@ -18,7 +18,6 @@ from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
-from ragsweep.records.names import check_free
 from ragsweep.report.naming import number_configs
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep import mlflow_sync
@@ -84,7 +83,7 @@ class Multirun:
         if sweep:
             self._give_name(sweep)
         elif name := self.values["name"]:
-            check_free(name, self.ledger.names.all().get(name, ""), f"{key}-")
+            self.ledger.names.check_free(name, f"{key}-")
         if sweep is None:
             self.terminal.plan(planned)
             sweep = self.ledger.open_sweep(key, new)

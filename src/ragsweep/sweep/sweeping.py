@@ -14,7 +14,6 @@ from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
-from ragsweep.records.names import check_free
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.sweep import mlflow_sync
@@ -185,7 +184,7 @@ def _charge_as_json(charge: Charge) -> dict[str, object]:
 def _name_single(context: RunContext, job: Job) -> None:
     """Put the given name of a single config in front of its settings. Raises ConfigError where it is taken."""
     if name := job.config.values["name"]:
-        check_free(name, context.ledger.names.all().get(name, ""), "")
+        context.ledger.names.check_free(name, "")
         job.name = f"{name}: {job.name}"
 
 
