@@ -179,7 +179,12 @@ class Session:
         dataset = self.recorded_dataset(results[0]) if results else None
         if dataset is None:
             return PageTexts(secrets)
-        return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset))
+        evidence = {
+            question.id: [f"{one.document}: {one.anchor}" if one.anchor else one.document
+                          for one in question.evidence if one.grade > 0]
+            for question in dataset.golden.questions
+        }  # fmt: skip
+        return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
         """Return what writes the prompts of a config anew, as they were sent; None where it has none."""

@@ -38,10 +38,10 @@ def test_what_arithmetic_leaves_of_nothing_is_nothing() -> None:
 
 def test_questions_are_a_table_as_mlflow_logs_one() -> None:
     columns = {"question_id": ["a", "b"], "question": ["<b>?", "é"], "context": [["d:0-1", "e"], []], "mrr": [0.5, NAN],
-               "map": [1.0, 1.0], "unscored": ["{}", '{"mrr": "failed"}']}  # fmt: skip
+               "map": [1.0, 1.0], "category": ["x", "y"], "unscored": ["{}", '{"mrr": "failed"}']}  # fmt: skip
     table = json.loads(question_table(a_result(outcomes=columns, config={"objective": "mrr"})))
-    assert table["columns"] == ["question_id", "question", "context", "mrr", "unscored"]
-    assert table["data"] == [["a", "<b>?", "d:0-1\ne", 0.5, "{}"], ["b", "é", "", None, '{"mrr": "failed"}']]
+    assert table["columns"] == ["question_id", "question", "context", "mrr", "category", "unscored"]
+    assert table["data"] == [["a", "<b>?", "d:0-1\ne", 0.5, "x", "{}"], ["b", "é", "", None, "y", '{"mrr": "failed"}']]
 
 
 def test_judged_scores_have_the_reasons_of_the_judge_beside_them() -> None:

@@ -65,6 +65,15 @@ def test_a_hybrid_stands_beside_its_legs() -> None:
     assert [row[1:] for row in unique["rows"]][:2] == [["a", "9", "9"], ["b", "9", "0"]]
 
 
+def test_hybrids_with_the_same_fused_ranking_stand_together() -> None:
+    page = build_document(source([traced(config(0.0, 1, k=k)) for k in ("3", "5")]))
+    picture, table, unique = section(page, "fusion")
+    assert [one["label"] for one in picture["options"]] == [table["rows"][0][0]]
+    assert {name[:2] for name in table["rows"][0][0].split(", ")} == {"#1", "#2"}
+    assert len({tuple(row[1:3]) for row in table["rows"]}) == len(table["rows"])
+    assert len(unique["rows"]) == 2
+
+
 def test_their_figures_are_ones_that_plotly_accepts() -> None:
     for figure in figures(document()):
         go.Figure(painted(figure))

@@ -66,6 +66,13 @@ def test_answers_have_what_became_of_them_and_what_each_step_took() -> None:
     assert answers[JUDGE][0] == "It says so. -> yes"
 
 
+def test_a_question_has_its_evidence_as_the_golden_set_labels_it() -> None:
+    first = browser()["ids"][0]
+    found = browser(evidence={first: ["handbook: up to 120 euros", "policy"], "of another set": ["x"]})
+    assert found["expected"][:2] == [["handbook: up to 120 euros", "policy"], []]
+    assert len(found["expected"]) == len(found["ids"])
+
+
 def test_a_secret_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_API_KEY", "question 17")
     monkeypatch.setenv("OTHER_TOKEN", "text of a:4")

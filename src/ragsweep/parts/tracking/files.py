@@ -92,7 +92,9 @@ CUT = " ... (whole in long_tags.json)"
 
 QUESTIONS = "questions.json"
 """The table of questions that MLflow's evaluation page shows."""
-QUESTION_COLUMNS = ("question_id", "category", "question", "reference", "answer", "context", "first_evidence_rank")
+QUESTION_COLUMNS = ("question_id", "question", "reference", "answer", "context")
+"""The columns before the scores; the page shows some six columns at once."""
+FURTHER_COLUMNS = ("category", "first_evidence_rank", "unscored")
 
 OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
@@ -175,7 +177,7 @@ def question_table(result: Result) -> bytes:
     outcomes = {**result.outcomes, "reasons": [[f"{name}: {words}" for name, words in one.items()] for one in reasons]}
     judged = [name for one in reasons for name in one]
     scores = dict.fromkeys((*shown_metrics(result.config), *judged))
-    names = (*QUESTION_COLUMNS, *scores, *(["reasons"] if judged else []), "unscored")
+    names = (*QUESTION_COLUMNS, *scores, *(["reasons"] if judged else []), *FURTHER_COLUMNS)
     table = {name: [_cell(value) for value in outcomes[name]] for name in names if name in outcomes}
     document = {"columns": list(table), "data": [list(row) for row in zip(*table.values(), strict=True)]}
     return encoded(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))

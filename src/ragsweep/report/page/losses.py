@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ragsweep.core.results import Result
 from ragsweep.report.answers import success_of
@@ -10,6 +11,7 @@ from ragsweep.report.evidence_losses import PASSED, audit_sentences, funnel_sent
 from ragsweep.report.numbers import number, verdict_word, with_interval
 from ragsweep.report.page import loss_charts
 from ragsweep.report.page.items import Item, make_charts, make_table
+from ragsweep.report.sweep_table import MARK
 from ragsweep.stats.funnel import STAGES, Funnel, StageLoss, funnel
 from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, fusion_audit
 
@@ -69,7 +71,7 @@ def _left(part: StageLoss) -> str:
 
 def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
     """Yield each hybrid against its legs: in a picture and words, in a table, and what single legs find."""
-    found = [audit for one in results if (audit := _audit(one, metric))][:MOST_HYBRIDS]
+    found = _merge_equal(audit for one in results if (audit := _audit(one, metric)))[:MOST_HYBRIDS]
     if not found:
         return
     options = [
@@ -82,7 +84,9 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
               ">gain", ">lose", ""]  # fmt: skip
     note = (
         "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain and lose: questions that the"
-        " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out."
+        " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out. *: the"
+        " interval excludes 0, but no exact test confirms it, or a rare loss could undo it. Configs with the same fused"
+        " ranking stand together."
     )
     yield make_table(header, rows, note, "Fused against each leg")
     unique = [[one.config, part.leg, f"{part.evidences:,}", f"{part.kept:,}"] for one in found for part in one.unique]
@@ -94,9 +98,21 @@ def _audit(result: Result, metric: str) -> FusionAudit | None:
     return fusion_audit(result, metric if metric in audited_metrics(result) else None)
 
 
+def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
+    """Keep one of equal audits, named after all their configs: they have the same fused ranking and top_k."""
+    merged: dict[str, list[FusionAudit]] = {}
+    for one in audits:
+        merged.setdefault(repr(replace(one, config="")), []).append(one)
+    return [
+        replace(first, config=", ".join([first.config, *(one.config.partition(" ")[0] for one in others)]))
+        for first, *others in merged.values()
+    ]
+
+
 def _audit_rows(audit: FusionAudit) -> Iterator[list[str]]:
     for one in loss_charts.known_parts(audit):
         where = f"{one.label} {one.value}" if one.label else "all"
+        mark = MARK if one.low * one.high > 0 and not (one.better or one.worse) else ""
         yield [audit.config, where, one.leg, f"{one.questions:,}", number(one.hybrid), number(one.alone),
-               with_interval(one.difference, one.low, one.high), f"{one.wins:,}", f"{one.losses:,}",
+               with_interval(one.difference, one.low, one.high) + mark, f"{one.wins:,}", f"{one.losses:,}",
                verdict_word(one.better, one.worse, one.wins == one.losses == 0)]  # fmt: skip

@@ -244,7 +244,8 @@ const ragsweep = (() => {
         item.evidence ? `${item.evidence[q]} ${item.evidence[q] === 1 ? "piece" : "pieces"} of evidence` : ""];
       const reference = item.references && item.references[q]
         ? [el("p", { class: "reference" }, el("strong", {}, "Reference "), item.references[q])] : [];
-      detail.replaceChildren(el("h3", {}, item.questions[q]), el("p", { class: "note" }, marks.filter(Boolean).join(" · ")), ...reference,
+      const expected = item.expected[q].map((text) => el("p", { class: "reference" }, el("strong", {}, "Evidence "), text));
+      detail.replaceChildren(el("h3", {}, item.questions[q]), el("p", { class: "note" }, marks.filter(Boolean).join(" · ")), ...reference, ...expected,
         el("div", { class: "wide" }, el("table", {},
           el("thead", {}, el("tr", {}, el("th", {}), ...configs.map((config) => el("th", { scope: "col" }, config.name,
             config.role ? el("small", {}, config.role) : null)))),

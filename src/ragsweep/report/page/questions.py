@@ -31,6 +31,7 @@ class PageTexts:
     secrets: Secrets = field(default_factory=Secrets)
     chunk: Callable[[str], str] | None = None  # None where the corpus is not there as it was searched
     prompts: Callable[[Result], PromptReader | None] = lambda _: None
+    evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by a question's id, as the golden set has it
 
 
 def browse(
@@ -73,6 +74,7 @@ def browse(
         "questions": _texts(first["question"], len(ids)),
         "references": _texts(first["reference"], len(ids)) if "reference" in first else None,
         "evidence": list(first["evidence"])[: len(ids)] if "evidence" in first else None,
+        "expected": [_texts(given.evidence.get(one, ()), LONGEST) for one in ids],
         "labels": labels,
         "configs": configs,
         "chunks": list(chunks),
