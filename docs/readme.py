@@ -19,7 +19,7 @@ def main() -> None:
     """Sweep, write."""
     with tempfile.TemporaryDirectory() as folder:
         demo = [sys.executable, str(ROOT / "run.py"), "-m", "top_k=3,5,10"]
-        wide = {**os.environ, "COLUMNS": "110"}
+        wide = {**os.environ, "COLUMNS": "110", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         printed = subprocess.run(demo, cwd=folder, check=True, capture_output=True, text=True, env=wide).stdout
     _fill("output", f"```text\n{_shown(printed)}\n```")
     _fill("measured", _table((ROOT / "docs" / "measurements.md").read_text()))
@@ -33,9 +33,8 @@ def _fill(name: str, text: str) -> None:
 
 
 def _shown(printed: str) -> str:
-    """Leave out the path by which this environment's mlflow is called."""
-    lines = printed.replace(f"{Path(sys.executable).parent}/", "").splitlines()
-    return "\n".join(line.rstrip() for line in lines).rstrip()
+    """Leave out the blanks at the ends of lines."""
+    return "\n".join(map(str.rstrip, printed.splitlines())).rstrip()
 
 
 def _table(measurements: str) -> str:

@@ -70,7 +70,9 @@ def record_sweep(folder: Path, parent: str, *results: Result) -> list[str]:
     """Record results as the configs of a sweep and return their run ids."""
     ledger = Ledger(folder)
     jobs = tuple(result.overrides for result in results)
-    sweep = ledger.open_sweep(f"key{parent}", Sweep("", "sweep", parent, jobs, tuple(result.name for result in results)))
+    sweep = ledger.open_sweep(
+        f"key{parent}", Sweep("", "sweep", parent, jobs, tuple(result.name for result in results))
+    )
     runs = [f"{n:02x}{parent}" for n in range(len(results))]
     for n, (run, result) in enumerate(zip(runs, results, strict=True)):
         ledger.mark_tracked(ledger.write(sweep.id, n, result), run)

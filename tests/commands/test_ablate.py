@@ -226,7 +226,7 @@ def test_a_plan_shows_the_cases_and_writes_nothing(
     assert ablate([run, "--factor", "top_k", "depth=50", "--plan", "--path", "kept"]) == 0
     printed = capsys.readouterr().out
     assert "2 changes, one at a time, of top_k" in printed
-    assert "plan     3 configs" in printed
+    assert "plan      3 configs" in printed
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
@@ -284,7 +284,7 @@ def test_a_run_is_ablated_compared_and_gated(tmp_path: Path, capsys: pytest.Capt
     run = done.stdout.split()[-1]
     ablated = call(tmp_path, "-m", "ragsweep", "ablate", run, "--factor", "top_k", "--metric", "context_recall")
     assert ablated.returncode == 0, ablated.stderr
-    told = ablated.stdout[ablated.stdout.index("ablate   context_recall") :]
+    told = ablated.stdout[ablated.stdout.index("ablate    context_recall") :]
     assert "top_k 5 -> 3" in told
     assert "top_k 5 -> 8" in told
     (sweep,) = (tmp_path / "sweeps").glob("*.yaml")

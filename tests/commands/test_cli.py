@@ -24,8 +24,8 @@ def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_confi
     done = ragsweep("-m", "top_k=1,2", *write_dataset(tmp_path))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("plan     2 configs · ")
-    assert [line.split(" · ")[0] for line in lines if line.startswith("job")] == ["job      1/2", "job      2/2"]
+    assert lines[0].startswith("plan      2 configs · ")
+    assert [line.split(" · ")[0] for line in lines if line.startswith("job")] == ["job       1/2", "job       2/2"]
     assert sorted(line.split()[:2] for line in lines if re.match(r"\d+ +\d+ +.*\[", line)) == [["1", "1"], ["2", "2"]]
     assert any("3 of 4 questions have evidence" in line for line in lines)
     assert "mlflow ui" in lines[-1]
@@ -120,7 +120,7 @@ def test_failing_config_takes_only_itself_and_both_sweep_and_single_config_say_s
     trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
     done = ragsweep("-m", "retriever.fail=true,false", *given, **trusted)
     assert done.returncode == 1
-    assert "failed   1/2 · +fail · runtimeerror: out of luck" in done.stdout.lower()
+    assert "failed    1/2 · +fail · runtimeerror: out of luck" in done.stdout.lower()
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "FAILED"
     statuses = {run.data.params["retriever.fail"]: run for run in runs(tmp_path, "config")}

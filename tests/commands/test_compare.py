@@ -69,8 +69,8 @@ def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: 
     assert "better on average, worse on category trouble" in printed
     assert "top_k 3 -> 5" in printed
     assert "20 helped, 20 hurt" in printed
-    assert re.search(r"^helped   ndcg: (q1?\d \+\.\d{3}(, )?){3}$", printed, re.MULTILINE)
-    assert re.search(r"^hurt     ndcg: (q[23]\d -\.\d{3}(, )?){3}$", printed, re.MULTILINE)
+    assert re.search(r"^helped    ndcg: (q1?\d \+\.\d{3}(, )?){3}$", printed, re.MULTILINE)
+    assert re.search(r"^hurt      ndcg: (q[23]\d -\.\d{3}(, )?){3}$", printed, re.MULTILINE)
     slices = {one["value"]: one["verdict"] for one in table_rows(told(capsys, *pair)["slices"])}
     assert slices == {"how-to": "better", "trouble": "worse"}
 
@@ -174,7 +174,9 @@ def test_better_is_not_said_beside_exact_tests_that_disagree(
     assert "p .125" in told
     assert "better" not in told
     assert "cannot tell" in told
-    assert "note     ndcg: too few questions differ: the interval excludes 0, the exact tests do not confirm it" in told
+    assert (
+        "note      ndcg: too few questions differ: the interval excludes 0, the exact tests do not confirm it" in told
+    )
 
 
 @pytest.mark.parametrize(("value", "told"), [(0.0004, "+.0004"), (-4e-5, "-.00004"), (1e-17, "+.000"), (0.2, "+.200")])
@@ -190,7 +192,7 @@ def test_a_lead_that_unseen_losses_could_undo_is_withheld_with_its_reason(
     assert compare(runs) == 0
     printed = capsys.readouterr().out
     assert "cannot tell" in printed
-    assert f"note     ndcg: {UNSEEN}" in printed
+    assert f"note      ndcg: {UNSEEN}" in printed
     assert compare([*runs, "--markdown"]) == 0
     assert f"- ndcg: {UNSEEN}" in capsys.readouterr().out
 

@@ -62,7 +62,7 @@ def test_the_exit_status_says_what_is_decided(
     options = pair(tmp_path, normal(gain, 240, spread, 3), 240)
     found = decided(tmp_path, *options, "--margin", "ndcg=.02")
     assert (found[0], found[1]["decision"], found[1]["exit_status"]) == (status, decision, status)
-    assert capsys.readouterr().out.startswith(f"gate     {decision}: ")
+    assert capsys.readouterr().out.startswith(f"gate      {decision}: ")
     (check,) = found[2]
     assert check["difference"] == pytest.approx(gain)
     assert check["slack"] == pytest.approx(gain + 0.02)
@@ -197,7 +197,7 @@ def test_critical_questions_are_those_with_the_label_and_each_that_is_lost_is_na
         'ndcg 0.5 -> 0.1 in q2 "How is 2 done?"', 'ndcg 0.5 -> 0.4 in q0 "How is 0 done?"',
         "ndcg: 3 of 4 questions have it in both",
     ]  # fmt: skip
-    assert 'note     ndcg 0.5 -> 0.1 in q2 "How is 2 done?"' in capsys.readouterr().out
+    assert 'note      ndcg 0.5 -> 0.1 in q2 "How is 2 done?"' in capsys.readouterr().out
     latency = {"latency_ms": [5.0] * 40}
     options = named(tmp_path / "lost", scored(latency), scored({"latency_ms": [5.0] * 39 + [math.nan]}))
     status, found, _ = decided(tmp_path, *options, "--margin", "latency_ms=0", "--each")
@@ -439,7 +439,7 @@ def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(
     assert found["anchor"]["run_id"] == runs[0]
     assert [(check["against"], check["decision"]) for check in checks] == [("baseline", "pass"), ("anchor", "fail")]
     printed = capsys.readouterr().out
-    assert "anchor   fail against v0" in printed
+    assert "anchor    fail against v0" in printed
     assert "baseline pass against v4" in printed
     assert "ndcg against the anchor" in printed
     assert "- fail against the anchor v0" in path.read_text()

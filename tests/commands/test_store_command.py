@@ -99,12 +99,12 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
 ) -> None:
     other = tmp_path / "other"
     if how == "default":
-        assert f"store    {place.path} (the default" in call()[1]
+        assert f"store     {place.path} (the default" in call()[1]
         return
     fill(other)
     monkeypatch.setenv("RAGSWEEP_STORE", str(other if how == "environment" else tmp_path / "nowhere"))
     said = call(*(["--path", str(other)] if how == "flag" else []))[1]
-    assert f"store    {other} ({'--path' if how == 'flag' else 'the environment'}" in said
+    assert f"store     {other} ({'--path' if how == 'flag' else 'the environment'}" in said
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_bad_input_exits_2_with_one_line_and_changes_nothing(
 def test_evict_says_what_goes_and_leaves_the_rest(place: StorePlace, call: Call) -> None:
     status, out, _ = call("evict", "--stage", "index", "--older-than", "0s", "--yes")
     assert status == 0
-    assert re.search(r"remove   1 entry · .* kB · 2\.0 s of computing", out)
-    assert re.search(r"removed  1 entry", out)
+    assert re.search(r"remove    1 entry · .* kB · 2\.0 s of computing", out)
+    assert re.search(r"removed   1 entry", out)
     assert kept(place.path) == set(NODES) - {"index"}
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.report.naming import label, label_configs, number_configs, ranges, rounded, short_keys, without_number
+from ragsweep.report.naming import (
+    label,
+    label_configs,
+    number_configs,
+    ranges,
+    rounded,
+    short,
+    short_keys,
+    without_number,
+)
 
 GROUPS = ("retriever", "reranker")
 
@@ -15,6 +24,12 @@ def test_a_config_is_named_by_what_varies_within_the_sweep() -> None:
     hybrid = {**same, "retriever": "hybrid_rrf", "retriever.k": "50", "reranker": "none", "chunker.late": "true"}
     vector = {**same, "retriever": "vector", "retriever.k": "50", "reranker": "cross", "chunker.late": "false"}
     assert label_configs([hybrid, vector], GROUPS) == ["hybrid_rrf reranker=none +late", "vector cross -late"]
+
+
+def test_a_long_name_ends_after_a_whole_setting() -> None:
+    name = "#33 " + " ".join(f"parameter_{n}=1.25" for n in range(9))
+    assert short(name) == "#33 parameter_0=1.25 parameter_1=1.25 parameter_2=1.25 ..."
+    assert short("#33 top_k=3") == "#33 top_k=3"
 
 
 def test_what_only_some_configs_set_varies() -> None:

@@ -31,7 +31,7 @@ def terminal(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringIO) -> None:
     stages: Mapping[str, StageCount] = {"chunk": StageCount(3, 1, 0), "context": StageCount(3, 3, 1)}
     terminal.plan(Plan(3, dict(stages)))
-    assert stream.getvalue() == "plan     3 configs · 6 stage runs asked for, 4 distinct, 1 stored · less than 1 s\n"
+    assert stream.getvalue() == "plan      3 configs · 6 stage runs asked for, 4 distinct, 1 stored · less than 1 s\n"
 
 
 def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal, stream: io.StringIO) -> None:
@@ -43,6 +43,27 @@ def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal
     assert "3 of 4 questions have evidence; 2 left out: not in split" in printed
     assert "FIX Careful." in printed
     assert max(map(len, stream.getvalue().splitlines())) <= 120
+
+
+def test_a_long_heading_has_its_questions_on_a_line_of_their_own(terminal: Terminal, stream: io.StringIO) -> None:
+    terminal.heading("retriever = " + ", ".join(["bm25"] * 16), result("a").dataset)
+    lines = stream.getvalue().splitlines()[1:]
+    assert [line.endswith("·") for line in lines] == [False] * len(lines)
+    assert lines[1].startswith(" " * 10)
+
+
+def test_labels_of_lines_and_of_blocks_have_one_width(terminal: Terminal, stream: io.StringIO) -> None:
+    terminal.line("job", "x")
+    terminal.block("RESULT", ["x"])
+    terminal.next_steps([("x", "")])
+    assert [line.index("x") for line in stream.getvalue().splitlines()] == [10, 10, 10]
+
+
+def test_a_table_with_a_width_keeps_it_in_a_log(terminal: Terminal, stream: io.StringIO) -> None:
+    rows = [["1", " ".join(f"parameter_{n}=1" for n in range(20))]]
+    terminal.table([">#", "config"], rows, width=100)
+    assert max(map(len, stream.getvalue().splitlines())) <= 100
+    assert stream.getvalue().split()[3:] == rows[0][1].split()
 
 
 def test_notes_on_the_dataset_stand_below_it(terminal: Terminal, stream: io.StringIO) -> None:
@@ -81,8 +102,8 @@ def test_job_lines_say_which_of_how_many(terminal: Terminal, stream: io.StringIO
     terminal.finished(result("top_k=3"), 0, 2, ["mrr"])
     terminal.failed(Failure("top_k=5", (), {}, "no luck [really]"), 1, 2)
     assert stream.getvalue().splitlines() == [
-        "job      1/2 · top_k=3 · mrr .50 · 1.0 s",
-        "failed   2/2 · top_k=5 · no luck [really]",
+        "job       1/2 · top_k=3 · mrr .50 · 1.0 s",
+        "failed    2/2 · top_k=5 · no luck [really]",
     ]
 
 
@@ -99,6 +120,6 @@ def test_stage_that_takes_long_leaves_a_line_with_its_rate(
     executor = Executor()
     with terminal.listening(executor, UsageMeter()):
         executor.get(Node("embed", Spec("x", "1"), (), compute))
-    assert stream.getvalue().startswith("embed    1,412 chunks · 0.0 s · ")
+    assert stream.getvalue().startswith("embed     1,412 chunks · 0.0 s · ")
     executor.get(Node("embed", Spec("y", "1"), (), compute))  # nobody listens any more
     assert len(stream.getvalue().splitlines()) == 1

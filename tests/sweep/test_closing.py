@@ -101,7 +101,7 @@ def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
     came = summarise_sweep(ledger, ledger.records("sweep"))
     assert came.verdict is None
     assert json.loads(came.parent("sweep").files["results.json"])["sweep"]["holdout_looks"] == 0
-    assert printed(came) == ["failed   #1 c · error"]
+    assert printed(came) == ["failed    #1 c · error"]
 
 
 def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> None:

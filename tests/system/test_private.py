@@ -153,7 +153,7 @@ def test_command_says_that_credentials_are_sent_over_an_open_line(ragsweep: Rags
         uri = f"http://0.0.0.0:{silent.getsockname()[1]}"  # this machine, by a name that is no loopback's
         given = {"MLFLOW_TRACKING_TOKEN": "geheim", "MLFLOW_HTTP_REQUEST_TIMEOUT": "1"}
         done = ragsweep(*write_dataset(tmp_path), f"tracking.uri={uri}", **given)
-    assert f"warning  {uri}: the credentials for MLflow are sent unencrypted" in done.stdout
+    assert f"warning   {uri}: the credentials for MLflow are sent unencrypted" in done.stdout
     assert "geheim" not in done.stdout + done.stderr
 
 

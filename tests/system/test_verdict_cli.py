@@ -90,7 +90,7 @@ def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(swept: tu
     for path in folder.glob("mlflow.db*"):
         path.unlink()
     add_tables(folder)
-    assert ragsweep(folder, "sync").startswith("sync     2 results sent")
+    assert ragsweep(folder, "sync").startswith("sync      2 results sent")
     after, again = parent(folder)
     assert {name: data for name, data in again.items() if name != "results.json"} == {
         name: data for name, data in files.items() if name != "results.json"
@@ -100,6 +100,7 @@ def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(swept: tu
     assert after.data.metrics == before.data.metrics
     repeated = ragsweep(folder, *typed)
     assert "is finished already" in repeated
+    assert f"/runs/{after.info.run_id}\n" in repeated
     assert verdict(repeated) == verdict(printed)
 
 

@@ -57,7 +57,7 @@ def _show_sweep(ledger: Ledger, sweep: Sweep, terminal: Terminal) -> None:
         recommended = summary.decision.recommended if summary.decision else None
         shown, most = headline(summary.results), len(summary.results)
         table = sweep_table(summary.results, shown, summary.verdict, recommended, terminal.width, most)
-        terminal.table(table.header, table.rows, GAP)
+        terminal.table(table.header, table.rows, GAP, terminal.width)
     terminal.failures(summary.failures)
 
 

@@ -96,8 +96,10 @@ def without_number(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Break a very long name off in its middle, its numbers rounded."""
+    """Break a very long name off, a config's after a whole setting, else in the middle; its numbers rounded."""
     name = rounded(name)
+    if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
+        return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 2]}...{name[-LONGEST // 2 + 2 :]}"
 
 

@@ -26,7 +26,8 @@ from ragsweep.stages.graph import Charge, Plan
 WORTH_A_LINE = 1.0
 """Seconds from which on a stage is worth a line of its own."""
 
-_MARGIN = 9
+_MARGIN = 10
+"""Characters of a label and the blanks behind it."""
 _ROWS = {"rerank": "pairs of question and chunk"}
 """What the rows of a stage are, where they are no questions."""
 LOG_WIDTH = 120
@@ -113,8 +114,10 @@ class Terminal:
 
     def heading(self, what: str, dataset: DatasetFacts) -> None:
         """Print what was run, on which questions."""
+        questions = f"{dataset.name}: {evidence_note(dataset)}"
+        line = f"{what}  ·  {questions}"
         self.console.print()
-        self.block("ragsweep", [f"{what}  ·  {dataset.name}: {evidence_note(dataset)}", *dataset.notes])
+        self.block("ragsweep", [*([line] if _MARGIN + len(line) <= self.width else [what, questions]), *dataset.notes])
 
     def result(self, result: Result, headline: Sequence[str]) -> None:
         """Print a single config: each headline metric with its interval."""
@@ -133,16 +136,21 @@ class Terminal:
         """Print sentences below each other, their lines wrapped and indented; nothing where there are none."""
         from rich.text import Text
 
-        indent = " " * (_MARGIN + 1)
+        indent = " " * _MARGIN
         for n, sentence in enumerate(dict.fromkeys(sentences)):
             lines = textwrap.wrap(mask_text(sentence), max(self.width - len(indent), 40), break_long_words=False,
                                   break_on_hyphens=False)  # fmt: skip
             for line, text in enumerate(lines):
-                start = f"{word:<{_MARGIN}} " if n == line == 0 else indent
+                start = f"{word:<{_MARGIN - 1}} " if n == line == 0 else indent
                 self.console.print(Text.assemble((start, "bold"), text), soft_wrap=True)
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], gap: int = 3) -> None:
-        """Print rows below a header; columns named >NAME are aligned to the right and never wrapped."""
+    def table(
+        self, header: Sequence[str], rows: Sequence[Sequence[str]], gap: int = 3, width: int | None = None
+    ) -> None:
+        """Print rows below a header; columns named >NAME are aligned to the right and never wrapped.
+
+        ``width`` holds in logs, too, where tables are otherwise as wide as they want.
+        """
         from rich.table import Table
         from rich.text import Text
 
@@ -155,7 +163,7 @@ class Terminal:
             )  # fmt: skip
         for row in rows:
             table.add_row(*map(Text, row))
-        self.console.print(table)
+        self.console.print(table, width=width)
 
     def lines(self, lines: Iterable[tuple[str, str]]) -> None:
         """Print lines of a label and a fact."""
@@ -178,7 +186,7 @@ class Terminal:
         shown = [step for step in steps if step[0]]
         widest = max((len(command) for command, _ in shown), default=0)
         for n, (command, what) in enumerate(shown):
-            self.line("NEXT" if n == 0 else "", f" {command:<{widest}}   {what}".rstrip())
+            self.line("NEXT" if n == 0 else "", f"{command:<{widest}}   {what}".rstrip())
 
 
 def fixes(results: Sequence[Result]) -> Iterator[str]:

@@ -119,7 +119,7 @@ class SweepSummary:
     def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str, by: str | None) -> None:
         recommended = self.decision.recommended if self.decision else None
         table = sweep_table(shown, headline(shown), self.verdict, recommended, terminal.width)
-        terminal.table(table.header, table.rows, GAP)
+        terminal.table(table.header, table.rows, GAP, terminal.width)
         terminal.block("", [INTERVALS])
         if any(cell.endswith(MARK) for row in table.rows for cell in row):
             terminal.block("", [MARKED])

@@ -128,9 +128,9 @@ class Multirun:
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{len(sent)} results were not in MLflow any more, and are there again")
-        summary.show(
-            self.terminal, reference(self.ledger.sweep(sweep.id)), self.tracker.view_command(), by=self.values["by"]
-        )
+        sweep = self.ledger.sweep(sweep.id)  # its run may be a new one
+        view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
+        summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
         self.ledger.claims.leave_sweep(sweep.id)
 
     # --- jobs --------------------------------------------------------------------------------------------------

@@ -84,9 +84,9 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
               ">gain", ">lose", ""]  # fmt: skip
     note = (
         "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain and lose: questions that the"
-        " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out. *: the"
-        " interval excludes 0, but no exact test confirms it, or a rare loss could undo it. Configs with the same fused"
-        " ranking stand together."
+        " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out. *:"
+        " the interval excludes 0, but no exact test confirms it, or a rare loss could undo it. Configs with the same"
+        " fused ranking stand together."
     )
     yield make_table(header, rows, note, "Fused against each leg")
     unique = [[one.config, part.leg, f"{part.evidences:,}", f"{part.kept:,}"] for one in found for part in one.unique]
