@@ -440,7 +440,7 @@ def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(
     assert [(check["against"], check["decision"]) for check in checks] == [("baseline", "pass"), ("anchor", "fail")]
     printed = capsys.readouterr().out
     assert "anchor    fail against v0" in printed
-    assert "baseline pass against v4" in printed
+    assert "baseline  pass against v4" in printed
     assert "ndcg against the anchor" in printed
     assert "- fail against the anchor v0" in path.read_text()
 
