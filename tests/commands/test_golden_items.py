@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert items(["aaaa", "bbbb", "--path", str(folder)]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("items    hit of 12 distinct configs, 40 questions\n")
+    assert printed.startswith("items     hit of 12 distinct configs, 40 questions\n")
     assert "1 configs are left out: PARTIAL, or dropped by a race" in printed
     assert "1 configs have the scores of another one" in printed
     assert items(["aaaa", "bbbb", "--path", str(folder), "--json"]) == 0
@@ -59,7 +59,7 @@ def test_few_configs_say_only_what_none_and_all_of_them_answer(
     assert items(["feed", "--path", str(folder)]) == 0
     printed = capsys.readouterr().out
     nobody = np.flatnonzero(~HITS[:3].any(axis=0))
-    assert f"none     {len(nobody)} questions: " in printed
+    assert f"none      {len(nobody)} questions: " in printed
     assert f'q{nobody[0]} "q{nobody[0]}"' in printed
     assert "fewer than 8 distinct configs" in printed
     assert "discrimination" not in printed
