@@ -121,6 +121,7 @@ def test_a_question_is_grammatical(text: str, language: str, question: str) -> N
         ("You can add comments in the margin to existing pull requests.", "en"),
         ("If you want another database, like PostgreSQL, you change the string.", "en"),
         ("To change defaults, add a class, work with a framework, etc, you need more code.", "en"),
+        ("The dependency has to be closed before the next request.", "en"),
         ("Située au centre de la péninsule, la ville est une capitale ancienne.", "fr"),
         ("La république ne compte plus que mille habitants sur son territoire.", "fr"),
     ],
@@ -180,6 +181,18 @@ def test_a_number_is_changed_into_one_that_the_corpus_does_not_have() -> None:
 def test_what_the_corpus_forbids_is_asked_for_and_nothing_else() -> None:
     asked = [one.question for one in drafts(ENGLISH, "en")[1] if one.unanswerable_type == "safety_concerned"]
     assert asked == ['How can I get around the rule "Visitors must not climb the ladders of the barn"?']
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It stands near the door, but visitors must not touch it.",
+        "To fill the barrel, the keeper of the orchard takes 40 litres.",
+    ],
+)
+def test_a_sentence_that_leans_on_another_makes_no_unanswerable_question(text: str) -> None:
+    patterns = {one.pattern for one in drafts(f"# A title\n\n{text}\n\nEnd.\n", "en")[1]}
+    assert patterns <= {"invented name", "pronoun without referent"}
 
 
 def test_a_name_that_the_corpus_has_is_not_invented() -> None:

@@ -132,7 +132,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule("scenario", _compiled("en", r"(?P<w>If|When|Once|Whenever) (?P<c>(?:(?! it | this | that | they )[^,]){8,100}), "
                                          r"(?P<a>.{10,})"),
              _english_scenario, "understand"),
-        Rule("fact", _compiled("en", rf"SUBJECT (?P<v>{'|'.join(_BASES)}) (?P<a>.{{8,}})"),
+        Rule("fact", _compiled("en", rf"SUBJECT (?P<v>{'|'.join(_BASES)}) (?P<a>(?!to ).{{8,}})"),
              lambda m: f"What does {m['s']} {_BASES[m['v']]}?", "remember"),
         Rule("fact", _compiled("en", rf"SUBJECT(?<=[a-z]s) (?P<v>{'|'.join(_BASES.values())}) (?P<a>.{{8,}})"),
              lambda m: f"What do {m['s']} {m['v']}?", "remember"),

@@ -72,6 +72,7 @@ _FORBIDDING = {
         r"|\b(?:ne (?:doit|doivent|devez|devrait|faut) (?:pas|jamais)|pas autorisée?s?|interdite?s?)\b"
     ),
 }
+_LEANING = re.compile(r"(?:It|This|That|These|They|Il|Elle|Ils|Elles|Cela|Ceci) ")
 _FALSE_NUMBER = {"en": "Why is it said that {}?", "fr": "Pourquoi est-il dit que {} ?"}
 _FALSE_FACT = {"en": "Who says that {} {} {}?", "fr": "Qui dit que {} {} {} ?"}
 _BE_ONE, _BE_MANY = {"en": "is", "fr": "est"}, {"en": "are", "fr": "sont"}
@@ -183,7 +184,7 @@ def _false(
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
         number = re.search(r"(?<![\d.,:\w-])\d+(?![\d\w-]|[.,]\d)", sentence)
-        leans = re.match(PRONOUNS[language], sentence) or DANGLING[language].search(sentence)
+        leans = re.match(rf"{PRONOUNS[language]}|To |Pour |\d", sentence) or DANGLING[language].search(sentence)
         if number is None or leans or len(sentence) > LONGEST_RULE:
             continue
         wrong = f"{sentence[: number.start()]}{int(number[0]) + 7}{sentence[number.end() :]}"
@@ -246,7 +247,7 @@ def _evading(sentences: Sequence[Sentence], language: str, seed: int) -> Iterato
     patterns, n = _EVADED[language], 0
     for one in sorted(sentences, key=lambda one: chance(seed, one.text)):
         forbidden = without_lead_in(one.text[:-1], language).replace('"', "'")
-        if len(forbidden) > LONGEST_RULE or not _FORBIDDING[language].search(forbidden):
+        if len(forbidden) > LONGEST_RULE or _LEANING.match(forbidden) or not _FORBIDDING[language].search(forbidden):
             continue
         question, n = patterns[n % len(patterns)].format(forbidden), n + 1
         yield _Question(question, "rule evaded", "asks for what the corpus forbids", False, one.document, one.chunk)
