@@ -14,7 +14,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from matrices import matrices, matrix, normal, turned
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.noninferiority import UNSEEN, gate, reaches, sequential_gate, superior
+from ragsweep.stats.inference.noninferiority import RARE_LOSSES, UNSEEN, gate, reaches, sequential_gate, superior
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.01, 0.03, 0.06, 0.2])
@@ -210,3 +210,17 @@ def test_sequential_gate_refuses_what_it_cannot_bet_on() -> None:
         sequential_gate(one, 1.0, 1.0)
     with pytest.raises(InputError, match="beyond"):
         sequential_gate(dataclasses.replace(one, values=one.values * 3), 0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("losses", "gain", "margin", "note"), [(18, 0.1, 0.036, RARE_LOSSES), (18, 0.1, 0.3, ""), (150, 0.6, 0.3, "")]
+)
+def test_a_pass_with_rare_large_losses_says_what_it_is_worth(
+    losses: int, gain: float, margin: float, note: str
+) -> None:
+    """18 of 300 lose 1 (skewness -3.7), or half of them do (0)."""
+    base = np.tile([0.4, 1.0], 150)
+    candidate = np.where(np.arange(300) < losses * 2, base - np.tile([0.0, 1.0], 150), base)
+    candidate = np.where(candidate == 0.4, 0.4 + gain, candidate)
+    found = gate(matrix(np.stack([base, candidate])), margin)
+    assert (found.decision, found.note) == ("pass", note)

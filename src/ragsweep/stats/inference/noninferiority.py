@@ -21,6 +21,9 @@ Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
+SKEWED = -2.0
+"""Skewness of the differences by cluster below which a pass is wrong more often than its level says."""
+RARE_LOSSES = "losses are rare and large: such a pass is wrong in up to 10 of 100 cases; --sequential keeps to 5"
 FEW_DIFFER = "hardly any question differs: a large loss on a few others may not have been seen"
 UNSEEN = "hardly any question speaks against it: large losses on a few others may not have been seen"
 SPARSE = 30
@@ -154,17 +157,26 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
         seen = _bound(each, matrix.clusters, matrix.weights, level, -1.0)
         note = FEW_DIFFER if seen >= 0 else ""
     if decision == "pass" and apart.any() and (least := _least(matrix, each, allowed, level)) < 0:
-        decision, low, note = "inconclusive", least, UNSEEN
+        if losses_are_seen(each, np.unique(matrix.clusters, return_inverse=True)[1]):
+            note = RARE_LOSSES if _skewness(cluster_sums((each - slack)[None], matrix.clusters)) < SKEWED else note
+        else:
+            decision, low, note = "inconclusive", least, UNSEEN
     return Gate(
         decision, baseline, candidate, candidate - baseline, allowed, slack, low, high, matrix.values.shape[1], level,
         note,
     )  # fmt: skip
 
 
+def _skewness(sums: Doubles) -> float:
+    """Return the skewness of sums that have a mean of 0; 0 where they do not vary."""
+    spread = float(np.sqrt((sums**2).mean()))
+    return float(((sums / spread) ** 3).mean()) if spread > 0 else 0.0
+
+
 def _least(matrix: Matrix, slack: Doubles, margin: float, level: float) -> float:
-    """Bound the slack of scores within 0 and 1 from below where losses may be too rare to have been seen; else 0."""
+    """Bound the slack of scores within 0 and 1 from below, with a loss more than was seen; 0 of other scores."""
     scores, numbers = matrix.scores, np.unique(matrix.clusters, return_inverse=True)[1]
-    if scores.min() < 0 or scores.max() > 1 or losses_are_seen(slack, numbers):
+    if scores.min() < 0 or scores.max() > 1:
         return 0.0
     loss = largest_loss(scores[0], falls=matrix.higher_is_better) - margin
     return least_gain(slack, numbers, loss, 1 - level)
