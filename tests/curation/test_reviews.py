@@ -139,6 +139,14 @@ def test_a_review_says_who_when_and_what_changed_and_the_entry_stays_coherent(go
     assert faults.found == []
 
 
+def test_a_harvested_question_that_was_accepted_needs_no_review_any_more(golden: Path) -> None:
+    write_rows(golden, [silver(n, notes="needs_review: asked 2 times") for n in range(2)])
+    review = open_review(golden, None, "anna")
+    judge(review, 0)
+    review.journal.finish()
+    assert [one["notes"] for one in read(golden).values()] == ["asked 2 times", "needs_review: asked 2 times"]
+
+
 def test_what_was_taken_back_or_judged_again_counts_as_it_was_left(golden: Path) -> None:
     review = open_review(golden, None, "anna")
     judge(review, 0)

@@ -20,6 +20,7 @@ from typing import Any
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.curation.entries import VALIDATED, Entry, is_rejected, read_entries, value
 from ragsweep.curation.files import write_rows
+from ragsweep.curation.harvest import NEEDS_REVIEW
 from ragsweep.golden.golden_format import REJECTED
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
@@ -145,6 +146,8 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
     if "reference" in changes:
         passage = str(value(entry, "content", "passage") or "")
         validation["answer_in_evidence"] = bool(changed["reference"]) and changed["reference"] in passage
+    if note := changed.get("notes"):
+        changed["notes"] = str(note).removeprefix(f"{NEEDS_REVIEW}: ")
     return changed | {"validation": validation, "audit": {**(entry.get("audit") or {}), "status": "gold"}}
 
 
