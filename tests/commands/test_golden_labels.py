@@ -99,7 +99,7 @@ def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureF
         ],
     }
     assert golden(["diff", "after.jsonl", "golden.jsonl"]) == 0
-    assert 'removed   "q3" · Why?' in capsys.readouterr().out
+    assert 'removed    "q3" · Why?' in capsys.readouterr().out
 
 
 def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
