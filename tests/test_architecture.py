@@ -265,3 +265,12 @@ def test_no_variable_of_a_module_changes() -> None:
 
 
 CONTAINERS = {"deque", "defaultdict", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary", "Lock", "RLock"}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[Path]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
     subject: str = ""
 
 
-class Rule(NamedTuple):
+class SentenceRule(NamedTuple):
     """A pattern of sentences, and the question that it makes of a match; ``answer`` is the group that answers."""
 
     name: str
@@ -114,44 +114,44 @@ def _compiled(language: str, pattern: str) -> re.Pattern[str]:
     return re.compile(rf"^{pattern.replace('SUBJECT', _SUBJECT[language])}$")
 
 
-RULES: Mapping[str, tuple[Rule, ...]] = {
+RULES: Mapping[str, tuple[SentenceRule, ...]] = {
     "en": (
-        Rule("definition", _compiled("en", r"SUBJECT (?P<v>is|are) (?P<a>(?:an?|the|one of)\b.{10,})"),
+        SentenceRule("definition", _compiled("en", r"SUBJECT (?P<v>is|are) (?P<a>(?:an?|the|one of)\b.{10,})"),
              lambda m: f"What {m['v']} {m['s']}?", "remember"),
-        Rule("causal", _compiled("en", rf"(?P<e>(?!{PRONOUNS['en']})[^,;:]{{10,90}}?),? because (?P<a>(?!of ).{{8,}})"),
+        SentenceRule("causal", _compiled("en", rf"(?P<e>(?!{PRONOUNS['en']})[^,;:]{{10,90}}?),? because (?P<a>(?!of ).{{8,}})"),
              lambda m: f"What is the reason that {m['e']}?", "analyse", "reasoning"),
-        Rule("rule", _compiled("en", r"SUBJECT (?P<m>must not|must|should not|should|cannot) (?P<a>[a-z].{6,})"),
+        SentenceRule("rule", _compiled("en", r"SUBJECT (?P<m>must not|must|should not|should|cannot) (?P<a>[a-z].{6,})"),
              _english_rule, "understand"),
-        Rule("procedure", _compiled("en", r"(?:To|In order to) (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
+        SentenceRule("procedure", _compiled("en", r"(?:To|In order to) (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
              lambda m: f"How do you {m['g']}?", "apply"),
-        Rule("procedure", _compiled("en", r"If you (?:want|need) to (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
+        SentenceRule("procedure", _compiled("en", r"If you (?:want|need) to (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
              lambda m: f"How do you {m['g']}?", "apply"),
-        Rule("means", _compiled("en", r"You can (?P<a>[a-z][^,]{5,90}?) to (?P<g>(?!the |an? |it|be able|all |any |both |each |many |other |your )"
+        SentenceRule("means", _compiled("en", r"You can (?P<a>[a-z][^,]{5,90}?) to (?P<g>(?!the |an? |it|be able|all |any |both |each |many |other |your )"
                                       r"(?!\w+(?:ing|ed|[^s]s) )[a-z]+ [^,]{4,80})"),
              lambda m: f"How can you {m['g']}?", "apply"),
-        Rule("scenario", _compiled("en", r"(?P<w>If|When|Once|Whenever) (?P<c>(?:(?! it | this | that | they )[^,]){8,100}), "
+        SentenceRule("scenario", _compiled("en", r"(?P<w>If|When|Once|Whenever) (?P<c>(?:(?! it | this | that | they )[^,]){8,100}), "
                                          r"(?P<a>.{10,})"),
              _english_scenario, "understand"),
-        Rule("fact", _compiled("en", rf"SUBJECT (?P<v>{'|'.join(_BASES)}) (?P<a>(?!to ).{{8,}})"),
+        SentenceRule("fact", _compiled("en", rf"SUBJECT (?P<v>{'|'.join(_BASES)}) (?P<a>(?!to ).{{8,}})"),
              lambda m: f"What does {m['s']} {_BASES[m['v']]}?", "remember"),
-        Rule("fact", _compiled("en", rf"SUBJECT(?<=[a-z]s) (?P<v>{'|'.join(_BASES.values())}) (?P<a>.{{8,}})"),
+        SentenceRule("fact", _compiled("en", rf"SUBJECT(?<=[a-z]s) (?P<v>{'|'.join(_BASES.values())}) (?P<a>.{{8,}})"),
              lambda m: f"What do {m['s']} {m['v']}?", "remember"),
     ),
     "fr": (
-        Rule("definition", _compiled("fr", r"SUBJECT (?P<v>est|sont) (?P<a>(?:une?|des|le|la|les|l['’])\b.{10,})"),
+        SentenceRule("definition", _compiled("fr", r"SUBJECT (?P<v>est|sont) (?P<a>(?:une?|des|le|la|les|l['’])\b.{10,})"),
              _french_definition, "remember"),
-        Rule("causal", _compiled("fr", rf"(?P<e>(?!{PRONOUNS['fr']})(?:[^,;: ]+ ){{3}}[^,;:]{{1,90}}?),? (?:parce qu(?:e |['’])|car )(?P<a>.{{8,}})"),
+        SentenceRule("causal", _compiled("fr", rf"(?P<e>(?!{PRONOUNS['fr']})(?:[^,;: ]+ ){{3}}[^,;:]{{1,90}}?),? (?:parce qu(?:e |['’])|car )(?P<a>.{{8,}})"),
              lambda m: f"Pour quelle raison {m['e']} ?", "analyse", "reasoning"),
-        Rule("rule", _compiled("fr", r"SUBJECT (?P<n>ne )?(?P<m>doit|doivent|devrait|devraient)(?: pas| jamais)? (?P<a>[a-zéêà].{6,})"),
+        SentenceRule("rule", _compiled("fr", r"SUBJECT (?P<n>ne )?(?P<m>doit|doivent|devrait|devraient)(?: pas| jamais)? (?P<a>[a-zéêà].{6,})"),
              _french_rule, "understand"),
-        Rule("procedure", _compiled("fr", r"(?:Pour|Afin de|Afin d['’]) ?(?P<g>[a-zéèêîôûç]+(?:er|ir|re)\b[^,]{0,80}), (?P<a>(?:vous |on |il (?:faut|suffit) |\w+ez\b).{9,})"),
+        SentenceRule("procedure", _compiled("fr", r"(?:Pour|Afin de|Afin d['’]) ?(?P<g>[a-zéèêîôûç]+(?:er|ir|re)\b[^,]{0,80}), (?P<a>(?:vous |on |il (?:faut|suffit) |\w+ez\b).{9,})"),
              lambda m: f"Comment {m['g']} ?", "apply"),
-        Rule("means", _compiled("fr", r"SUBJECT (?P<v>permet|permettent) (?P<a>(?:de |d['’]).{6,})"),
+        SentenceRule("means", _compiled("fr", r"SUBJECT (?P<v>permet|permettent) (?P<a>(?:de |d['’]).{6,})"),
              lambda m: f"Que {m['v']} {m['s']} ?", "understand"),
-        Rule("scenario", _compiled("fr", r"(?P<w>(?:Si|Lorsque|Quand)(?= )|Lorsqu['’]|S['’](?=ils? )) ?(?P<c>[^,]{8,100}), (?P<a>.{10,})"),
+        SentenceRule("scenario", _compiled("fr", r"(?P<w>(?:Si|Lorsque|Quand)(?= )|Lorsqu['’]|S['’](?=ils? )) ?(?P<c>[^,]{8,100}), (?P<a>.{10,})"),
              lambda m: f"Que se passe-t-il {m['w'].lower()}{'' if m['w'][-1] in '’' + chr(39) else ' '}{m['c']} ?",
              "understand"),
-        Rule("fact", _compiled("fr", r"SUBJECT (?P<v>retourne|renvoie|contient|utilise|fournit|nécessite|crée|génère|offre|comprend|"
+        SentenceRule("fact", _compiled("fr", r"SUBJECT (?P<v>retourne|renvoie|contient|utilise|fournit|nécessite|crée|génère|offre|comprend|"
                                      r"désigne|reçoit|possède|compte) (?P<a>.{8,})"),
              lambda m: fill("Que {} ?", f"{m['v']} {m['s']}"), "remember"),
     ),
