@@ -133,3 +133,10 @@ def test_documents_without_folders_are_divided_by_similarity(place: Path) -> Non
     (_, *strata) = entries(place / "set" / "phase-0-strata.jsonl")
     assert [one["stratum"] for one in strata if one["stratum"].startswith("cluster ")]
     assert sum(len(one["documents"]) for one in strata) == 6
+
+
+def test_a_corpus_that_cannot_be_asked_about_says_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for page in place.glob("pages/*/*.md"):
+        page.write_text("# The keeper and the old press of the house\n\nA keeper of the press.\n")
+    assert golden(["build", *WORDS]) in (1, 3)
+    assert "No sentence could be asked about by rule" in capsys.readouterr().out

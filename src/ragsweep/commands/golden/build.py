@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.asking import ModelAsker
-from ragsweep.curation.build import PHASES, VERSION, BuildSettings, PhaseDone, PhaseFiles, build_set
+from ragsweep.curation.build import PHASES, VERSION, BuildSettings, Built, PhaseDone, PhaseFiles, build_set
 from ragsweep.curation.entries import UNANSWERABLE_TYPES
 from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.curation.files import write_report, write_rows
@@ -92,13 +92,24 @@ def build(arguments: Sequence[str]) -> int:
             again = ["The calls that failed are made again by the same command."] if asker.failures else []
             terminal.block("MODEL", [*faults, *again])
         terminal.block("WRITTEN", [f"{golden}, and the phases' results and reports in {folder}"])
-        if any(one.gate == "G0-1" and one.verdict == FAILED for one in results) and not settings.clusters:
-            terminal.block("FIX", ["Documents without folders are divided by similarity with strata.by=clusters."])
+        terminal.block("FIX", _advice(built, results, settings))
         terminal.next_steps([
             (f"ragsweep golden review {golden}", "confirm or correct the questions: silver becomes gold"),
             (f"ragsweep golden gates {golden} corpus={values['corpus']} {_EMBEDDER}", "judge the set again"),
         ])  # fmt: skip
     return exit_status(results)
+
+
+def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings) -> Iterator[str]:
+    """Yield what would mend a set that lacks questions, or fails a gate that a key decides."""
+    if not any(one["answerable"] for one in built.entries):
+        yield "No sentence could be asked about by rule: that takes whole sentences in English or French."
+        yield "llm=openai llm.model=NAME has a model write the questions."
+    failed = {one.gate for one in results if one.verdict == FAILED}
+    if "G0-1" in failed and not settings.clusters:
+        yield "Documents without folders are divided by similarity with strata.by=clusters."
+    if "G5-4" in failed:
+        yield "Hard questions come from many pages or a model; gates.G5-4.blocking=false only warns."
 
 
 class PhaseJudge:
