@@ -8,7 +8,7 @@ import pytest
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.drafts import Draft
 from ragsweep.curation.entries import UNANSWERABLE_TYPES
-from ragsweep.curation.extractive import draft_by_rule
+from ragsweep.curation.extractive import draft_by_rule, read_sentences
 from ragsweep.curation.unanswerable import ANSWERING, Exhaustive, draft_unanswerable
 from ragsweep.curation.wording import fill
 
@@ -48,7 +48,8 @@ def drafts(text: str, language: str) -> tuple[list[Draft], list[Draft], str]:
     corpus = Corpus(["manual"], [""], [text])
     half = text.index("\n\n", len(text) // 2)
     spans = Spans(np.zeros(2, dtype=np.int32), np.array([0, half]), np.array([half, len(text)]))
-    made, sentences = draft_by_rule(corpus, spans, [0], language, {"factual": 1.0, "definition": 0.5})
+    sentences = read_sentences(corpus, spans, [0], language)
+    made = draft_by_rule(corpus, sentences, language, {"factual": 1.0, "definition": 0.5})
     search = Exhaustive([text[:half], text[half:]], language)
     return made, draft_unanswerable(made, sentences, search, language, seed=0), text
 

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ragsweep.core.types import NO_CHUNK, Passage
+from ragsweep.core.types import Passage
+from ragsweep.curation.enrichment import lexical_overlap
 from ragsweep.curation.entries import METHODS, Entry
 from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.curation.gates import Subject, is_verbatim, passage_of, touching
+from ragsweep.curation.ranking import rank_texts
 from ragsweep.curation.validation import keyword_coverage, numbers
 from ragsweep.parts.languages import content_words, detect_language, fold
-from ragsweep.parts.retrievers.bm25 import Bm25
 
 COPIED = 0.8
 """Share of a question's words in its passage from which the wording counts as copied."""
@@ -82,11 +81,9 @@ def _language(entry: Entry) -> str:
 def _copied(subject: Subject) -> Admission:
     found, measured = [], 0
     for number, entry in enumerate(subject.answerable):
-        language, passage = _language(entry), passage_of(subject, number)
-        asked = content_words(str(entry.get("question") or ""), language)
-        if passage and asked:
+        if passage := passage_of(subject, number):
             measured += 1
-            if len(asked & content_words(passage, language)) >= COPIED * len(asked):
+            if lexical_overlap(str(entry.get("question") or ""), passage, _language(entry)) >= COPIED:
                 found.append(str(entry.get("id")))
     return Admission("copied", TITLES["copied"], tuple(found), measured)
 
@@ -151,13 +148,12 @@ def _evidence_chunks(subject: Subject) -> list[set[int]]:
 def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
     """Return the best passages for each question by BM25 that are no evidence of it."""
     chunks, found = _chunks(subject), {}
-    languages = {_language(one) for one in subject.answerable}
-    retrievers = {language: Bm25(language=LANGUAGES.get(language, "none")) for language in languages}
-    indexes = {language: retriever.build(chunks) for language, retriever in retrievers.items()}
-    for entry, own in zip(subject.answerable, _evidence_chunks(subject), strict=True):
-        language = _language(entry)
-        depth = RETRIEVED + len(own)
-        ranked = retrievers[language].retrieve(indexes[language], [str(entry.get("question") or "")], depth)
-        others = [int(n) for n in np.asarray(ranked.positions[0]) if n != NO_CHUNK and int(n) not in own][:RETRIEVED]
-        found[str(entry.get("id"))] = tuple(Passage(str(n), chunks[n]) for n in others)
+    pairs = list(zip(subject.answerable, _evidence_chunks(subject), strict=True))
+    depth = RETRIEVED + max((len(own) for _, own in pairs), default=0)
+    for language in {_language(entry) for entry, _ in pairs}:
+        asked = [(entry, own) for entry, own in pairs if _language(entry) == language]
+        ranked = rank_texts([str(entry.get("question") or "") for entry, _ in asked], chunks, language, depth)
+        for (entry, own), best in zip(asked, ranked, strict=True):
+            others = [n for n in best if n not in own][:RETRIEVED]
+            found[str(entry.get("id"))] = tuple(Passage(str(n), chunks[n]) for n in others)
     return found

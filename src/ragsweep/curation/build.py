@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,14 +22,14 @@ from ragsweep.curation.balance import WantedSet, choose, drop_copies
 from ragsweep.curation.drafts import Draft, read_draft
 from ragsweep.curation.enrichment import LISTED, Sources, enrich
 from ragsweep.curation.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, value
-from ragsweep.curation.extractive import LANGUAGES, draft_by_rule
+from ragsweep.curation.extractive import LANGUAGES, draft_by_rule, read_sentences
 from ragsweep.curation.files import write_rows
+from ragsweep.curation.ranking import rank_texts
 from ragsweep.curation.strata import Floats, Quotas, Stratum, allocate, cluster, folders, stratify
 from ragsweep.curation.unanswerable import Exhaustive, draft_unanswerable
 from ragsweep.curation.validation import COMPARED, Embed, validate
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
-from ragsweep.parts.retrievers.bm25 import Bm25
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
 VERSION = "2"
@@ -245,14 +245,16 @@ def ask(
     by_rule = [
         one
         for language, numbers in documents.items()
-        for one in draft_by_rule(sources.corpus, sources.spans, numbers, language, wanted.mix)[0]
+        for one in draft_by_rule(
+            sources.corpus, read_sentences(sources.corpus, sources.spans, numbers, language), language, wanted.mix
+        )
     ]
     long_enough = (
         one
         for one in [*by_model, *by_rule]
         if len(one.question) >= SHORTEST_QUESTION and len(one.answer) >= SHORTEST_ANSWER
     )
-    return list({one.question.casefold(): one for one in reversed(list(long_enough))}.values())[::-1]
+    return _distinct(long_enough)
 
 
 def ask_unanswerable(
@@ -266,10 +268,18 @@ def ask_unanswerable(
     chunks = [sources.passage(n) for n in range(len(sources.spans.document))]
     found = asker.unanswerable(sources, wanted) if asker else []
     for language, numbers in documents.items():
-        sentences = draft_by_rule(sources.corpus, sources.spans, numbers, language, wanted.mix)[1]
+        sentences = read_sentences(sources.corpus, sources.spans, numbers, language)
         by_rule = [one for one in made if one.language == language and one.generator == "rule"]
         found += draft_unanswerable(by_rule, sentences, Exhaustive(chunks, language), language, wanted.seed)
-    return list({one.question.casefold(): one for one in reversed(found)}.values())[::-1]
+    return _distinct(found)
+
+
+def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
+    """Return the first draft of each question."""
+    first: dict[str, Draft] = {}
+    for one in drafts:
+        first.setdefault(one.question.casefold(), one)
+    return list(first.values())
 
 
 # --- phases 3 to 5 -----------------------------------------------------------------------------------------------
@@ -291,10 +301,8 @@ def rank(drafts: Sequence[Draft], texts: Sequence[str], sources: Sources) -> lis
     ranked: list[list[int]] = [[] for _ in drafts]
     for language in {one.language for one in drafts}:
         rows = [n for n, one in enumerate(drafts) if one.language == language]
-        retriever = Bm25(language=LANGUAGES.get(language, "none"))
-        found = retriever.retrieve(retriever.build(chunks), [texts[n] for n in rows], LISTED).positions
-        for n, positions in zip(rows, found.tolist(), strict=True):
-            ranked[n] = [one for one in positions if one >= 0]
+        for n, best in zip(rows, rank_texts([texts[n] for n in rows], chunks, language, LISTED), strict=True):
+            ranked[n] = best
     return ranked
 
 

@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.types import NO_CHUNK, Chunks, Evidence, Question
+from ragsweep.core.types import Chunks, Evidence, Question
 from ragsweep.curation.entries import SCHEMA_VERSION, as_label, read_entries_with_questions
-from ragsweep.curation.evidence_quotes import FEWEST_WORDS, shortest_anchor
-from ragsweep.curation.extractive import LANGUAGES
+from ragsweep.curation.evidence_quotes import shortest_anchor
 from ragsweep.curation.files import write_whole
+from ragsweep.curation.ranking import best_sentence, rank_texts
 from ragsweep.parts.languages import detect_language
-from ragsweep.parts.retrievers.bm25 import Bm25
-from ragsweep.parts.sentences import sentences
 
 PROPOSED = 8
 """Passages that are proposed."""
@@ -55,24 +53,6 @@ def _best_of(question: str, chunk: int, chunks: Chunks, code: str) -> SentenceSp
     place = int(chunks.spans.start[chunk]), int(chunks.spans.end[chunk])
     best = best_sentence(question, chunks.corpus.texts[document], place, code)
     return SentenceSpan(document, *best) if best else None
-
-
-def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
-    """Return the place of the best sentence by BM25 in a part of a text, the first where none has a word in common."""
-    begin, end = place
-    found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
-    inside = [(begin + start, begin + stop) for start, stop in found]
-    # headings, which resemble questions most, answer none
-    inside = [one for one in inside if len(text[slice(*one)].split()) >= FEWEST_WORDS] or inside
-    (ranked,) = rank_texts([question], [text[start:stop] for start, stop in inside], code, 1)
-    return inside[ranked[0] if ranked else 0] if inside else None
-
-
-def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:
-    """Return the positions of the best texts by BM25 for each query."""
-    retriever = Bm25(language=LANGUAGES.get(code, "none"))
-    found = retriever.retrieve(retriever.build(texts), queries, depth).positions
-    return [[int(one) for one in row if one != NO_CHUNK] for row in found]
 
 
 def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks, who: str) -> dict[str, Any]:

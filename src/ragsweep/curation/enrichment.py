@@ -13,6 +13,7 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.drafts import Draft, chance
 from ragsweep.curation.entries import SCHEMA_VERSION
 from ragsweep.curation.evidence_quotes import shortest_anchor
+from ragsweep.curation.gates import touching
 from ragsweep.curation.strata import Stratum
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
@@ -52,10 +53,7 @@ class Sources:
 
     def chunks_of(self, draft: Draft) -> list[int]:
         """Return the chunks that touch a draft's evidence, or the one that it was made from."""
-        spans, found = self.spans, []
-        for document, start, end in draft.evidence:
-            touching = (spans.document == document) & (spans.start < end) & (spans.end > start)
-            found += touching.nonzero()[0].tolist()
+        found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 
     def context(self, draft: Draft) -> str:

@@ -277,20 +277,13 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 _CODED = ("code_lookup",)
 
 
-def draft_by_rule(
-    corpus: Corpus, spans: Spans, documents: Sequence[int], language: str, mix: Mapping[str, float]
-) -> tuple[list[Draft], list[Sentence]]:
-    """Make a draft of every question that the rules find in documents of one language, in the documents' order.
-
-    Returns:
-        The drafts, and all sentences that were read.
-    """
-    found = read_sentences(corpus, spans, documents, language)
+def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
+    """Make a draft of every question that the rules find in sentences of one language, in the documents' order."""
     asked = list(ask_by_rule(found, language))
     definitions = [one for one in asked if one.pattern == "definition"]
     every = [*asked, *ask_for_summaries(corpus, found, language), *ask_for_differences(definitions, language)]
     usable = sorted(unambiguous(every, language), key=lambda one: (one.sentences[0].document, one.sentences[0].start))
-    return [_draft(one, corpus, language, mix) for one in usable], found
+    return [_draft(one, corpus, language, mix) for one in usable]
 
 
 def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, float]) -> Draft:

@@ -1,14 +1,14 @@
-"""Write JSON lines and reports whole: a killed process leaves the file of before, or the new one."""
+"""Write JSON lines and reports whole."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.replacing import replace_file
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -26,12 +26,6 @@ def write_whole(path: Path, text: str) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder, and a file is to be written there")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text.encode())
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{path.parent}: is a file, and a folder is needed there") from None
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragsweep.core.types import Corpus
-from ragsweep.curation.by_hand import best_sentence, rank_texts
 from ragsweep.curation.evidence_quotes import shortest_anchor
+from ragsweep.curation.ranking import best_sentence, rank_texts
 from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_words
 from ragsweep.parts.languages import detect_language
 

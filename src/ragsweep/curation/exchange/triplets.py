@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ragsweep.core.types import Chunks, GoldenSet, Question
-from ragsweep.curation.by_hand import rank_texts
 from ragsweep.curation.entries import Entry
 from ragsweep.curation.exchange.fields import Exported, count_lost
+from ragsweep.curation.ranking import rank_texts
 from ragsweep.evaluation.evidence import cover
 from ragsweep.parts.languages import detect_language
 

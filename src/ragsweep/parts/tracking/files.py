@@ -7,12 +7,11 @@ import json
 import math
 import re
 import tempfile
-import uuid
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+from ragsweep.core.replacing import replace_file
 from ragsweep.core.results import STEPS, Result, judge_words, shown_metrics
 from ragsweep.parts.tracking.database import local_folder
 
@@ -33,7 +32,7 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
             raise ValueError(f'"{name}" is no name for an artifact: it leaves the folder of its run')
     if folder := local_folder(location):
         for name, data in artifacts.items():
-            _write_atomically(folder / name, data)
+            replace_file(folder / name, data, UNFINISHED)
     elif artifacts:
         with tempfile.TemporaryDirectory(prefix="ragsweep-") as copies:
             for name, data in artifacts.items():
@@ -56,19 +55,6 @@ def remove_unfinished(location: str) -> None:
     folder = local_folder(location)
     for path in folder.rglob(f"{UNFINISHED}*") if folder else ():
         path.unlink(missing_ok=True)
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A new name each time: two processes that write the same file must not write into each other's.
-    unfinished = path.with_name(f"{UNFINISHED}{uuid.uuid4().hex}")
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise
 
 
 def _repository(location: str, uri: str) -> ArtifactRepository:

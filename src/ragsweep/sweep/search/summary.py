@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ragsweep.core.replacing import replace_file
 from ragsweep.sweep.search import plots
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.study import SharedStudy
@@ -91,11 +91,8 @@ def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) ->
     """Write a study's best trials into the folder of the sweep, and its summary and plots into that of the search."""
     OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
-    target.mkdir(parents=True, exist_ok=True)
     plain = summarise(study, settings)
-    partial = target / f"{FILE}.{os.getpid()}.partial"  # several processes may end at once
-    partial.write_text(json.dumps(plain, indent=1, default=str), encoding="utf-8")
-    partial.replace(target / FILE)
+    replace_file(target / FILE, json.dumps(plain, indent=1, default=str).encode())
     if settings.plots:
         names, count = settings.objectives, len(settings.directions)
         if len(names) != count:

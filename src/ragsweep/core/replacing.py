@@ -1,0 +1,21 @@
+"""Replace a file as a whole: a killed process leaves the one of before, or the new one."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+
+def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.") -> None:
+    """Write a file under a hidden name that begins with ``unfinished``, then under its own; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A new name each time: two processes that write the same file must not write into each other's.
+    partial = path.with_name(f"{unfinished}{uuid.uuid4().hex}")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
