@@ -194,3 +194,22 @@ def test_a_number_that_the_best_config_leaves_alone_has_a_curve_too() -> None:
         "m": [4.0, 8.0, 16.0],
         "ef": [10.0, 20.0, 40.0, 99.0],
     }
+
+
+def test_differences_promise_the_best_only_where_no_loss_may_be_unseen() -> None:
+    generator = np.random.default_rng(5)
+    base = 0.4 + 0.05 * generator.random(50)
+    better, rare = base + generator.normal(0.2, 0.2, 50), base + np.repeat([0.01, 0], [30, 20])
+
+    def text(*rows: np.ndarray) -> str:
+        results = [
+            scored({"ndcg": row.tolist()}, name=f"b={n}", parameters={"b": str(n)}) for n, row in enumerate(rows)
+        ]
+        return json.dumps(section(build_document(source(results)), "differences"))
+
+    sure, doubted = text(base, better, base + generator.normal(0, 0.05, 50)), text(base, better, rare)
+    assert "With 95 % confidence the best is among them." in sure
+    assert "worse than the best, by more than chance." in sure
+    assert "Rare losses may be unseen: those left out may be as good." in doubted
+    assert "confidence the best" not in doubted
+    assert "more than chance" not in doubted

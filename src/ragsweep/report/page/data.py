@@ -30,6 +30,7 @@ SIDE_BY_SIDE = 8
 MOST_SLICED = 20
 MOST_BOXES = 3
 MOST_NAMED = 6
+UNSEEN_BEST = "Rare losses may be unseen: those left out may be as good."
 
 CURVE = (
     "The mean of all configs with a value; the band or bar is its 95 % interval. Points in colour, and all values in"
@@ -231,16 +232,17 @@ class _Page:
         named = ", ".join(kept[:MOST_NAMED]) + (
             f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else ""
         )
+        doubted = found.differences.exposed.any()
+        sure = f" {UNSEEN_BEST}" if doubted else " With 95 % confidence the best is among them."
         yield {
             "kind": "text",
             "text": f"Any of the {len(kept):,} configs may be the best."
             if len(kept) == len(found.matrix.configs)
-            else f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}."
-            " With 95 % confidence the best is among them.",
+            else f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}.{sure}",
         }
         note = (
-            "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are"
-            " worse than the best, by more than chance."
+            "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are worse"
+            f" than the best{'' if doubted else ', by more than chance'}."
         )
         yield make_charts([{"label": "", "figure": charts.differences(found, self.recommended)}], note)
 
