@@ -221,6 +221,7 @@ def search(server: LlmServer, folder: Path, *more: str) -> list[str]:
     return typed(server, folder, *sweeper, *more)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("together", [2, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 4))])
 def test_trials_race_with_each_other_and_with_those_before(together: int, server: LlmServer, tmp_path: Path) -> None:
     import optuna

@@ -80,6 +80,7 @@ def check(folder: Path, fates: list[str], *more: str) -> None:
             assert isinstance(outcome, Result), outcome
 
 
+@pytest.mark.nightly
 def test_bad_jobs_take_only_themselves_with_them(tmp_path: Path) -> None:
     check(tmp_path, ["raises", "exits", "memory", "hangs", "two"])
 

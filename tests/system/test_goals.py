@@ -109,6 +109,7 @@ def test_an_objective_that_cannot_be_measured_fails_the_trial_and_says_which(
     assert "ann_recall_at_10 was not measured" in left.trials[0]["reason"]
 
 
+@pytest.mark.nightly
 def test_a_search_that_ends_early_says_why_and_goes_on_when_the_setting_changes(
     ragsweep: Ragsweep, tmp_path: Path
 ) -> None:

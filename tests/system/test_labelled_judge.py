@@ -73,6 +73,7 @@ def typed(server: LlmServer, folder: Path) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown_with_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,10 +32,8 @@ def scores(results: dict[str, Result]) -> dict[str, dict[str, float]]:
     }
 
 
-@pytest.mark.parametrize(
-    "launcher",  # one of them on each change, all the others each night
-    [pytest.param(name, marks=() if name == "joblib" else pytest.mark.nightly) for name in LAUNCHERS],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_sweep_is_the_same_under_every_launcher_and_computes_no_stage_twice(launcher: str, tmp_path: Path) -> None:
     if launcher in PLUGINS and importlib.util.find_spec(f"hydra_plugins.{PLUGINS[launcher]}") is None:
         pytest.skip(f"{PLUGINS[launcher]} is not installed")

@@ -67,6 +67,7 @@ def evaluated(program: Path) -> list[list[str]]:
     return [one.facts["overrides"] for one in stored_trials(program / "study.db").values()]
 
 
+@pytest.mark.nightly
 def test_program_searches_continues_where_it_ended_and_writes_its_best_config(program: Path) -> None:
     run(program)
     first = evaluated(program)

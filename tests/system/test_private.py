@@ -58,6 +58,7 @@ def check(found: dict[Path, int]) -> None:
     assert {(path, mode) for path, mode in store.items() if mode != (0o700 if path.is_dir() else 0o600)} == set()
 
 
+@pytest.mark.nightly
 def test_store_is_its_owners_and_nothing_is_everybodys(recorded: Path) -> None:
     found = modes(recorded)
     check(found)
@@ -72,6 +73,7 @@ def test_stricter_mask_stays(tmp_path: Path) -> None:
     assert {path for path, mode in found.items() if mode & 0o070} == set()
 
 
+@pytest.mark.nightly
 def test_run_talks_to_nobody(recorded: Path) -> None:
     assert (recorded / "mlflow.db").exists()
     assert (recorded / "heard").read_text() == ""

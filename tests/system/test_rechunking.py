@@ -79,7 +79,14 @@ def found(chunker: str, retriever: str, folder: Path) -> tuple[Chunks, Rankings,
 
 
 EXECUTOR = Executor()
-PAIRS = [(chunker, retriever) for chunker in options("chunker") for retriever in options("retriever")]
+PAIRS = [
+    pytest.param(
+        chunker, retriever, marks=() if chunker == "recursive" or retriever == "hybrid_rrf" else pytest.mark.nightly
+    )
+    for chunker in options("chunker")
+    for retriever in options("retriever")
+]
+"""By day every option once; each with each at night."""
 
 
 @pytest.mark.parametrize(("chunker", "retriever"), PAIRS)

@@ -103,6 +103,7 @@ def test_noise_is_of_answers_where_only_they_vary_and_of_questions_where_only_th
     assert shares.answers > 0.5 if by_seed else shares.answers == 0
 
 
+@pytest.mark.nightly
 def test_a_command_with_repetitions_and_samples_divides_the_variance_and_counts_nothing_twice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

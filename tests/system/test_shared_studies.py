@@ -174,7 +174,8 @@ def kill_one(fresh: Make, trials: int, after: Sequence[float]) -> None:
         assert len(numbers) <= trials + 1  # what the killed process was at is begun again, and nothing else
 
 
-@pytest.mark.parametrize("kind", SLOW_ON_SERVER)
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", STORAGES)
 def test_a_killed_process_leaves_its_trial_to_the_others(kind: str, fresh: Make) -> None:
     kill_one(fresh, trials=16, after=[0.15])
 
@@ -186,7 +187,8 @@ def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fr
     kill_one(fresh, trials=40, after=[chance.uniform(0, 1) for _ in range(20)])
 
 
-@pytest.mark.parametrize("kind", SLOW_ON_SERVER)
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", STORAGES)
 def test_paused_process_loses_its_trial_and_its_late_result_is_refused(kind: str, fresh: Make) -> None:
     (url, log), lapse = fresh(), 1.0
     settings = {"url": url, "log": str(log), "trials": 2, "wait": 0.5, "lapse": lapse}

@@ -173,7 +173,8 @@ def run_apart(call: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("seconds", "every"), [(1.5, 0.15), pytest.param(60, 1, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize(("seconds", "every"), [(1.5, 0.15), (60, 1)])
 def test_writers_that_are_killed_leave_nothing_wrong(seconds: float, every: float, quick_folder: Path) -> None:
     run_apart(f"killed({seconds}, {every}, Path({str(quick_folder)!r}))")
 

@@ -93,6 +93,7 @@ def test_nothing_is_sent_twice(folder: Path) -> None:
     assert shown(folder) == before
 
 
+@pytest.mark.nightly
 def test_lost_database_is_rebuilt_without_what_was_never_meant_for_it(folder: Path) -> None:
     same_place(folder)
     before = shown(folder)
@@ -127,6 +128,7 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
     assert shown(folder) == {name: run for name, run in before.items() if "top_k=3" not in name}
 
 
+@pytest.mark.nightly
 def test_all_of_it_goes_into_another_database(folder: Path) -> None:
     (folder / "other").mkdir()
     add_tables(folder / "other")

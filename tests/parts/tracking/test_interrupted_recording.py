@@ -117,8 +117,9 @@ for step in range(0, 100, int(sys.argv[2])):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of one warm process")
-@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("stride", [1, 9])
 def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow, stride: int) -> None:
     """Before each commit and each rename, or some of them, the last undisturbed."""
     done = forked.run(
