@@ -36,7 +36,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
     draw: Callable[..., None] = matplotlib.figure.Figure.draw
 
     def keep(figure: matplotlib.figure.Figure, renderer: object) -> None:
-        figures.append(figure)
+        if figure not in figures:  # drawn once as PNG, once as SVG
+            figures.append(figure)
         draw(figure, renderer)
 
     monkeypatch.setattr(matplotlib.figure.Figure, "draw", keep)
@@ -49,8 +50,9 @@ def points(axes: object) -> list[tuple[float, float]]:
 
 
 def test_metric_by_config_has_a_panel_a_metric_and_a_line_a_config(drawn: list[matplotlib.figure.Figure]) -> None:
-    data = plots.metric_by_config([a_result("top_k=3", 0.25), a_result("top_k=5", 0.75)], ["recall", "p95"])
-    assert data.startswith(b"\x89PNG")
+    picture = plots.metric_by_config([a_result("top_k=3", 0.25), a_result("top_k=5", 0.75)], ["recall", "p95"])
+    assert picture.png.startswith(b"\x89PNG")
+    assert [f">{text}</text>" in picture.svg.decode() for text in (".75", ".25", "top_k=5")] == [True] * 3
     first, second = drawn[0].axes
     assert (first.get_title(), second.get_title()) == ("recall", "p95")
     assert points(first) == [(0.75, 0), (0.25, 1)]  # the best on top
@@ -80,6 +82,11 @@ def test_metric_by_label_has_a_panel_a_group_on_one_scale(drawn: list[matplotlib
     assert drawn[0].get_suptitle() == "recall by category"
 
 
+def test_groups_that_are_numbers_stand_in_their_order(drawn: list[matplotlib.figure.Figure]) -> None:
+    plots.metric_by_label([a_result("a", values=("10", "9", "100"))], "recall")
+    assert [axes.get_title() for axes in drawn[0].axes] == ["9", "10", "100"]
+
+
 def test_groups_beyond_twelve_are_counted_and_the_largest_shown(drawn: list[matplotlib.figure.Figure]) -> None:
     plots.metric_by_label([a_result("a", values=tuple(f"g{n:02}" for n in range(15)))], "recall")
     shown = [axes.get_title() for axes in drawn[0].axes]
@@ -107,8 +114,8 @@ def test_many_configs_with_long_names_are_all_labelled(drawn: list[matplotlib.fi
 
 
 def test_nothing_to_show_is_still_a_picture() -> None:
-    assert plots.metric_by_config([], ["recall"]).startswith(b"\x89PNG")
-    assert plots.metric_by_label([a_result("a")], "recall", "language").startswith(b"\x89PNG")
+    assert plots.metric_by_config([], ["recall"]).png.startswith(b"\x89PNG")
+    assert plots.metric_by_label([a_result("a")], "recall", "language").png.startswith(b"\x89PNG")
 
 
 def test_name_with_dollars_is_no_formula(drawn: list[matplotlib.figure.Figure]) -> None:
@@ -129,4 +136,5 @@ def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.fig
     texts = [label.get_text() for label in axes.get_xticklabels()]
     assert axes.get_xlabel() == "ratio of the typical question over 60 questions"
     assert texts == ["1.25x", "1x", "0.8x", "0.64x"]
+    assert [text.get_text().partition(" [")[0] for text in axes.texts] == ["x 0.63", "x 1.20"]
     assert axes.get_xticks().tolist() == pytest.approx([-math.log(float(text[:-1])) for text in texts])

@@ -151,9 +151,8 @@ def test_csv_gives_back_names_and_every_digit(name: str, value: float) -> None:
 
 def test_artifacts_are_json_csv_and_pictures() -> None:
     files = artifacts("a sweep", TWO, [FAILURE], ["recall", "unknown"])
-    assert sorted(files) == [
-        "plots/metric_by_category.png", "plots/metric_by_config.png", "results.csv", "results.json"
-    ]  # fmt: skip
+    pictures = [f"plots/metric_by_{what}.{kind}" for what in ("category", "config") for kind in ("png", "svg")]
+    assert sorted(files) == [*pictures, "results.csv", "results.json"]
     assert json.loads(files["results.json"])["sweep"] == {"name": "a sweep"}
 
 

@@ -39,10 +39,11 @@ def artifacts(
     results = [one for one in results if one.state != DROPPED]  # of a part of the questions: no picture beside the rest
     shown = [name for name in headline if any(name in result.summaries for result in results)]
     if shown:
-        files["plots/metric_by_config.png"] = plots.metric_by_config(results, shown)
+        files |= plots.metric_by_config(results, shown).files("plots/metric_by_config")
         if any("category" in result.groups for result in results):
-            files["plots/metric_by_category.png"] = plots.metric_by_label(results, shown[0], "category")
+            first = plots.deciding(results, shown)
+            files |= plots.metric_by_label(results, first, "category").files("plots/metric_by_category")
     if curves := abstention_curves(results):
-        files["plots/abstention.png"] = plots.abstention(curves)
+        files |= plots.abstention(curves).files("plots/abstention")
     weighed = verdict_files(verdict, decided) if isinstance(verdict, SweepComparison) and decided else {}
     return {**files, **weighed, **answer_files(results)}

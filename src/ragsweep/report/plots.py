@@ -1,4 +1,4 @@
-"""Pictures of a sweep: points with their 95 % intervals, one panel a metric or a group, one line a config."""
+"""Pictures of a sweep as PNG and SVG: points with 95 % intervals, one panel a metric or a group, one line a config."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number
+from ragsweep.report.sweep_table import in_order
+from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.risk_coverage import CoveragePoint, best
 
@@ -38,6 +40,17 @@ MOST_TICKS = 8
 CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % interval."
 
 
+class Picture(NamedTuple):
+    """One picture for screens and one for papers, whose texts stay texts."""
+
+    png: bytes
+    svg: bytes
+
+    def files(self, name: str) -> dict[str, bytes]:
+        """Name both files."""
+        return {f"{name}.png": self.png, f"{name}.svg": self.svg}
+
+
 class Panel(NamedTuple):
     """One small picture: title, name of its axis, and a summary a config (None: the config lacks it)."""
 
@@ -46,13 +59,12 @@ class Panel(NamedTuple):
     summaries: Sequence[Summary | None]
 
 
-def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> bytes:
-    """Draw the configs below each other, one panel a metric; returns a PNG.
+def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Picture:
+    """Draw the configs below each other, one panel a metric.
 
     The best by the objective, or else by the first metric, is on top; of more than forty configs the best are shown.
     """
-    deciding = [name for name in objectives(results[0].config) if name in metrics] if results else []
-    configs, results = len(results), _best(results, [*deciding, metrics[0]][0])
+    configs, results = len(results), _best(results, deciding(results, metrics))
     panels = []
     for name in metrics[:MOST_PANELS]:
         found = [result.summaries.get(name) for result in results]
@@ -62,8 +74,14 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> bytes
     )
 
 
-def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> bytes:
-    """Draw one metric in groups of questions, one panel a value of the label, all on one scale; returns a PNG.
+def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
+    """Return the first objective among the metrics, or else the first metric."""
+    names = objectives(results[0].config) if results else ()
+    return next((name for name in names if name in metrics), metrics[0])
+
+
+def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> Picture:
+    """Draw one metric in groups of questions, one panel a value of the label, all on one scale.
 
     With more than twelve values the twelve with the most questions are shown, and the best forty configs.
     """
@@ -76,7 +94,7 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     scored = {value: size for value, size in sizes.items() if size}
     shown = sorted(scored, key=lambda value: -scored[value])[:MOST_PANELS]
     panels = []
-    for value in sorted(shown):
+    for value in in_order(sorted(shown)):
         found = [result.groups.get(label, {}).get(value, {}).get(metric) for result in results]
         panels.append(Panel(value or "(none)", _axis(found, metric), found))
     note = _note(configs, len(scored), "groups")
@@ -85,8 +103,8 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     return _draw([result.name for result in results], panels, True, title=f"{metric} by {label}", note=note)
 
 
-def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> bytes:
-    """Draw how good answers are when only the surest are given, one line a config; returns a PNG.
+def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
+    """Draw how good answers are when only the surest are given, one line a config.
 
     A line is level between its points, as questions of one support are answered together. Of more than five configs
     those with the best score in hindsight are shown.
@@ -100,7 +118,8 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> bytes:
         points = curves[name]
         coverage = [point.coverage for point in points]
         answered.step(coverage[1:], [point.score_answered for point in points[1:]], color=colour, where="pre")
-        all_questions.step(coverage, [point.score for point in points], color=colour, where="pre", label=_label(name))
+        label = f"{_label(name)}: {number(best(points).score)}"
+        all_questions.step(coverage, [point.score for point in points], color=colour, where="pre", label=label)
         all_questions.plot(best(points).coverage, best(points).score, "o", color=colour, markersize=5)
     for axes, title in ((answered, "of what is answered"), (all_questions, "of all questions, refusals included")):
         axes.set_title(title, fontsize=10, fontweight="bold")
@@ -112,11 +131,11 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> bytes:
     figure.legend(loc="outside lower center", fontsize=8, frameon=False)
     more = f" {len(shown)} of {len(curves)} configs are shown." if len(shown) < len(curves) else ""
     figure.suptitle(_literal(f"{ABSTENTION}{more}"), x=0.01, ha="left", fontsize=8, color=GREY)
-    return _png(figure)
+    return _render(figure)
 
 
-def differences(verdict: SweepComparison, recommended: str | None = None) -> bytes:
-    """Draw how much better each config is than the baseline, the best on top; returns a PNG.
+def differences(verdict: SweepComparison, recommended: str | None = None) -> Picture:
+    """Draw how much better each config is than the baseline, the best on top.
 
     Right of the line is better, whichever direction the metric has. Of more than forty configs the best are shown.
     ``recommended`` is marked: of a search it is what was decided on other questions than these.
@@ -140,6 +159,8 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
         marker, size = ("D", 7) if verdict.matrix.configs[row] == recommended else ("o", 5)
         inside = colour if kept else "white"
         axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
+        if row:
+            _write(axes, change(verdict, row).removesuffix(found.doubt(row)), sign * found.estimate[row], line)
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_title(_literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[0])} by"), fontsize=10)
@@ -155,7 +176,7 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
     figure.supxlabel(
         _literal(textwrap.fill(DIFFERENCES + more, int(width * 14))), x=0.01, ha="left", fontsize=8, color=GREY
     )
-    return _png(figure)
+    return _render(figure)
 
 
 def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], list[str]]:
@@ -164,6 +185,11 @@ def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], lis
     first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
     powers = range(first, last + 1)
     return [n * math.log(step) for n in powers], [f"{step ** (sign * n):.3g}x" for n in powers]
+
+
+def _write(axes: Axes, text: str, place: float, line: int) -> None:
+    """Write a value above its point."""
+    axes.annotate(text, (place, line), (0, 3), textcoords="offset points", ha="center", fontsize=7, color=GREY)
 
 
 def _style(axes: Axes, *hidden: str) -> None:
@@ -204,7 +230,7 @@ def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
     return "\n".join(part for part in (first_line, f"{n} of {first.n_total}") if part)
 
 
-def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: str = "", note: str = "") -> bytes:
+def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: str = "", note: str = "") -> Picture:
     """Arrange the panels in rows; ``shared``: all have one scale."""
     from matplotlib.figure import Figure
 
@@ -226,7 +252,7 @@ def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: st
         figure.suptitle(_literal(title), x=0.01, ha="left", fontsize=11, fontweight="bold")
     caption = textwrap.fill(f"{CAPTION}{note}", int(width * 15))
     figure.supxlabel(_literal(caption), x=0.01, ha="left", fontsize=8, color=GREY)
-    return _png(figure)
+    return _render(figure)
 
 
 def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None:
@@ -236,8 +262,7 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
     axes.hlines([line for line, _ in bars], [one.low for _, one in bars], [one.high for _, one in bars], COLOUR, lw=1.6)
     axes.plot([one.value for _, one in known], [line for line, _ in known], "o", color=COLOUR, markersize=5)
     for line, one in known:
-        text = number(one.value, one.unit)
-        axes.annotate(text, (one.value, line), (0, 3), textcoords="offset points", ha="center", fontsize=7, color=GREY)
+        _write(axes, number(one.value, one.unit), one.value, line)
     for line in set(range(len(labels))) - {line for line, _ in known}:
         place = ("axes fraction", "data")
         axes.annotate("not measured", (0.03, line), xycoords=place, va="center", fontsize=8, color=GREY)
@@ -263,11 +288,16 @@ def _literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _png(figure: Figure) -> bytes:
+def _render(figure: Figure) -> Picture:
+    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    buffer = io.BytesIO()
+    png, svg = io.BytesIO(), io.StringIO()
     figure.set_dpi(120)
     # Not savefig: that draws everything twice.
-    FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    return buffer.getvalue()
+    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
+    figure.set_layout_engine("none")  # as laid out for the PNG
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}):
+        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]
+    return Picture(png.getvalue(), svg.getvalue().encode("utf-8", "replace"))

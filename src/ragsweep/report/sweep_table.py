@@ -64,7 +64,7 @@ def swept(results: Sequence[Result], most: int = 6) -> str:
     """Describe what varies: ``top_k = 3, 5, 10``; a parameter with many values by its name."""
     configs = all_settings(results)
     keys = varying_keys(configs)
-    values = {key: _in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
+    values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
     return " × ".join(
         f"{name} = {', '.join(_cut(value) for value in values[key])}" if len(values[key]) <= most else name
         for key, name in short_keys(keys).items()
@@ -210,7 +210,7 @@ def _width(columns: Sequence[Column]) -> int:
     return sum(column.width for column in columns) + GAP * (len(columns) - 1)
 
 
-def _in_order(values: Iterable[str]) -> list[str]:
+def in_order(values: Iterable[str]) -> list[str]:
     """Sort numbers; other values keep their order."""
     listed = list(values)
     return sorted(listed, key=float) if all(map(_is_number, listed)) else listed

@@ -33,7 +33,7 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
     files = {
         "verdict/verdict.md": page(verdict, decision).encode("utf-8", "replace"),
         "verdict/differences.csv": differences_csv(verdict),
-        "plots/differences.png": plots.differences(verdict, decision.recommended),
+        **plots.differences(verdict, decision.recommended).files("plots/differences"),
     }
     if verdict.slices:
         rows = [
