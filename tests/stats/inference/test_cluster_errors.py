@@ -85,6 +85,66 @@ def test_factors_are_those_of_dense_matrices(sizes: list[int], correlation: floa
     assert unequal_clusters(np.array(sizes, dtype=float), correlation).factors == pytest.approx(expected)
 
 
+def power_of(matrix: np.ndarray, exponent: float) -> np.ndarray:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * values**exponent @ vectors.T)
+
+
+def bell_mccaffrey(values: np.ndarray, sizes: list[int], correlation: float) -> tuple[float, float]:
+    """CR2 of a regression on a constant, by its adjustment matrices, and Satterthwaite's degrees of freedom.
+
+    Bell and McCaffrey, Survey Methodology 28, 2002; Pustejovsky and Tipton, JBES 36, 2018.
+    """
+    count, clusters = sum(sizes), of_size(sizes)
+    ones, residual = np.ones(count), np.eye(count) - 1 / count
+    covariance = np.where(clusters[:, None] == clusters, correlation, 0.0) + (1 - correlation) * np.eye(count)
+    each = []
+    for n in range(len(sizes)):
+        own = clusters == n
+        root = power_of(covariance[np.ix_(own, own)], 0.5)
+        left = root @ residual[own] @ covariance @ residual[:, own] @ root
+        adjustment = root @ power_of(left, -0.5) @ root
+        each.append(residual[:, own] @ adjustment @ ones[own] / count)
+    forms = np.array(each)
+    spectrum = np.linalg.eigvalsh(forms @ covariance @ forms.T)
+    return float(np.linalg.norm(forms @ values)), float(spectrum.sum() ** 2 / np.square(spectrum).sum())
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_errors_and_degrees_are_those_of_adjustment_matrices(name: str) -> None:
+    sizes = LAYOUTS[name]
+    values = scores(sizes, 0.3, 1)
+    found = cluster_scores(values, of_size(sizes))
+    correlation = round(correlation_of(values, sizes), 2)
+    assert correlation > 0
+    assert found.errors[0] == pytest.approx(bell_mccaffrey(values[0], sizes, correlation)[0], rel=1e-9)
+    independent = bell_mccaffrey(values[0], sizes, 0.0)[1]
+    assert unequal_clusters(np.array(sizes, dtype=float), 0.0).degrees == pytest.approx(independent, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "degrees"),
+    [("falling", 0.12477367196450286, 10.675309279121077),
+     ("five of ten", 0.12487439788665435, 17.224956063268895),
+     ("two of twenty", 0.10137046572742414, 10.84031522189964)],
+)  # fmt: skip
+def test_errors_and_degrees_are_those_of_another_package(name: str, error: float, degrees: float) -> None:
+    """StatsPAI 1.40.2: ``cr2_se(regress("y ~ 1", data), data, "cluster")`` and its ``satterthwaite_dof``.
+
+    The degrees are also those of the closed form that clubSandwich tests its own by (test_intercept_formulas.R).
+    """
+    sizes = LAYOUTS[name]
+    values = np.random.default_rng(0).normal(size=sum(sizes))
+    found = unequal_clusters(np.array(sizes, dtype=float), 0.0)
+    sums = cluster_sums((values - values.mean())[None], of_size(sizes))
+    assert math.sqrt((np.square(sums) @ found.factors)[0]) / sum(sizes) == pytest.approx(error, rel=1e-12)
+    assert found.degrees == pytest.approx(degrees, rel=1e-12)
+    count, size = sum(sizes), np.array(sizes)
+    share = size / (count - size)
+    closed = count**2 / (count**2 * (share**2).sum() - 2 * count * (size * share**2).sum() + (size @ share) ** 2)
+    assert degrees == pytest.approx(closed)
+
+
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.9])
 def test_clusters_of_one_size_need_no_care(correlation: float) -> None:
     found = unequal_clusters(np.full(40, 3.0), correlation)
