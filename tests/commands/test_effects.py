@@ -12,6 +12,7 @@ import pytest
 
 from ragsweep.commands.effects import effects
 from ragsweep.core.results import PARTIAL, Result
+from ragsweep.stats.inference.differences import TOO_SHORT
 from scored import FACTS, normal, record, record_sweep, refuse, scored, table_rows
 
 PARENT = "feed" * 8
@@ -42,6 +43,7 @@ def test_a_grid_shows_main_effects_and_interactions(tmp_path: Path, capsys: pyte
     assert all(row["low"] <= row["effect"] <= row["high"] and row["low"] > 0 for row in rows.values())
     beyond = {name: row["beyond_chance"] for name, row in rows.items()}
     assert beyond == {"a": True, "b": False, "a x b": False}  # one unseen loss of 1 could undo the small ones
+    assert {name for name, row in rows.items() if row["note"] == TOO_SHORT} == {"b", "a x b"}
     assert effects([PARENT[:6], "--path", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "a full grid" in printed

@@ -126,5 +126,5 @@ def _row(effect: Effect, ratios: bool) -> dict[str, object]:
         **dict(zip(("effect", "low", "high"), none if ratios else numbers, strict=True)),
         **dict(zip(("ratio", "ratio_low", "ratio_high"), ratio, strict=True)),
         "beyond_chance": _beyond_chance(effect),
-        "note": effect.note,
+        "note": effect.note or TOO_SHORT * effect.exposed,
     }
