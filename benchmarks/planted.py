@@ -29,7 +29,7 @@ from planted_scores import Planted, Scenario, decisions, drawn_from, normal, one
 from ragsweep.stats.comparison import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.confidence_set import model_confidence_set
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.differences import Differences, compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
@@ -111,10 +111,10 @@ RULES: Mapping[str, Callable[[Matrix], Flags]] = {
 CLAIMS = ("highest mean", *TESTS, "ours: max-T")
 
 
-def told(matrix: Matrix) -> Flags:
+def told(of_set: Doubles, shown: Differences) -> Flags:
     """Keep whom the verdict of a sweep calls perhaps the best: the set in step with the differences from the first."""
-    kept = model_confidence_set(matrix, SET_LEVEL, resamples=RESAMPLES).mask.copy()
-    kept[0] = not compare_with_baseline(matrix, 0, resamples=RESAMPLES).better.any()
+    kept = of_set > 1 - SET_LEVEL
+    kept[0] = not shown.better.any()
     return kept
 
 
@@ -134,15 +134,13 @@ def highest(drawn: Planted) -> int | None:
     return winner(drawn.matrix)
 
 
-def cheapest_of_the_set(drawn: Planted) -> int | None:
+def cheapest_of_the_set(drawn: Planted, of_set: Doubles) -> int | None:
     """The cheapest that cannot be told from the best: absence of evidence taken for equality."""
-    kept = model_confidence_set(drawn.matrix, resamples=RESAMPLES).mask
-    return int(np.where(kept, drawn.costs, np.inf).argmin())
+    return int(np.where(of_set > 0.05, drawn.costs, np.inf).argmin())
 
 
-def ours(drawn: Planted) -> Recommendation:
+def ours(drawn: Planted, shown: Differences) -> Recommendation:
     cost = ConfigCost(drawn.costs, drawn.costs < drawn.costs[0], drawn.costs > drawn.costs[0])
-    shown = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
     return recommend(Pairs(drawn.matrix), shown, {"context_tokens": cost}, {}, MARGIN)
 
 
@@ -196,11 +194,14 @@ def run(scenario: Scenario, replications: int) -> Tally:
 
 def score_decisions(drawn: Planted, tally: Tally) -> None:
     """Recommend by each rule, and hold what is recommended against the truth."""
-    found = ours(drawn)
+    shown = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
+    of_set = model_confidence_set(drawn.matrix, resamples=RESAMPLES).p_values
+    found = ours(drawn, shown)
     tally.replications += 1
     tally.kinds[found.kind] += 1
-    chosen = zip(DECISIONS, (found.config, highest(drawn), better_by_t(drawn), cheapest_of_the_set(drawn)), strict=True)
-    tally.untold += not told(drawn.matrix)[drawn.truth >= drawn.truth.max() - 1e-12].all()
+    rules = (found.config, highest(drawn), better_by_t(drawn), cheapest_of_the_set(drawn, of_set))
+    chosen = zip(DECISIONS, rules, strict=True)
+    tally.untold += not told(of_set, shown)[drawn.truth >= drawn.truth.max() - 1e-12].all()
     fine = drawn.truth >= drawn.truth[0] - 1e-12
     for rule, row in chosen:
         if row is not None:

@@ -4,8 +4,7 @@
 
 Gates that are examined again as their suite grows, or meet rare large losses; a judge's scores corrected by a few
 labels; ten slices of twenty questions; the luck of an adaptive search; costs with a long tail; repeated answers;
-questions weighted by traffic; effects of
-parameters.
+questions weighted by traffic; effects of parameters.
 Prints the tables; --write puts them into docs/measurements.md between the markers. Deterministic: a replication has a
 seed of its own.
 """
