@@ -17,6 +17,8 @@ MOST_SINGLE_FACTS = 0.55
 LEAST_HARD = 0.12
 """Share of hard questions that is aimed at, above the gate's .1."""
 MOST_OF_A_CHUNK = 3
+GENERAL = "summary"
+"""Pattern that is the last choice: the main points of a section."""
 
 
 class WantedSet(NamedTuple):
@@ -108,9 +110,11 @@ class _Answerable:
         has_place = self._of_stratum[stratum] < self._wanted.quotas.get(stratum, 0)
         behind = self._wanted.mix.get(kind, 0.0) * following - self._of_type[kind]
         too_many = self._single + 1 > MOST_SINGLE_FACTS * following
-        is_fit = not (too_many and _of(entry, "reasoning_class") == SINGLE_FACT)
-        pattern = self._of_pattern[str(value(entry, "processing", "pattern"))]
-        return is_fit, wants_hard, has_place, -self._of_chunk[_chunk(entry)], behind, -pattern
+        is_single = _of(entry, "reasoning_class") == SINGLE_FACT
+        is_fit = not (too_many and is_single)
+        name = str(value(entry, "processing", "pattern"))
+        of_chunk = self._of_chunk[_chunk(entry)] + (MOST_OF_A_CHUNK if name == GENERAL else 0)
+        return is_fit, wants_hard, has_place, -of_chunk, behind, not is_single, -self._of_pattern[name]
 
     def take(self, entry: Entry) -> None:
         """Choose an entry."""

@@ -32,7 +32,7 @@ from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-VERSION = "2"
+VERSION = "3"
 """Of the rules: raised where the same corpus would give other questions."""
 
 Row = dict[str, Any]

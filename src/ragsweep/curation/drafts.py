@@ -1,13 +1,35 @@
-"""What goes through the phases of a build: a question with its answer, before it is an entry."""
+"""What goes through the phases of a build: sentences, questions made from them, and drafts of entries."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 Span = tuple[int, int, int]
 """Document, first character, and the one after the last."""
+
+
+class Sentence(NamedTuple):
+    """A sentence of a document's visible text, where it stands in the source, and in which chunk."""
+
+    text: str
+    document: int
+    chunk: int
+    start: int
+    end: int
+
+
+class Candidate(NamedTuple):
+    """A question made from one or several sentences. ``answer``: verbatim, one line a sentence."""
+
+    question: str
+    answer: str
+    sentences: tuple[Sentence, ...]
+    pattern: str
+    bloom: str
+    reasoning_class: str
+    subject: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,49 +5,31 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from ragsweep.core.types import Corpus, Spans
-from ragsweep.curation.drafts import Draft
+from ragsweep.curation.drafts import Candidate, Draft, Sentence
+from ragsweep.curation.gates import is_verbatim
+from ragsweep.curation.section_questions import ask_for_sections
+from ragsweep.curation.standalone import stands_alone
 from ragsweep.curation.wording import fill, lower_start, without_lead_in, words_inside
 from ragsweep.golden.rendered import Derived, render
-from ragsweep.golden.sections import headings
-from ragsweep.parts.languages import detect_language
+from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.sentences import sentences
 
 LANGUAGES = {"en": "english", "fr": "french"}
 WORDS = range(6, 41)
 """Words of a sentence that is asked about."""
 LONGEST_QUESTION = 160
+MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
+"""Sentences, and their share, beyond which a subject is so common that a single fact about it is no answer."""
 
 _CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
-
-
-class Sentence(NamedTuple):
-    """A sentence of a document's visible text, where it stands in the source, and in which chunk."""
-
-    text: str
-    document: int
-    chunk: int
-    start: int
-    end: int
-
-
-class Candidate(NamedTuple):
-    """A question made from one or several sentences. ``answer``: verbatim, one line a sentence."""
-
-    question: str
-    answer: str
-    sentences: tuple[Sentence, ...]
-    pattern: str
-    bloom: str
-    reasoning_class: str
-    subject: str = ""
 
 
 class SentenceRule(NamedTuple):
@@ -84,6 +66,13 @@ def _english_rule(found: Mapping[str, str]) -> str:
     return f"What {modal} {found['s']}{negative} {'be' if found['a'].startswith('be ') else 'do'}?"
 
 
+def _why(found: Mapping[str, str]) -> str:
+    """Ask for the cause of what a clause says: its auxiliary verb moves before its subject, where it has one."""
+    if clause := _AUXILIARY.match(found["e"]):
+        return f"Why {clause['v']} {clause['s']}{clause['r']}?"
+    return f"What is the reason that {found['e']}?"
+
+
 def _french_rule(found: Mapping[str, str]) -> str:
     verb = "être" if found["a"].startswith("être ") else "faire"
     modal = f"ne {found['m']} pas" if "n" in found else found["m"]
@@ -103,11 +92,42 @@ _ADVICE = re.compile(
 """An answer that says what to do, not what happens."""
 
 
+_AUXILIARY = re.compile(
+    r"(?P<s>(?:(?!that |which |who |if |when |and |or )[\w'’.`-]+ ){1,5}?)(?P<v>is|are|was|were|can|will|should|must|would) (?P<r>.+)"
+)
+
+
 def _french_definition(found: Mapping[str, str]) -> str:
     if found["v"] == "sont":
         return f"Que sont {found['s']} ?"
+    if not found["s"][:1].isupper():
+        return fill("Qu'est-ce que {} ?", found["s"])
+    if _PERSON.match(found["a"]):
+        return f"Qui est {found['s']} ?"
     # what has a name and no article may be a person
-    return fill("Que sait-on de {} ?" if found["s"][:1].isupper() else "Qu'est-ce que {} ?", found["s"])
+    return fill("Qu'est-ce que {} ?" if _THING.search(found["s"]) else "Que sait-on de {} ?", found["s"])
+
+
+_PERSON = re.compile(
+    r"(?:une? |le |la |l['’])(?:\w+ )?(?:fils|fille|roi|reine|personnage|président|présidente|chef|homme|femme|prince|princesse|"
+    r"empereur|général|ministre|poète|peintre|architecte|athlète|père|mère|frère|sœur|évêque|pape|"
+    r"\w+(?:iste|ien|ienne|trice|teur|queur|gueur|euse|vain|rand-rabbin))\b"
+)
+_THING = re.compile(r"[\d_.(]|[A-Z]{2}|[a-z][A-Z]|^\w+ [a-zé]{4,}$")
+
+
+def _french_scenario(found: Mapping[str, str]) -> str:
+    blank = "" if found["w"][-1] in "’'" else " "
+    condition = f"{found['w'].lower()}{blank}{found['c']}"
+    if advice := _FRENCH_ADVICE.match(found["a"]):
+        asked = f"Que {advice['m']}-vous" if advice["m"] else "Que faut-il"
+        return f"{asked} faire {condition} ?"
+    return f"Que se passe-t-il {condition} ?"
+
+
+_FRENCH_ADVICE = re.compile(
+    r"vous (?P<m>pouvez|devez|devriez|pourriez)\b|(?:nous vous (?:suggérons|conseillons)|[a-zé]+ez)\b"
+)
 
 
 def _compiled(language: str, pattern: str) -> re.Pattern[str]:
@@ -119,7 +139,7 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
         SentenceRule("definition", _compiled("en", r"SUBJECT (?P<v>is|are) (?P<a>(?:an?|the|one of)\b.{10,})"),
              lambda m: f"What {m['v']} {m['s']}?", "remember"),
         SentenceRule("causal", _compiled("en", rf"(?P<e>(?!{PRONOUNS['en']})[^,;:]{{10,90}}?),? because (?P<a>(?!of ).{{8,}})"),
-             lambda m: f"What is the reason that {m['e']}?", "analyse", "reasoning"),
+             _why, "analyse", "reasoning"),
         SentenceRule("rule", _compiled("en", r"SUBJECT (?P<m>must not|must|should not|should|cannot) (?P<a>[a-z].{6,})"),
              _english_rule, "understand"),
         SentenceRule("procedure", _compiled("en", r"(?:To|In order to) (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
@@ -141,7 +161,7 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
         SentenceRule("definition", _compiled("fr", r"SUBJECT (?P<v>est|sont) (?P<a>(?:une?|des|le|la|les|l['’])\b.{10,})"),
              _french_definition, "remember"),
         SentenceRule("causal", _compiled("fr", rf"(?P<e>(?!{PRONOUNS['fr']})(?:[^,;: ]+ ){{3}}[^,;:]{{1,90}}?),? (?:parce qu(?:e |['’])|car )(?P<a>.{{8,}})"),
-             lambda m: f"Pour quelle raison {m['e']} ?", "analyse", "reasoning"),
+             lambda m: fill("Pourquoi est-ce que {} ?", m["e"]), "analyse", "reasoning"),
         SentenceRule("rule", _compiled("fr", r"SUBJECT (?P<n>ne )?(?P<m>doit|doivent|devrait|devraient)(?: pas| jamais)? (?P<a>[a-zéêà].{6,})"),
              _french_rule, "understand"),
         SentenceRule("procedure", _compiled("fr", r"(?:Pour|Afin de|Afin d['’]) ?(?P<g>[a-zéèêîôûç]+(?:er|ir|re)\b[^,]{0,80}), (?P<a>(?:vous |on |il (?:faut|suffit) |\w+ez\b).{9,})"),
@@ -149,8 +169,7 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
         SentenceRule("means", _compiled("fr", r"SUBJECT (?P<v>permet|permettent) (?P<a>(?:de |d['’]).{6,})"),
              lambda m: f"Que {m['v']} {m['s']} ?", "understand"),
         SentenceRule("scenario", _compiled("fr", r"(?P<w>(?:Si|Lorsque|Quand)(?= )|Lorsqu['’]|S['’](?=ils? )) ?(?P<c>[^,]{8,100}), (?P<a>.{10,})"),
-             lambda m: f"Que se passe-t-il {m['w'].lower()}{'' if m['w'][-1] in '’' + chr(39) else ' '}{m['c']} ?",
-             "understand"),
+             _french_scenario, "understand"),
         SentenceRule("fact", _compiled("fr", r"SUBJECT (?P<v>retourne|renvoie|contient|utilise|fournit|nécessite|crée|génère|offre|comprend|"
                                      r"désigne|reçoit|possède|compte) (?P<a>.{8,})"),
              lambda m: fill("Que {} ?", f"{m['v']} {m['s']}"), "remember"),
@@ -158,17 +177,7 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
 }  # fmt: skip
 """Language -> rules, tried in this order; the first that matches a sentence makes its question."""
 
-_SUMMARY = {"en": 'What are the main points of "{}"?', "fr": "Quels sont les points principaux de « {} » ?"}
 _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle est la différence entre {} et {} ?"}
-
-
-_LINKING = {
-    "en": re.compile(
-        r"^(?:This|That|These|Those|It|They|We|I|Now|But|And|So|Here|There|Note|Notice|Keep|At that|In (?:this|that)|For (?:this|that|example)|You will see)\b|\b[Ll]et's\b"
-    ),
-    "fr": re.compile(r"^(?:Ce|Cet|Cette|Ces|Cela|Il|Elle|Ils|Elles|Nous|Je|Mais|Et|Donc|Ici|Voici|Voyons)\b|^C['’]"),
-}
-"""A sentence that leans on another one, and is no main point by itself."""
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
@@ -191,7 +200,8 @@ def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
         at = begin
         for piece in text[begin:end].split("\n"):
             sentence = piece.strip()
-            if _is_prose(sentence) and detect_language(sentence) in ("", language):
+            is_whole = not text[begin - 1 : begin].strip() and (end == len(text) or text[end - 1].isspace())
+            if is_whole and _is_prose(sentence) and detect_language(sentence) in ("", language):
                 yield at + len(piece) - len(piece.lstrip()), sentence
             at += len(piece) + 1
 
@@ -220,48 +230,6 @@ def _is_prose(text: str) -> bool:
     )
 
 
-DANGLING = {
-    "en": re.compile(
-        r"\b(?:it|they|them|those|these|this|that's|one|the same|above|below|so|such)\b|\b(?:that|which|I|just|let's)"
-        r"(?: \w+)?\?$|\bwhat (?:do|does|is|are|must|should) (?:\w+ing|check|suppose|imagine|let|make sure)\b",
-        re.IGNORECASE,
-    ),
-    "fr": re.compile(
-        r"\b(?:cela|ça|celui|celle|ceux|eux|ci-dessus|ci-dessous|ainsi|ceci|le même|cette|ces|cet|ce cas|ce n)\b|(?<!-)\bce (?=\w)|"
-        r"^(?:Que|Qu'est-ce que) (?:\w+ )?(?:\w+er|\w+ez)\b",
-        re.IGNORECASE,
-    ),
-}
-"""What refers to another sentence, or is no subject at all."""
-_LONGEST_SUBJECT = 5
-_FEWEST_WORDS = 3  # of an answer
-_VAGUE_ANSWER = {
-    "en": re.compile(
-        r"(?:or|and|but|as|it|they|this|that|also|then|so|like|such as|here)\b|\w+ (?:it|them|this|that)$",
-        re.IGNORECASE,
-    ),
-    "fr": re.compile(
-        r"(?:ou|et|mais|comme|il|elle|ils|elles|cela|ça|ceci|aussi|alors|donc|ici|en effet|en revanche|"
-        r"également|aujourd['’]hui)\b",
-        re.IGNORECASE,
-    ),
-}
-_LISTED = {
-    "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),
-    "fr": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:et|ou|etc)\b"),
-}
-"""An enumeration of conditions, of which the first was taken for the condition."""
-_NO_SUBJECT = {
-    "en": re.compile(
-        r"\b(?:that|which|who|you|we|and|or|also|always|almost|still|only|just|often|usually|inherits|common|same|other)\b",
-        re.IGNORECASE,
-    ),
-    "fr": re.compile(
-        r"\b(?:qui|que|vous|nous|et|ou|aussi|toujours|presque|même|autre|ne|ils?|elles?)\b|\bn['’]|\ben$", re.IGNORECASE
-    ),
-}
-
-
 TYPES: Mapping[str, tuple[str, ...]] = {
     "definition": ("definition", "conceptual", "factual"),
     "causal": ("troubleshooting", "conceptual", "factual"),
@@ -270,6 +238,10 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "means": ("procedural", "how_to"),
     "scenario": ("scenario", "troubleshooting", "factual"),
     "fact": ("factual",),
+    "two cases": ("scenario", "troubleshooting", "factual"),
+    "two facts": ("factual", "conceptual"),
+    "how": ("procedural", "how_to"),
+    "heading": ("conceptual", "factual"),
     "summary": ("summary", "conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
@@ -280,10 +252,21 @@ _CODED = ("code_lookup",)
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
     """Make a draft of every question that the rules find in sentences of one language, in the documents' order."""
     asked = list(ask_by_rule(found, language))
-    definitions = [one for one in asked if one.pattern == "definition"]
-    every = [*asked, *ask_for_summaries(corpus, found, language), *ask_for_differences(definitions, language)]
-    usable = sorted(unambiguous(every, language), key=lambda one: (one.sentences[0].document, one.sentences[0].start))
+    clear = [one for one in asked if stands_alone(one, language)]
+    definitions = [one for one in clear if one.pattern == "definition"]
+    every = [
+        *asked,
+        *ask_for_pairs(clear, language),
+        *ask_for_sections(corpus, found, language),
+        *ask_for_differences(definitions, language),
+    ]
+    quoted = (one for one in unambiguous(every, language) if is_verbatim(one.answer, _source(one, corpus)))
+    usable = sorted(quoted, key=lambda one: (one.sentences[0].document, one.sentences[0].start))
     return [_draft(one, corpus, language, mix) for one in usable]
+
+
+def _source(one: Candidate, corpus: Corpus) -> str:
+    return "\n".join(corpus.texts[each.document][each.start : each.end] for each in one.sentences)
 
 
 def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, float]) -> Draft:
@@ -307,25 +290,10 @@ def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, floa
     )
 
 
-def _stands_alone(one: Candidate, language: str) -> bool:
-    """Return whether question and answer can be read without the sentences around them."""
-    if DANGLING[language].search(one.question) or any(
-        text.count("(") != text.count(")") or text.count('"') % 2 for text in (one.question, one.answer)
-    ):
-        return False
-    if one.pattern in ("summary", "difference"):
-        return True
-    vague = len(one.answer.split()) < _FEWEST_WORDS or _VAGUE_ANSWER[language].match(one.answer)
-    listed = one.pattern in ("scenario", "procedure") and _LISTED[language].match(one.answer)
-    subject = one.subject.split()
-    clear = len(subject) <= _LONGEST_SUBJECT and not _NO_SUBJECT[language].search(one.subject)
-    return clear and not vague and not listed
-
-
 def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidate]:
     """Return the candidates that stand alone and whose question no other one has, in their order."""
     asked = Counter(one.question.casefold() for one in candidates)
-    return [one for one in candidates if asked[one.question.casefold()] == 1 and _stands_alone(one, language)]
+    return [one for one in candidates if asked[one.question.casefold()] == 1 and stands_alone(one, language)]
 
 
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
@@ -333,47 +301,84 @@ def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]
     inside = words_inside(one.text for one in found)
     for sentence in found:
         body = without_lead_in(sentence.text[:-1], language)
+        began = sentence.text[-1 - len(body)]
         for rule in RULES[language]:
             match = rule.pattern.match(body)
             if match is None:
                 continue
             groups = {
-                name: lower_start(given, inside) if name in ("s", "e") else given
+                name: _as_inside(given, began, inside) if name in ("s", "e") else given
                 for name, given in match.groupdict().items()
                 if given is not None
             }
             question = rule.question(groups)
-            if len(question) <= LONGEST_QUESTION:
+            is_common = rule.name == "fact" and _is_common(groups["s"], found)
+            if len(question) <= LONGEST_QUESTION and not is_common:
                 yield Candidate(question, groups["a"], (sentence,), rule.name, rule.bloom, rule.reasoning_class,
                                 groups.get("s", ""))  # fmt: skip
             break
 
 
-def ask_for_summaries(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a question for every section with two sentences or more that say something: its first two are the answer."""
-    of_document: dict[int, list[Sentence]] = {}
-    for sentence in (one for one in found if not _LINKING[language].search(one.text)):
-        of_document.setdefault(sentence.document, []).append(sentence)
-    for document, own in of_document.items():
-        text = corpus.texts[document]
-        marks = [*headings(text)]
-        for heading, end in zip(marks, [*(later.start for later in marks[1:]), len(text)], strict=False):
-            inside = [one for one in own if heading.start <= one.start < end]
-            name = " ".join(re.sub("[`~*]", "", heading.text.split("{")[0]).split())
-            if len(inside) < 2 or not 1 < len(name.split()) <= 8 or _CODE.search(name) or '"' in name:
-                continue
-            title = re.sub("[`~*]", "", corpus.titles[document])
-            of = f" ({title})" if title not in ("", name) else ""
-            yield Candidate(_SUMMARY[language].format(name + of), f"{inside[0].text}\n{inside[1].text}", tuple(inside[:2]),
-                            "summary", "understand", "summary", name)  # fmt: skip
+def _is_common(subject: str, found: Sequence[Sentence]) -> bool:
+    return sum(subject in one.text for one in found) > max(MOST_NAMED, MOST_NAMED_SHARE * len(found))
+
+
+def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
+    """Return a clause as it stands inside a sentence; ``began``: its first letter as the source has it."""
+    return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
+
+
+def ask_for_pairs(clear: Sequence[Candidate], language: str) -> Iterator[Candidate]:
+    """Yield a question for two conditions that follow each other, and for a definition and a fact of one thing."""
+    cases = pairwise(one for one in clear if one.pattern == "scenario")
+    facts = [one for one in clear if language == "en" and one.pattern in ("definition", "fact")]
+    for one, other in [*cases, *combinations(facts, 2)]:
+        first, second = one.sentences[0], other.sentences[0]
+        if first.document != second.document or second.start - first.end > NEAR:
+            continue
+        question = _two_cases(one, other, language) if one.pattern == "scenario" else _two_facts(one, other)
+        if question and len(question) <= LONGEST_QUESTION:
+            name = "two cases" if one.pattern == "scenario" else "two facts"
+            yield Candidate(question, f"{one.answer}\n{other.answer}", (first, second), name, "analyse", "reasoning",
+                            one.subject)  # fmt: skip
+
+
+def _two_cases(one: Candidate, other: Candidate, language: str) -> str:
+    begin, continued = _CASE[language].match(one.question), _CASE[language].match(other.question)
+    if begin is None or continued is None or begin[0] != continued[0]:
+        return ""
+    condition, second = (each.question[begin.end() :].partition(" ") for each in (one, other))
+    return _AND_IF[language].format(_without_mark(one), " ".join(second[::2])) if condition[2] != second[2] else ""
+
+
+def _two_facts(one: Candidate, other: Candidate) -> str:
+    if one.subject != other.subject or other.pattern != "fact":
+        return ""
+    pronoun = "they" if other.question.startswith("What do ") else "it"
+    asked = other.question[0].lower() + other.question[1:].replace(other.subject, pronoun, 1)
+    return f"{_without_mark(one)}, and {asked}"
+
+
+NEAR = 1000
+"""Most characters between two sentences that are asked for in one question."""
+_CASE = {
+    "en": re.compile(r"What (?:happens|(?:can|could|should|must) you do) (?=if |when |once )"),
+    "fr": re.compile(r"Que (?:se passe-t-il|faut-il faire|\w+-vous faire) "),
+}
+_AND_IF = {"en": "{}, and what {}", "fr": "{}, et {}"}
+
+
+def _without_mark(one: Candidate) -> str:
+    return one.question.rstrip("? ")
 
 
 def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
-    """Yield a question for every two definitions that follow each other in one document, in different chunks."""
-    for one, other in pairwise(definitions):
+    """Yield a question for every two definitions of a document that share a word, in different chunks."""
+    for one, other in combinations(definitions, 2):
         first, second = one.sentences[0], other.sentences[0]
         same = first.document == second.document and first.chunk != second.chunk
-        if same and one.subject.lower() != other.subject.lower():
+        words = content_words(one.answer, language) & content_words(other.answer, language)
+        if same and words and one.subject.lower() != other.subject.lower():
             question = _DIFFERENCE[language].format(one.subject, other.subject)
             yield Candidate(question, f"{first.text}\n{second.text}", (first, second), "difference", "analyse",
                             "reasoning", f"{one.subject} / {other.subject}")  # fmt: skip

@@ -8,8 +8,9 @@ from functools import cached_property
 from itertools import islice, permutations
 from typing import Any, NamedTuple
 
-from ragsweep.curation.drafts import Draft, chance
-from ragsweep.curation.extractive import DANGLING, LANGUAGES, PRONOUNS, Sentence
+from ragsweep.curation.drafts import Draft, Sentence, chance
+from ragsweep.curation.extractive import LANGUAGES, PRONOUNS
+from ragsweep.curation.standalone import DANGLING
 from ragsweep.curation.wording import fill, lower_start, without_lead_in, words_inside
 from ragsweep.parts.languages import content_words, fold
 
