@@ -386,12 +386,12 @@ def test_one_huge_value_does_not_decide_the_set_of_an_amount() -> None:
 # --- what can only rise -------------------------------------------------------------------------------------------
 
 
-def deeper(metric: str = "context_recall", lost: float = 0.0) -> list[Result]:
+def deeper(metric: str = "context_recall", lost: float = 0.0, height: float = 1.0) -> list[Result]:
     """Three lengths of one context: fourteen questions gain, none or one loses."""
     rows = []
     for top_k in (3, 5, 10):
         scores = np.zeros(120)
-        scores[: 2 * top_k - 6] = 1
+        scores[: 2 * top_k - 6] = height
         scores[-1] = 0.5 - (lost if top_k == 10 else 0)
         one = scored(f"top_k={top_k}", scores, context_tokens=150.0 * top_k, config={"top_k": top_k})
         rows.append(
@@ -523,10 +523,25 @@ def test_interval_that_an_unseen_loss_could_undo_carries_a_note_wherever_it_is_p
     assert b"(may be too short: rare losses)" in files["verdict/verdict.md"]
 
 
+def test_config_left_out_for_a_lead_that_an_unseen_loss_could_undo_may_be_as_good() -> None:
+    """Neither of the two is the baseline, which is worse than both beyond doubt."""
+    worst = 0.3 + noisy(0.0, 100) * 0.2
+    found = judged(scored("worst", worst), scored("b", [0.6] * 100), scored("c", [0.65] * 40 + [0.6] * 60))
+    assert found.may_be_best.tolist() == [False, False, True]
+    assert not found.differences.exposed.any()
+    assert "The best is c (.62): every other config is worse, beyond chance; rare losses may be unseen" in written(
+        found
+    )
+    seen = judged(scored("worst", worst), scored("b", [0.6] * 100), scored("c", [0.9] * 60 + [0.6] * 20 + [0.5] * 20))
+    assert seen.may_be_best.tolist() == [False, False, True]
+    assert not seen.losses_unseen
+
+
 def test_a_longer_context_alone_can_lose_nothing_that_was_not_seen() -> None:
     """The doubt about unseen losses needs a loss that is possible: by a metric that may fall it is."""
     found, doubted = judged(*deeper()), judged(*deeper("token_f1"))
-    assert not found.differences.exposed.any()
+    assert not judged(*deeper(height=0.05)).losses_unseen
+    assert judged(*deeper("token_f1", height=0.05)).confidence_set.exposed
     assert found.differences.better[2]
     assert rising_configs(deeper(), found.matrix) is not None
     assert rising_configs(deeper("token_f1"), doubted.matrix) is None

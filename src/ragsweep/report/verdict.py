@@ -114,7 +114,7 @@ def best(verdict: SweepComparison) -> Iterator[str]:
     top = verdict.selection_bias.winner
     value = f"{name(verdict, top)} ({score(verdict, float(verdict.means[top]))})"
     members = [row for row in _ordered(verdict, verdict.may_be_best) if row != top]
-    fewer = "; rare losses may be unseen: those left out may be as good" if verdict.differences.exposed.any() else ""
+    fewer = "; rare losses may be unseen: those left out may be as good" if verdict.losses_unseen else ""
     if not members:
         yield f"The best is {value}: every other config is worse, beyond chance{fewer}."
     elif len(members) == configs - 1 and configs > 2:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, objectives
 from ragsweep.stats.comparable import differing_parameters, is_mean, labels_of
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
-from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confidence_set
+from ragsweep.stats.inference.confidence_set import ConfidenceSet, are_losses_unseen, model_confidence_set
 from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import Power, each_level, estimate_power
@@ -117,6 +117,11 @@ class SweepComparison:
         return np.asarray(mask)
 
     @property
+    def losses_unseen(self) -> bool:
+        """Whether rare losses may be unseen, so that a config which is left out of those may be as good."""
+        return self.confidence_set.exposed or bool(self.differences.exposed.any())
+
+    @property
     def worse(self) -> Flags:
         """The configs that are shown worse than the baseline and cannot be the best."""
         return np.asarray(self.differences.worse & ~self.may_be_best)
@@ -205,7 +210,7 @@ def _compare(
         objective=(*objectives(results[0].config), metrics[0])[0],
         unit=units[metrics[0]],
         differences=differences,
-        confidence_set=model_confidence_set(compared, SET_LEVEL),
+        confidence_set=_find_set(results, compared, differences),
         probability=probability_of_best(compared),
         selection_bias=_in_the_unit(selection_bias(compared), matrix) if differences.ratios else selection_bias(matrix),
         power=estimate_power(compared, level=each_level(differences), guarded=guarded_configs(results, matrix)),
@@ -224,6 +229,16 @@ def _compare(
         left_out=left_out,
         variance=_variances(results, matrix),
     )
+
+
+def _find_set(results: Sequence[Result], compared: Matrix, differences: Differences) -> ConfidenceSet:
+    """Find the configs that may be the best, and whether one of the others may be as good, for all that was seen."""
+    found = model_confidence_set(compared, SET_LEVEL)
+    best = int(compared.better.mean(axis=1).argmax())
+    guarded = np.array([bool(guarded_configs([one, results[best]], compared.select_configs((row, best)))[1])
+                        for row, one in enumerate(results)])  # fmt: skip
+    allowed = (1 - each_level(differences)) / 2
+    return replace(found, exposed=are_losses_unseen(compared, ~found.mask & guarded, allowed))
 
 
 def find_costs(results: Sequence[Result], spending: Mapping[str, Differences]) -> dict[str, ConfigCost]:

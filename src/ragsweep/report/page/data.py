@@ -232,7 +232,7 @@ class _Page:
         named = ", ".join(kept[:MOST_NAMED]) + (
             f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else ""
         )
-        doubted = found.differences.exposed.any()
+        doubted = found.losses_unseen
         sure = f" {UNSEEN_BEST}" if doubted else " With 95 % confidence the best is among them."
         yield {
             "kind": "text",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import LARGEST, as_normal
+from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
@@ -31,12 +32,14 @@ SAME = 1e-5
 class ConfidenceSet:
     """Which configs are kept (``mask``), and for each the level at which it would go (``p_values``).
 
-    With too few data p-values are NaN, all configs are kept, and ``note`` has the reason.
+    With too few data p-values are NaN, all configs are kept, and ``note`` has the reason. ``exposed``: of those left
+    out one may be as good (see ``are_losses_unseen``).
     """
 
     mask: Flags
     p_values: Doubles
     note: str = ""
+    exposed: bool = False
 
 
 class PairErrors(NamedTuple):
@@ -64,6 +67,16 @@ def model_confidence_set(matrix: Matrix, level: float = 0.95, resamples: int = R
     drawn = deviations(data.sums, affordable(len(rows), resamples))
     p_values = range_p_values(pairs(data), drawn)[place]
     return ConfidenceSet(p_values > 1 - level, p_values)
+
+
+def are_losses_unseen(matrix: Matrix, left_out: Flags, allowed: float) -> bool:
+    """Return whether losses of the highest mean too rare to have been seen could undo its lead over a config left out.
+
+    ``left_out``: one flag a config. ``allowed``: one-sided p-value below which such a lead stands.
+    """
+    best = int(matrix.better.mean(axis=1).argmax())
+    leads, most = matrix.values[best] - matrix.values, largest_losses(matrix.scores)
+    return bool(find_exposed(leads, matrix.clusters, left_out, most, allowed).any())
 
 
 def affordable(configs: int, resamples: int) -> int:
