@@ -18,7 +18,8 @@ from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, Qu
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.evaluation.question_table import ChunkNames, QuestionTable, qrels_text
+from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
+from ragsweep.evaluation.trec_texts import qrels_text
 from ragsweep.parts.chunkers import FixedSize
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.parts.rerankers import NoReranker

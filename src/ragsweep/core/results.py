@@ -134,6 +134,8 @@ class Result:
     race: Mapping[str, Any] = field(default_factory=dict)  # of a config that was dropped: "asked" of "of" questions,
     # by how much the best is "ahead" at least (NaN: unknown to the rule), the "rule" and its "guarantee"
     qrels: Mapping[str, str] = field(default_factory=dict)  # as rankings: what is relevant there, in TREC qrels format
+    evidence_runs: Mapping[str, str] = field(default_factory=dict)  # as rankings: by evidence (see ``trec_texts``)
+    evidence_qrels: Mapping[str, str] = field(default_factory=dict)
     traces: Sequence[Mapping[str, Any]] = ()  # of single questions, for the tracker only (see question_traces)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Node, content_hash
+from ragsweep.core.identity import Node
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import COMPLETE, PARTIAL, STEPS, DatasetFacts, Result, objectives
 from ragsweep.core.types import (
@@ -38,17 +38,15 @@ from ragsweep.evaluation.question_table import (
     REPEATED,
     ChunkNames,
     QuestionTable,
-    RunTexts,
     has_evidence,
     outcomes,
-    qrels_text,
-    run_text,
     tabulate,
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
 from ragsweep.evaluation.scoring import compare, score_metric
 from ragsweep.evaluation.steps import step_texts
+from ragsweep.evaluation.trec_texts import RunTexts, evidence_qrels_texts, evidence_run_texts, qrels_text, run_text
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices
@@ -132,7 +130,8 @@ class Evaluator:
         scores = {name: drop_unwritten(one, queries) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
-        address = content_hash([graph.ranking.address, table.written]) if table.written else graph.ranking.address
+        address, cut = (table.written_address(node.address) for node in (graph.ranking, graph.context))
+        evidence_runs = evidence_run_texts(view, experiment.name, address, cut)
         return Result(
             signature=experiment.signature,
             name=experiment.name,
@@ -151,6 +150,8 @@ class Evaluator:
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=RunTexts({address: lambda: run_text(table.questions, rankings, names, experiment.name)}),
             qrels=RunTexts({address: lambda: qrels_text(coverage, names)}),
+            evidence_runs=evidence_runs,
+            evidence_qrels=evidence_qrels_texts(evidence_runs, coverage),
             traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
             stages=self._stages(before, graph),
             latency=_stage_latency(view),

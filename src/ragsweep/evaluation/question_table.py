@@ -1,11 +1,11 @@
-"""The questions of a golden set as columns, the outcomes of a config by question, and rankings as text for tools."""
+"""The questions of a golden set as columns, the outcomes of a config by question, and the names of chunks."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import Faults
+from ragsweep.core.identity import content_hash
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ReasonCodes
-from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, EvaluationView, Question, Rankings, Scores, weights_of
+from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, EvaluationView, Question, Scores, weights_of
 from ragsweep.evaluation.answering import question_key, wording_key
-from ragsweep.evaluation.evidence import Coverage
 from ragsweep.golden.clusters import clusters
-from ragsweep.golden.trec import Run, write_qrels, write_run
 from ragsweep.stages.latency import sample
 
 COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
@@ -71,6 +70,10 @@ class QuestionTable:
         """The search text of each question: its own, unless another query was written for it."""
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.text for question in self.questions]
+
+    def written_address(self, address: str) -> str:
+        """Return the address of rankings of these search texts, given that of their stage."""
+        return content_hash([address, self.written]) if self.written else address
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
@@ -206,47 +209,6 @@ def chunk_text(corpus: Corpus, name: str) -> str:
         return ""
     document, start, end = place
     return " ".join(filter(None, (corpus.titles[document], corpus.texts[document][start:end])))
-
-
-class RunTexts(Mapping[str, str]):
-    """Rankings in TREC run format, or their qrels, by the address of the ranking; a text is written when it is read."""
-
-    def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
-        self._makers = dict(makers)
-
-    def __getitem__(self, address: str) -> str:
-        """Write one text."""
-        return self._makers[address]()
-
-    def __iter__(self) -> Iterator[str]:
-        """Name the rankings; this writes nothing."""
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        """Count the rankings."""
-        return len(self._makers)
-
-
-def run_text(questions: Sequence[Question], rankings: Rankings, names: ChunkNames, tag: str) -> str:
-    """Write rankings as a TREC run: question id, chunk name, rank, score; best first."""
-    rows = zip(questions, names.of(rankings.positions), rankings.scores.tolist(), strict=True)
-    run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
-    return write_run(run, tag=tag)
-
-
-def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
-    """Write the relevant chunks as TREC qrels: those that cover evidence, with the best grade covered.
-
-    Chunks have the names that they have in runs. Where several chunks cover one evidence each of them is relevant, and
-    tools that know no evidence count each: our metrics credit the first.
-    """
-    found: dict[str, dict[str, float]] = {}
-    named = names.of(coverage.chunk.astype(np.int32)[:, None])
-    owners = coverage.question[coverage.evidence].tolist()
-    for question, (name,), grade in zip(owners, named, coverage.grade[coverage.evidence].tolist(), strict=True):
-        row = found.setdefault(coverage.questions[question].id, {})
-        row[name] = max(grade, row.get(name, grade))
-    return write_qrels(found)
 
 
 def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:

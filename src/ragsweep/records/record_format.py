@@ -40,7 +40,7 @@ OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed", 
 SHARED_NUMBERS = frozenset({"evidence", "weight"})
 NUMBERS = {"float": "<f8", "int": "<i8"}
 KINDS = (*NUMBERS, "own", "shared")
-NOT_KEPT = frozenset({"rankings", "qrels", "outcomes", "traces"})
+NOT_KEPT = frozenset({"rankings", "qrels", "evidence_runs", "evidence_qrels", "outcomes", "traces"})
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
 
 
 def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failure:
-    """Decode a record; ``shared`` are the golden set's columns, ``rankings`` and ``qrels`` of a result are empty.
+    """Decode a record; ``shared`` are the golden set's columns, run files and qrels of a result are empty.
 
     Raises:
         InputError: The record is damaged, or its format is another.

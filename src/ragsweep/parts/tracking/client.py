@@ -347,8 +347,9 @@ class Mlflow:
 
     def _log_rankings(self, home: OpenRun, result: Result) -> None:
         """Write rankings and their qrels; what exists already is not rendered."""
-        texts = {f"rankings/{address[:12]}.trec": (result.rankings, address) for address in result.rankings}
-        texts |= {f"rankings/{address[:12]}.qrels": (result.qrels, address) for address in result.qrels}
+        tables = {"trec": result.rankings, "qrels": result.qrels,
+                  "evidence.trec": result.evidence_runs, "evidence.qrels": result.evidence_qrels}  # fmt: skip
+        texts = {f"rankings/{one[:12]}.{kind}": (table, one) for kind, table in tables.items() for one in table}
         new = files.missing(home.artifacts, list(texts), self.uri) if texts else []
         rendered = {name: files.encoded(str(table[address])) for name in new for table, address in [texts[name]]}
         files.write(home.artifacts, rendered, self.uri)

@@ -1,0 +1,108 @@
+"""Rankings and labels as TREC files: by chunk, and by evidence, from which other tools compute our numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ragsweep.core.types import EvaluationView, Question, Rankings
+from ragsweep.evaluation.evidence import Coverage
+from ragsweep.evaluation.question_table import ChunkNames, Numbers
+from ragsweep.golden.trec import Run, encode_id, write_qrels, write_run
+
+
+class RunTexts(Mapping[str, str]):
+    """Rankings in TREC run format, or their qrels, by the address of the ranking; a text is written when it is read."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
+        self._makers = dict(makers)
+
+    def __getitem__(self, address: str) -> str:
+        """Write one text."""
+        return self._makers[address]()
+
+    def __iter__(self) -> Iterator[str]:
+        """Name the rankings; this writes nothing."""
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        """Count the rankings."""
+        return len(self._makers)
+
+
+def run_text(questions: Sequence[Question], rankings: Rankings, names: ChunkNames, tag: str) -> str:
+    """Write rankings as a TREC run: question id, chunk name, rank, score; best first."""
+    rows = zip(questions, names.of(rankings.positions), rankings.scores.tolist(), strict=True)
+    run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
+    return write_run(run, tag=tag)
+
+
+def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
+    """Write the relevant chunks as TREC qrels: those that cover evidence, with the best grade covered.
+
+    Chunks have the names that they have in runs. Where several chunks cover one evidence each of them is relevant, and
+    tools that know no evidence count each: our metrics credit the first.
+    """
+    found: dict[str, dict[str, float]] = {}
+    named = names.of(coverage.chunk.astype(np.int32)[:, None])
+    owners = coverage.question[coverage.evidence].tolist()
+    for question, (name,), grade in zip(owners, named, coverage.grade[coverage.evidence].tolist(), strict=True):
+        row = found.setdefault(coverage.questions[question].id, {})
+        row[name] = max(grade, row.get(name, grade))
+    return write_qrels(found)
+
+
+def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> RunTexts:
+    """Return runs by evidence, by the addresses of the ranking and of a context that a budget cuts."""
+    views = {ranking: replace(view, context_length=None)}
+    if view.context_length is not None:
+        views[context] = view
+    return RunTexts({address: partial(evidence_run_text, one, tag) for address, one in views.items()})
+
+
+def evidence_run_text(view: EvaluationView, tag: str) -> str:
+    """Write rankings as a TREC run by evidence: question id, evidence, rank of its chunk, score; best first.
+
+    A line stands for a rank: ``evidence:N`` where our metrics credit the N-th evidence of the question, else
+    ``rank:R``, which is not relevant. The order is that of the scores, -1, -2 and so on. The rank field, which tools
+    ignore, is that of the chunk that covers the evidence: where a chunk covers several they are credited one a rank.
+    Where a budget cuts the context, only what is within the budget is written.
+    """
+    first, credited = view.first_rank, view.credited_rank
+    if view.context_length is not None:
+        length = view.context_length[view.evidence_question]
+        credited = np.where(credited > length, view.top_k + credited - length, credited)  # found, but credited too late
+        first = np.where(first > length, 0, first)
+    found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist()}
+    numbers = _number_evidences(view.evidence_question).tolist()
+    rows = zip(view.evidence_question.tolist(), numbers, first.tolist(), credited.tolist(), strict=True)
+    for question, number, rank, place in rows:
+        if rank:
+            found[question][place] = f"evidence:{number} {rank}"
+    return "".join(
+        f"{encode_id(view.questions[question].id)} Q0 {places.get(n, f'rank:{n} {n}')} {-n} {encode_id(tag)}\n"
+        for question, places in found.items()
+        for n in range(1, max(places, default=1) + 1)
+    )
+
+
+def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage) -> RunTexts:
+    """Return the qrels of runs by evidence, which are the same for each."""
+    return RunTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage)))
+
+
+def evidence_qrels_text(coverage: Coverage) -> str:
+    """Write the relevant evidences of each question as TREC qrels, named as in a run by evidence."""
+    found: dict[str, dict[str, float]] = {}
+    numbers = _number_evidences(coverage.question).tolist()
+    for question, number, grade in zip(coverage.question.tolist(), numbers, coverage.grade.tolist(), strict=True):
+        found.setdefault(coverage.questions[question].id, {})[f"evidence:{number}"] = grade
+    return write_qrels(found)
+
+
+def _number_evidences(question: Numbers) -> Numbers:
+    """Number the evidences of each question from 1; those of one question are adjacent."""
+    return np.arange(1, len(question) + 1) - np.searchsorted(question, question)
