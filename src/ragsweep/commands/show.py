@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, find_run, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
+from ragsweep.core.secrets import Secrets
+from ragsweep.evaluation.question_table import beginning
 from ragsweep.report.answers import success_of
 from ragsweep.report.definitions import define
 from ragsweep.report.evidence_losses import audit_sentences, funnel_rows, funnel_sentences
@@ -17,9 +19,10 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
+from ragsweep.sweep.session import Session
 
-MOST_CONTEXT = 5
-"""Chunks of a context that are listed below a question."""
+MOST_CONTEXT, LONGEST_PASSAGE = 5, 200
+"""Chunks of a context that are listed below a question, and characters of each."""
 
 _ABOUT = """Show one config: what was set, its metrics with 95 % intervals, each slice, and with --missed the questions
 that have the worst possible score, with their texts and what was retrieved."""
@@ -93,14 +96,15 @@ def _show_missed(result: Result, metric: str, terminal: Terminal) -> None:
     missed = [n for n, score in enumerate(scores) if score == 0]
     terminal.line("", "")
     terminal.line("missed", f"{len(missed):,} of {summary.n_scored:,} scored questions have {metric} 0")
+    texts = Session().page_texts([result], Secrets()).chunk
     for n in missed:
         category = (columns.get("category") or [""] * len(scores))[n]
         named = f"{columns['question_id'][n]}{f' ({category})' if category else ''}"
         terminal.line("", "")
-        terminal.block("", [f"{named}: {columns['question'][n]}", *_retrieved(result, n)])
+        terminal.block("", [f"{named}: {columns['question'][n]}", *_retrieved(result, n, texts)])
 
 
-def _retrieved(result: Result, n: int) -> Iterator[str]:
+def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
     """Yield where the evidence was found, and what was in the context instead."""
     columns = result.outcomes
     rank = columns.get("first_evidence_rank", [math.nan] * (n + 1))[n]
@@ -113,8 +117,13 @@ def _retrieved(result: Result, n: int) -> Iterator[str]:
     yield f"{evidence} evidences: {where}"
     chunks = columns.get("context", [[]] * (n + 1))[n] or []
     if chunks:
-        more = f" and {len(chunks) - MOST_CONTEXT} more" if len(chunks) > MOST_CONTEXT else ""
-        yield f"context: {', '.join(map(str, chunks[:MOST_CONTEXT]))}{more}"
+        names = map(str, chunks[:MOST_CONTEXT])
+        if texts:  # None where the corpus is not there as it was searched
+            yield from (f"{name}: {beginning(texts(name), LONGEST_PASSAGE)}" for name in names)
+        else:
+            yield f"context: {', '.join(names)}"
+        if len(chunks) > MOST_CONTEXT:
+            yield f"and {len(chunks) - MOST_CONTEXT} more"
     for name in ("answer", "reference"):
         if columns.get(name) and columns[name][n]:
             yield f"{name}: {columns[name][n]}"

@@ -28,6 +28,7 @@ from ragsweep.core.types import (
     Route,
     Usage,
 )
+from ragsweep.evaluation import trec_texts as texts
 from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover
@@ -46,7 +47,6 @@ from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
 from ragsweep.evaluation.scoring import compare, score_metric
 from ragsweep.evaluation.steps import step_texts
-from ragsweep.evaluation.trec_texts import RunTexts, evidence_qrels_texts, evidence_run_texts, qrels_text, run_text
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices
@@ -131,7 +131,7 @@ class Evaluator:
         collected = collect_scores(experiment.metrics, scores, table.weights)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
         address, cut = (table.written_address(node.address) for node in (graph.ranking, graph.context))
-        evidence_runs = evidence_run_texts(view, experiment.name, address, cut)
+        evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
             signature=experiment.signature,
             name=experiment.name,
@@ -148,10 +148,11 @@ class Evaluator:
             outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names)
             | {TRACE: self._traced(experiment, view, stages), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
-            rankings=RunTexts({address: lambda: run_text(table.questions, rankings, names, experiment.name)}),
-            qrels=RunTexts({address: lambda: qrels_text(coverage, names)}),
+            rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
+            qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names)}),
             evidence_runs=evidence_runs,
-            evidence_qrels=evidence_qrels_texts(evidence_runs, coverage),
+            evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage),
+            contexts=texts.context_texts(names.chunks.corpus, table.columns["question_id"], names.of(view.context)),
             traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
             stages=self._stages(before, graph),
             latency=_stage_latency(view),

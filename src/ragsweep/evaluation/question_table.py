@@ -211,6 +211,12 @@ def chunk_text(corpus: Corpus, name: str) -> str:
     return " ".join(filter(None, (corpus.titles[document], corpus.texts[document][start:end])))
 
 
+def beginning(text: str, most: int) -> str:
+    """Return the first characters of a text on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[:most].rstrip()} ..."
+
+
 def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
     """Raise InputError for labels that would take the column of something else."""
     faults = Faults()

@@ -1,4 +1,4 @@
-"""Rankings and labels as TREC files: by chunk, and by evidence, from which other tools compute our numbers."""
+"""Rankings and labels as TREC files, by chunk and by evidence, from which other tools compute our numbers; contexts."""
 
 from __future__ import annotations
 
@@ -8,34 +8,47 @@ from functools import partial
 
 import numpy as np
 
-from ragsweep.core.types import EvaluationView, Question, Rankings
+from ragsweep.core.types import Corpus, EvaluationView
 from ragsweep.evaluation.evidence import Coverage
-from ragsweep.evaluation.question_table import ChunkNames, Numbers
+from ragsweep.evaluation.question_table import ChunkNames, Numbers, beginning, chunk_text
 from ragsweep.golden.trec import Run, encode_id, write_qrels, write_run
 
+LONGEST_PASSAGE, MOST_CONTEXT = 500, 2_000_000
+"""Characters of one chunk, and of all contexts of a config, in tables for people."""
 
-class RunTexts(Mapping[str, str]):
-    """Rankings in TREC run format, or their qrels, by the address of the ranking; a text is written when it is read."""
+
+class LazyTexts(Mapping[str, str]):
+    """Texts by name: rankings by their address, contexts by their question; a text is written when it is read."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
 
-    def __getitem__(self, address: str) -> str:
+    def __getitem__(self, name: str) -> str:
         """Write one text."""
-        return self._makers[address]()
+        return self._makers[name]()
 
     def __iter__(self) -> Iterator[str]:
-        """Name the rankings; this writes nothing."""
+        """List the names; this writes nothing."""
         return iter(self._makers)
 
     def __len__(self) -> int:
-        """Count the rankings."""
+        """Count the texts."""
         return len(self._makers)
 
 
-def run_text(questions: Sequence[Question], rankings: Rankings, names: ChunkNames, tag: str) -> str:
+def context_texts(corpus: Corpus, questions: Sequence[str], contexts: Sequence[Sequence[str]]) -> LazyTexts:
+    """Return the beginning of each chunk of the questions' contexts: 500 characters, fewer where there are many."""
+    most = min(LONGEST_PASSAGE, MOST_CONTEXT // max(sum(map(len, contexts)), 1))
+
+    def write(names: Sequence[str]) -> str:
+        return "\n\n".join(f"{name}: {beginning(chunk_text(corpus, name), most)}" for name in names)
+
+    return LazyTexts({question: partial(write, names) for question, names in zip(questions, contexts, strict=True)})
+
+
+def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
     """Write rankings as a TREC run: question id, chunk name, rank, score; best first."""
-    rows = zip(questions, names.of(rankings.positions), rankings.scores.tolist(), strict=True)
+    rows = zip(view.questions, names.of(view.rankings.positions), view.rankings.scores.tolist(), strict=True)
     run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
     return write_run(run, tag=tag)
 
@@ -55,12 +68,12 @@ def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
     return write_qrels(found)
 
 
-def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> RunTexts:
+def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> LazyTexts:
     """Return runs by evidence, by the addresses of the ranking and of a context that a budget cuts."""
     views = {ranking: replace(view, context_length=None)}
     if view.context_length is not None:
         views[context] = view
-    return RunTexts({address: partial(evidence_run_text, one, tag) for address, one in views.items()})
+    return LazyTexts({address: partial(evidence_run_text, one, tag) for address, one in views.items()})
 
 
 def evidence_run_text(view: EvaluationView, tag: str) -> str:
@@ -89,9 +102,9 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
     )
 
 
-def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage) -> RunTexts:
+def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage) -> LazyTexts:
     """Return the qrels of runs by evidence, which are the same for each."""
-    return RunTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage)))
+    return LazyTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage)))
 
 
 def evidence_qrels_text(coverage: Coverage) -> str:

@@ -41,6 +41,9 @@ def test_questions_are_a_table_as_mlflow_logs_one() -> None:
                "map": [1.0, 1.0], "category": ["x", "y"], "unscored": ["{}", '{"mrr": "failed"}']}  # fmt: skip
     table = json.loads(question_table(a_result(outcomes=columns, config={"objective": "mrr"})))
     assert table["columns"] == ["question_id", "question", "context", "mrr", "category", "unscored"]
+    texts = {"a": "d:0-1: some text", "b": ""}
+    read = json.loads(question_table(a_result(outcomes=columns, config={"objective": "mrr"}, contexts=texts)))
+    assert [row[2] for row in read["data"]] == list(texts.values())
     assert table["data"] == [["a", "<b>?", "d:0-1\ne", 0.5, "x", "{}"], ["b", "é", "", None, "y", '{"mrr": "failed"}']]
 
 

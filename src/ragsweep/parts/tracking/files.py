@@ -161,6 +161,8 @@ def question_table(result: Result) -> bytes:
     """Serialise what a person reads of each question, as ``mlflow.log_table`` writes a table; NaN becomes null."""
     reasons = [judge_words(steps) for steps in result.outcomes.get(STEPS, ())]
     outcomes = {**result.outcomes, "reasons": [[f"{name}: {words}" for name, words in one.items()] for one in reasons]}
+    if result.contexts:  # a record has the names of the chunks only
+        outcomes["context"] = [result.contexts[name] for name in outcomes["question_id"]]
     judged = [name for one in reasons for name in one]
     scores = dict.fromkeys((*shown_metrics(result.config), *judged))
     names = (*QUESTION_COLUMNS, *scores, *(["reasons"] if judged else []), *FURTHER_COLUMNS)
