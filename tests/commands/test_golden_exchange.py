@@ -33,9 +33,9 @@ def test_import_writes_the_set_and_says_what_is_lost(place: Path, capsys: pytest
     (place / "testset.json").write_text(json.dumps(records))
     assert golden(["import", "testset.json", "out=golden.jsonl", "corpus=pages"]) == 1
     out = capsys.readouterr().out
-    assert "a of 1 rows has no place: left out" in out
+    assert "a of 1 row has no place: left out" in out
     assert "Nothing like it. (not in the corpus)" in out
-    assert "1 questions (ragas) in golden.jsonl, 1 with evidence; texts found: 1 literally, 0 nearly, 1 not" in out
+    assert "1 question (ragas) in golden.jsonl, 1 with evidence; texts found: 1 literally, 0 nearly, 1 not" in out
     (entry,) = read_lines(place / "golden.jsonl")
     assert entry["evidence"] == [{"document": "alder.md", "anchor": "The alder measures 10 metres."}]
 
@@ -46,7 +46,7 @@ def test_import_by_a_reader_writes_the_documents_of_squad_too(place: Path) -> No
     (place / "squad.json").write_text(json.dumps({"data": [{"title": "alder", "paragraphs": [paragraph]}]}))
     assert golden(["import", "dataset=squad", "dataset.path=squad.json", "out=set.jsonl"]) == 0
     (entry,) = read_lines(place / "set.jsonl")
-    assert entry["audit"] == {"status": "silver", "created_by": "import squad"}
+    assert entry["audit"] == {"status": "silver", "created_by": "ragsweep golden import squad"}
     assert entry["evidence"][0]["document"] == "alder/1"
     assert read_lines(place / "set.corpus.jsonl") == [{"id": "alder/1", "title": "alder", "text": TEXT}]
 
@@ -59,10 +59,10 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     assert golden([*words, "format=beir", "out=beir"]) == 0
     out = capsys.readouterr().out
     assert "no place in beir: notes of 1, evidence.anchor of 1" in out
-    assert "1 questions read, written to beir." in out
+    assert "1 question read, written to beir." in out
     assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
     assert golden([*words, "format=triplets", "out=triplets.jsonl", "chunker=none"]) == 0
-    assert "1 times: questions without a chunk that resembles them are left out" in capsys.readouterr().out
+    assert "1 time: questions without a chunk that resembles them are left out" in capsys.readouterr().out
     assert (place / "triplets.jsonl").read_text() == ""
 
 
@@ -83,7 +83,7 @@ def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixtur
 def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
     assert read_set(place / "missing.jsonl", has_weights=True) == []
     lines = ['{"id": "a", "question": "x"}\n', '{"id": "b", "question": "y", "weight": 2}\n']
-    for line, has_weights, message in zip(lines, (True, False), ("have no weight", "gives the new ones"), strict=True):
+    for line, has_weights, message in zip(lines, (True, False), ("out a weight", "gives the new ones"), strict=True):
         (place / "golden.jsonl").write_text(line)
         assert len(read_set(place / "golden.jsonl", not has_weights)) == 1
         with pytest.raises(InputError, match=message):
@@ -96,8 +96,10 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
         (["harvest", "x", "corpus=pages", "traces=sqlite:///x"], "give log=FILE, or traces=MLFLOW_URI and experiment="),
         (["export", "x", "out=y"], 'format="auto"; known: argilla, beir, csv'),
         (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "give a file, or a reader"),
+        (["import", "x", "out=pages"], "pages is there already; name another out=, or overwrite=true"),
+        (["import", "out=y", "dataset=squad", "dataset.path="], "names no file; an empty path is this folder"),
     ],
 )
 def test_what_is_missing_is_one_sentence(place: Path, words: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises((ConfigError, InputError), match=message):
         golden(words)

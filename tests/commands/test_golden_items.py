@@ -43,8 +43,8 @@ def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pyt
     assert items(["aaaa", "bbbb", "--path", str(folder)]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("items     hit of 12 distinct configs, 40 questions\n")
-    assert "1 configs are left out: PARTIAL, or dropped by a race" in printed
-    assert "1 configs have the scores of another one" in printed
+    assert "1 config left out: PARTIAL, or dropped by a race" in printed
+    assert "1 config with the scores of another one" in printed
     assert items(["aaaa", "bbbb", "--path", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     rows = table_rows(found["questions"])
@@ -101,3 +101,31 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     with pytest.raises(InputError, match='no line has the question "q'):
         items(options)
     assert not (folder / "mini.jsonl").exists()
+
+
+def test_critical_questions_are_in_the_mini_set_in_any_case(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    golden, mini, listed = folder / "golden.jsonl", folder / "mini.jsonl", folder / "critical.txt"
+    dull = [n for n in range(40) if n not in choose_mini(score_matrix(configs(), "hit"), CATEGORY, 10)][:2]
+    listed.write_text("".join(f"q{n}\n" for n in dull), "utf-8")
+    options = ["aaaa", "bbbb", "--golden", str(golden), "--mini", str(mini), "--share", ".25", "--path", str(folder)]
+    assert items([*options, "--critical", str(listed)]) == 0
+    assert "2 critical questions in the mini set" in capsys.readouterr().out
+    chosen = [json.loads(line)["id"] for line in mini.read_text("utf-8").splitlines()]
+    assert len(chosen) == 10
+    assert {f"q{n}" for n in dull} <= set(chosen)
+
+
+def test_weighted_questions_choose_the_mini_set_by_their_weights(tmp_path: Path) -> None:
+    weights = [100.0 if n == 7 else 1.0 for n in range(40)]
+    made = []
+    for n, row in enumerate(HITS):
+        one = scored({"hit": row.tolist()}, name=f"c{n}")
+        mean = replace(one.summaries["hit"], value=float(np.average(row, weights=weights)))
+        made.append(replace(one, summaries={"hit": mean}, outcomes=one.outcomes | {"weight": weights}))
+    record_sweep(tmp_path, "aaaa" * 8, *made)
+    golden, mini = tmp_path / "golden.jsonl", tmp_path / "mini.jsonl"
+    golden.write_text(
+        "".join(json.dumps({"question": f"Is it {n}?", "id": f"q{n}"}) + "\n" for n in range(40)), "utf-8"
+    )
+    assert items(["aaaa", "--golden", str(golden), "--mini", str(mini), "--share", ".1", "--path", str(tmp_path)]) == 0
+    assert "q7" in [json.loads(line)["id"] for line in mini.read_text("utf-8").splitlines()]

@@ -31,7 +31,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     label = {"document": "alder", "anchor": "10 metres", "grade": 2}
     entry = {
         "id": "q1", "question": "How tall is the alder?", "evidence": [label], "distractors": ["alder"], "notes": "n",
-        "provenance": {"document": "alder", "start": 0, "end": 9}, "content": {"passage": "It grows beside water."},
+        "provenance": {"document": "alder", "chunk_id": "alder#4", "start": 0, "end": 9},
+        "content": {"passage": "It grows beside water."},
         "validation": {"corpus_digest": "before"}, "audit": {"status": "gold", "reviews": [{"who": "Ann"}]},
     }  # fmt: skip
     other = {"id": "q2", "question": "Is the yew evergreen?", "evidence": [{"document": "yew", "anchor": "evergreen"}]}
@@ -55,7 +56,9 @@ def test_verify_writes_what_is_sure_with_a_changelog_and_leaves_the_rest(
     assert first["evidence"] == [{"document": "tree/alder", "anchor": "10 metres", "grade": 2}]
     assert first["distractors"] == ["tree/alder"]
     start = TEXT.index("It grows")
-    assert first["provenance"] == {"document": "tree/alder", "start": start, "end": start + 22}
+    assert first["provenance"] == {
+        "document": "tree/alder", "chunk_id": "tree/alder#4", "start": start, "end": start + 22
+    }  # fmt: skip
     assert first["notes"] == "n"
     assert first["validation"]["corpus_digest"] == report["corpus"]["after"]
     kept, line = first["audit"]["reviews"]
@@ -67,7 +70,7 @@ def test_verify_writes_what_is_sure_with_a_changelog_and_leaves_the_rest(
     assert second["evidence"] == [{"document": "yew", "anchor": "evergreen"}]
     assert golden(words) == 1  # the other is left
     out = capsys.readouterr().out
-    assert "2 labels: 1 hold, 0 repaired, 1 need a person" in out
+    assert "2 labels: 1 hold, 0 repaired, 1 for a person" in out
     assert 'golden.jsonl:2 "q2": "evergreen" of "yew"' in out
 
 
@@ -107,7 +110,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     write_lines(place / "golden.jsonl", [good])
     words = ["check", "golden.jsonl", "corpus=old.jsonl"]
     assert golden(words) == 0
-    assert capsys.readouterr().out == "golden.jsonl: 1 question, 1 label, no fault\n"
+    assert capsys.readouterr().out == "golden.jsonl: 1 question, 1 label, 0 faults\n"
     entries = [
         good | {"id": f"e{n}", "evidence": [{"document": "alder", "anchor": f"measures {n} feet"}]} for n in range(30)
     ]

@@ -136,6 +136,13 @@ def test_a_gate_has_the_value_of_the_hand_and_does_not_pass(gate: str, subject: 
     assert verdicts(subject)[gate] == (FAILED if RULES[gate].blocking else "warned")
 
 
+def test_answers_that_do_not_stand_literally_are_not_judged_without_an_embedder() -> None:
+    for subject, verdict in ((whole(), PASSED), (changed(3, reference="as high as a house"), NOT_MEASURED)):
+        alone = replace(subject, questions=None, answers=None, passages=None)
+        assert verdicts(alone)["G1-2"] == verdict
+    assert math.isnan(measured(alone, "G1-2"))
+
+
 def test_an_answer_is_found_in_its_passage_by_similarity_too() -> None:
     subject = changed(3, reference="as high as a house")
     passages = np.array(subject.passages)

@@ -35,7 +35,7 @@ def table(folder: Path, rows: list[dict[str, Any]]) -> Imported:
 
 
 def without_audit(found: Imported) -> list[dict[str, Any]]:
-    silver = {"status": "silver", "created_by": f"import {found.format}"}
+    silver = {"status": "silver", "created_by": f"ragsweep golden import {found.format}"}
     assert [entry["audit"] for entry in found.entries] == [silver] * len(found.entries)
     return [
         {name: value for name, value in entry.items() if name not in (*PASSAGE, "audit", "schema_version")}

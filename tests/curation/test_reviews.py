@@ -15,10 +15,11 @@ import pytest
 
 from ragsweep.commands.golden.review import open_review
 from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.types import Corpus
 from ragsweep.curation.entries import incoherences, read_entries, value
 from ragsweep.curation.files import write_rows
 from ragsweep.curation.review_server import ReviewServer
-from ragsweep.curation.reviews import Journal, Review, passage_tasks
+from ragsweep.curation.reviews import AROUND, Journal, Review, passage_tasks, question_tasks
 from ragsweep.golden.golden_format import read_questions
 
 SENTENCE = "The alder measures ten metres"
@@ -228,3 +229,13 @@ def test_only_the_page_itself_can_judge(served: ReviewServer, golden: Path) -> N
     status, headers, _ = ask(served, f"/{token}/")
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert (status, headers["Referrer-Policy"]) == (200, "no-referrer")
+
+
+def test_a_question_without_a_passage_is_shown_with_the_words_around_its_evidence() -> None:
+    corpus = Corpus(["tree"], [""], [f"{'x' * 500} The alder grows to 10 metres. {'y' * 500}"])
+    entry = {"id": "q", "question": "How tall?", "evidence": [{"document": "tree", "anchor": "10 metres"}],
+             "audit": {"status": "silver"}}  # fmt: skip
+    (task,) = question_tasks([entry], corpus)
+    assert "The alder grows to 10 metres." in task["passage"]
+    assert (len(task["passage"]), task["document"]) == (2 * AROUND + len("10 metres"), "tree")
+    assert question_tasks([entry])[0]["passage"] == ""

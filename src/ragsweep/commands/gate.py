@@ -184,14 +184,18 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
 
 def _listed(file: str, result: Result) -> list[str]:
     """Return the ids of a file, or without one those of the questions with the label; raises InputError for none."""
-    ids = list(map(str, result.outcomes["question_id"]))
     if file:
-        return read_questions(Path(file), set(ids))
-    marks = result.outcomes.get(CRITICAL, ())
-    listed = [name for name, mark in zip(ids, marks, strict=False) if str(mark).casefold() == "true"]
-    if not listed:
+        return read_questions(Path(file), set(map(str, result.outcomes["question_id"])))
+    if not (listed := marked_questions(result)):
         raise InputError(f"--questions: no question has labels.{CRITICAL} true; mark some, or give a FILE of ids")
     return listed
+
+
+def marked_questions(result: Result) -> list[str]:
+    """Return the ids of the questions that the golden set marks as critical."""
+    marks = result.outcomes.get(CRITICAL, ())
+    names = map(str, result.outcomes["question_id"])
+    return [name for name, mark in zip(names, marks, strict=False) if str(mark).casefold() == "true"]
 
 
 def _decide(

@@ -113,7 +113,7 @@ FIELDS = tuple(
         ),
         "audit": (
             ("status", "string", "silver: made by rule or model; gold: confirmed or corrected by a person"),
-            ("created_by", "string", "the build, the import, or the person"),
+            ("created_by", "string", "the command that made it, such as ragsweep golden build, or the person"),
             ("reviews", "array", "who confirmed or changed it, when, and what changed"),
         ),
     }.items()

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -63,10 +63,11 @@ class GateResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """A value that gates compare, or NaN and why there is none."""
+    """A value that gates compare, or NaN and why there is none; ``is_least``: more could only raise it."""
 
     value: float
     note: str = ""
+    is_least: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +210,12 @@ def _extractable(subject: Subject) -> Measured:
             row = rows[id(one)]
             near += bool(float(subject.answers[row] @ subject.passages[row]) >= EXTRACTED)
     found = _share(literal + near, len(subject.answerable), "answerable question")
-    alone = "" if subject.answers is not None else "; similarity not measured"
-    return Measured(found.value, f"{literal:,} literally, {near:,} by similarity{alone}")
+    if subject.answers is None:
+        note = (
+            f"{literal:,} literally; the others by similarity: embedder=minilm" if found.value < 1 else "all literally"
+        )
+        return Measured(found.value, note, is_least=True)
+    return Measured(found.value, f"{literal:,} literally, {near:,} by similarity")
 
 
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
@@ -357,10 +362,11 @@ def judge_gates(subject: Subject, rules: Mapping[str, GateRule]) -> list[GateRes
     for gate, rule in rules.items():
         title, comparison, measure = GATES[gate]
         found = measure(subject)
-        if math.isnan(found.value):
-            verdict = NOT_MEASURED
+        holds = _holds(found.value, comparison, rule)
+        if math.isnan(found.value) or (found.is_least and not holds):
+            found, verdict = replace(found, value=math.nan), NOT_MEASURED
         else:
-            verdict = PASSED if _holds(found.value, comparison, rule) else FAILED if rule.blocking else WARNED
+            verdict = PASSED if holds else FAILED if rule.blocking else WARNED
         results.append(GateResult(gate, title, found.value, rule, verdict, found.note))
     return results
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.identity import content_hash
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence
 from ragsweep.curation.balance import drop_copies
 from ragsweep.curation.by_hand import SentenceSpan, propose_all
@@ -124,8 +125,8 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
             "question": one.text,
             **found,
             **({"weight": one.times} if has_weights else {}),
-            "notes": f"{NEEDS_REVIEW}: asked {one.times:,} times; {how}",
-            "audit": {"status": "silver", "created_by": "harvest"},
+            "notes": f"{NEEDS_REVIEW}: asked {counted(one.times, 'time')}; {how}",
+            "audit": {"status": "silver", "created_by": "ragsweep golden harvest"},
         })  # fmt: skip
     return entries
 

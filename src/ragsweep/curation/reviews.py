@@ -18,9 +18,11 @@ from threading import Lock
 from typing import Any
 
 from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.types import Corpus
 from ragsweep.curation.entries import VALIDATED, Entry, is_rejected, read_entries, value
 from ragsweep.curation.files import write_rows
 from ragsweep.curation.harvest import NEEDS_REVIEW
+from ragsweep.golden.anchors import resolve
 from ragsweep.golden.golden_format import REJECTED
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
@@ -161,8 +163,8 @@ def _replaced(given: Any, before: str, after: str) -> Any:
 # --- what there is to judge ----------------------------------------------------------------------------------------
 
 
-def question_tasks(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """List the silver questions, as the page shows them."""
+def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
+    """List the silver questions, as the page shows them; those without a passage with the corpus' words around it."""
     return [
         {
             "task": json.dumps(["question", entry["id"]]),
@@ -171,13 +173,30 @@ def question_tasks(entries: Iterable[Entry]) -> list[dict[str, Any]]:
             "reference": entry.get("reference") or "",
             "kind": value(entry, "classification", "question_type") or entry.get("unanswerable_type") or "",
             "answerable": entry.get("answerable", True),
-            "document": value(entry, "provenance", "document") or "",
-            "passage": value(entry, "content", "passage") or "",
+            "document": value(entry, "provenance", "document") or _first_document(entry),
+            "passage": value(entry, "content", "passage") or (_around_evidence(entry, corpus) if corpus else ""),
             "marked": [one["anchor"] for one in entry.get("evidence") or () if one.get("anchor")],
         }
         for entry in entries
         if value(entry, "audit", "status") == "silver" and not is_rejected(entry)
     ]
+
+
+def _first_document(entry: Entry) -> str:
+    return next((str(one.get("document") or "") for one in entry.get("evidence") or ()), "")
+
+
+def _around_evidence(entry: Entry, corpus: Corpus) -> str:
+    """Return the corpus' text around the first anchor of an entry that is found in it."""
+    for one in entry.get("evidence") or ():
+        text = corpus.texts[corpus.position[one["document"]]] if one.get("document") in corpus.position else ""
+        for start, end in resolve(text, one.get("anchor") or "", one.get("start"))[:1]:
+            return text[max(0, start - AROUND) : end + AROUND]
+    return ""
+
+
+AROUND = 400
+"""Characters before and after an anchor that the page shows where an entry has no passage."""
 
 
 def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:

@@ -32,7 +32,9 @@ _BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself 
 
 
 def plain_or_gzipped(path: Path) -> Path:
-    """Return the path, or with ".gz" appended where only that file exists."""
+    """Return the path, or with ".gz" appended where only that file exists. Raises InputError for an empty path."""
+    if not path.name:
+        raise InputError(f'"{path}": names no file; an empty path is this folder')
     zipped = path.with_name(path.name + ".gz")
     return zipped if not os.path.exists(path) and os.path.exists(zipped) else path  # noqa: PTH110
 

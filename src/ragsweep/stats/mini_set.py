@@ -44,11 +44,11 @@ class Estimate(NamedTuple):
     configs: int  # of the half that is ranked
 
 
-def choose_mini(matrix: Matrix, categories: Sequence[str], size: int) -> list[int]:
+def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
     """Choose questions one by one: the one that most raises the correlation of the sum with that of all questions.
 
     Covariances of different questions are halved. Each category has its share of the places, and a cluster at most its
-    own, rounded up, while another question is left.
+    own, rounded up, while another question is left. ``given`` are in the set whatever they are worth.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
     variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)
@@ -66,7 +66,8 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int) -> list[in
         bottom = variance + variances + columns @ (2 * (1 - _SHRINKAGE) * total)
         with np.errstate(invalid="ignore", divide="ignore"):
             gain = np.where(bottom > _TINY, top / np.sqrt(np.maximum(bottom, 0)), 0.0)
-        best = int(np.argmax(np.where(possible, gain, -np.inf)))
+        is_given = len(chosen) < len(given)
+        best = given[len(chosen)] if is_given else int(np.argmax(np.where(possible, gain, -np.inf)))
         chosen.append(best)
         left[best] = False
         room[kinds[best]] -= 1
@@ -86,7 +87,7 @@ def quotas(counts: Counter[int], size: int) -> dict[int, int]:
     return found
 
 
-def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int) -> Estimate:
+def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> Estimate:
     """Choose on one half of the configs and correlate on the other half, for 20 divisions at random."""
     generator = np.random.default_rng(_SEED)
     configs, questions = matrix.values.shape
@@ -94,7 +95,7 @@ def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int) -> Estim
     for _ in range(DIVISIONS):
         order = generator.permutation(configs)
         one, other = order[: configs // 2].tolist(), matrix.values[order[configs // 2 :]]
-        picked = other[:, choose_mini(matrix.select_configs(one), categories, size)].sum(axis=1)
+        picked = other[:, choose_mini(matrix.select_configs(one), categories, size, given)].sum(axis=1)
         parts = [other[:, generator.permutation(questions)[:size]].sum(axis=1) for _ in range(RANDOM)]
         chosen.append(agreements(other.sum(axis=1), picked[None]))
         drawn.append(agreements(other.sum(axis=1), np.array(parts)))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import need_corpus, need_file, read_config
 from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.curation.entries import read_entries
 from ragsweep.golden.golden_format import read_questions
@@ -35,10 +36,6 @@ def check(arguments: Sequence[str]) -> int:
     with ignore_closed_pipe():
         print("".join(f"{fault}\n" for fault in found), end="")
         labels = sum(len(question.evidence) for question in raw.questions)
-        print(f"{file}: {_count(len(raw.questions), 'question')}, {_count(labels, 'label')},", end=" ")
-        print(_count(len(found), "fault"))
+        print(f"{file}: {counted(len(raw.questions), 'question')}, {counted(labels, 'label')},", end=" ")
+        print(counted(len(found), "fault"))
     return 1 if found else 0
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' if number > 1 else ''}" if number else f"no {what}"

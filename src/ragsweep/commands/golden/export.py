@@ -17,6 +17,7 @@ from ragsweep.commands.golden.inputs import (
 )
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks, Corpus
 from ragsweep.curation.entries import value
@@ -85,8 +86,8 @@ def show(terminal: Terminal, exported: Exported, name: str, out: Path, questions
         "LOST",
         [
             *([f"no place in {name}: {fields}"] if fields else []),
-            *(f"{count:,} times: {note}" for note, count in exported.notes.items()),
+            *(f"{counted(count, 'time')}: {note}" for note, count in exported.notes.items()),
         ],
     )
     nothing = "; nothing is lost" if not fields and not exported.notes else ""
-    terminal.block("RESULT", [f"{questions:,} questions read, written to {out}{nothing}."])
+    terminal.block("RESULT", [f"{counted(questions, 'question')} read, written to {out}{nothing}."])

@@ -22,6 +22,7 @@ from ragsweep.commands.golden.inputs import (
 )
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Passage, Request
 from ragsweep.curation.admission import Admission, Ask, admit
@@ -181,7 +182,7 @@ def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult]) ->
     decisive = [one for one in results if one.rule.blocking and one.verdict in (FAILED, NOT_MEASURED)]
     verdict = "not accepted" if decisive else "accepted, no blocking gate failed"
     reasons = [f"{one.gate} {_reason(one)}" for one in decisive]
-    terminal.block("RESULT", [f"{len(subject.kept):,} questions{rejected}: {verdict}.", *reasons])
+    terminal.block("RESULT", [f"{counted(len(subject.kept), 'question')}{rejected}: {verdict}.", *reasons])
 
 
 def _reason(one: GateResult) -> str:

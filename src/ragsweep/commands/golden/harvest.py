@@ -11,6 +11,7 @@ from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import embed, need_corpus, need_file, read_config, split
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks
 from ragsweep.curation.by_hand import append_entries
@@ -58,7 +59,7 @@ def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     faults.raise_any()
     without = sum(entry.get("weight") is None for entry in entries)
     if has_weights and without:
-        raise InputError(f"{file}: {without:,} questions have no weight; give them one, or leave out --weights")
+        raise InputError(f"{file}: {counted(without, 'question')} without a weight; give it, or leave out --weights")
     if entries and not has_weights and without < len(entries):
         raise InputError(f"{file}: its questions have a weight; --weights gives the new ones theirs")
     return entries

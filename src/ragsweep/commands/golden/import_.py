@@ -10,6 +10,7 @@ from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Dataset
 from ragsweep.curation.entries import as_entry
@@ -33,6 +34,8 @@ def import_(arguments: Sequence[str]) -> int:
     if not values["out"]:
         raise ConfigError("golden import: say where the set goes: out=GOLDEN.jsonl")
     out, file = Path(str(values["out"])).expanduser(), only_file(options, "import")
+    if out.exists() and not values["overwrite"]:
+        raise ConfigError(f"golden import: {out} is there already; name another out=, or overwrite=true")
     corpus = read_given_corpus(values["corpus"])
     terminal = Terminal.current()
     if (file is None) == ("dataset" not in values):
@@ -56,7 +59,7 @@ def _import_dataset(values: Mapping[str, Any], out: Path, terminal: Terminal) ->
         documents = out.with_name(f"{out.name.removesuffix('.jsonl')}.corpus.jsonl")
         rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
         write_rows(documents, ({"id": one, "title": title, "text": text} for one, title, text in rows))
-        terminal.line("CORPUS", f"  {len(corpus.ids):,} paragraphs, in {documents}")
+        terminal.line("CORPUS", f"  {counted(len(corpus.ids), 'paragraph')}, in {documents}")
     terminal.block("LOST", [f"{count:,} left out: {reason}" for reason, count in dataset.golden.left_out.items()])
     return finish([as_entry(question) for question in dataset.golden.questions], Imported(name))
 
@@ -65,10 +68,10 @@ def show(terminal: Terminal, imported: Imported, out: Path, corpus: str | None) 
     """Print what became of the fields and of the texts, and what to do next."""
     rows = len(imported.entries)
     terminal.block("LOST", [
-        *(f"{name} of {count:,} rows has no place: kept in notes" for name, count in imported.in_notes.items()),
-        *(f"{name} of {count:,} rows has no place: left out" for name, count in imported.left.items()),
-        *([f"{imported.repeated:,} rows occur twice: left out"] if imported.repeated else []),
-        *([f"{imported.gold:,} questions were gold: silver, until a person confirms them"] if imported.gold else []),
+        *(_unplaced(name, count, "kept in notes") for name, count in imported.in_notes.items()),
+        *(_unplaced(name, count, "left out") for name, count in imported.left.items()),
+        *([f"{counted(imported.repeated, 'repeated row')}: left out"] if imported.repeated else []),
+        *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms"] if imported.gold else []),
     ])  # fmt: skip
     for identifier, text in imported.unfound:
         why = "not in the corpus" if corpus else "give the documents, corpus=FOLDER or FILE"
@@ -77,6 +80,12 @@ def show(terminal: Terminal, imported: Imported, out: Path, corpus: str | None) 
     counts = {"literally": imported.exact, "nearly": imported.near, "not": len(imported.unfound)}
     found = ", ".join(f"{count:,} {how}" for how, count in counts.items() if any(counts.values()))
     texts = f"; texts found: {found}" if found else ""
-    terminal.block("RESULT", [f"{rows:,} questions ({imported.format}) in {out}, {evidence:,} with evidence{texts}."])
+    terminal.block(
+        "RESULT", [f"{counted(rows, 'question')} ({imported.format}) in {out}, {evidence:,} with evidence{texts}."]
+    )
     if corpus:
         terminal.next_steps([(f"ragsweep golden check {out} corpus={corpus}", "list what an evaluation refuses")])
+
+
+def _unplaced(name: str, count: int, fate: str) -> str:
+    return f"{name} of {counted(count, 'row')} has no place: {fate}"

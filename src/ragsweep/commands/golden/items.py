@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.commands.command_line import Parser, add_path, find_sweep, ignore_closed_pipe, usual_metrics
+from ragsweep.commands.gate import CRITICAL, marked_questions, read_questions
 from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.curation.files import write_whole
 from ragsweep.golden.reading import read_rows
@@ -86,6 +88,10 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--share", type=float, default=_SHARE, help=f"of the questions, for --mini; {_SHARE} if not given"
     )
+    parser.add_argument(
+        "--critical", type=Path, metavar="FILE", help="ids of questions that are in the mini set in any case, "
+        f"one a line; those with labels.{CRITICAL} true unless given"
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="all questions, for programs")
     add_path(parser)
     options = parser.parse_args(arguments)
@@ -109,7 +115,7 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     if not complete:
         raise InputError(f"{', '.join(sweeps)}: no config is complete")
     left = len(pooled) - len(complete)
-    return complete, [f"{left} configs are left out: PARTIAL, or dropped by a race"] if left else []
+    return complete, [f"{counted(left, 'config')} left out: PARTIAL, or dropped by a race"] if left else []
 
 
 def _subject(result: Result) -> tuple[Any, ...]:
@@ -129,9 +135,12 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> Re
     rows, given = distinct_rows(scores), len(matrix.configs)
     matrix, scores = matrix.select_configs(rows), scores[rows]
     texts = dict(zip(results[0].outcomes["question_id"], results[0].outcomes["question"], strict=True))
-    notes = [*notes, *([f"{given - len(rows)} configs have the scores of another one"] if given > len(rows) else [])]
+    notes = [
+        *notes,
+        *([f"{counted(given - len(rows), 'config')} with the scores of another one"] if given > len(rows) else []),
+    ]
     if missing := len(texts) - len(matrix.questions):
-        notes.append(f"{missing:,} questions have no score in all configs, and are left out")
+        notes.append(f"{counted(missing, 'question')} without a score in all configs, left out")
     report = Report(matrix, scores, [str(texts[name]) for name in matrix.questions], notes)
     if len(rows) < FEWEST:
         return report
@@ -153,9 +162,22 @@ def _add_mini(report: Report, result: Result, options: argparse.Namespace) -> Re
     ids = result.outcomes["question_id"]
     given = dict(zip(ids, result.outcomes.get("category") or [""] * len(ids), strict=True))
     categories = [str(given[name] or "") for name in report.matrix.questions]
-    chosen = choose_mini(report.matrix, categories, size)
-    _write_mini(options.golden, options.mini, {report.matrix.questions[n] for n in chosen})
-    return report._replace(mini=chosen, estimate=estimate_mini(report.matrix, categories, size))
+    critical = _find_critical(options.critical, result)
+    forced = [n for n, name in enumerate(report.matrix.questions) if name in critical]
+    size = max(size, len(forced))
+    chosen = choose_mini(report.matrix, categories, size, forced)
+    _write_mini(options.golden, options.mini, {report.matrix.questions[n] for n in chosen} | critical)
+    notes = [*report.notes, *([f"{counted(len(critical), 'critical question')} in the mini set"] if critical else [])]
+    return report._replace(
+        mini=chosen, notes=notes, estimate=estimate_mini(report.matrix, categories, size, forced)
+    )  # fmt: skip
+
+
+def _find_critical(file: Path | None, result: Result) -> set[str]:
+    """Return the ids of the critical questions: those of a file, or those that the golden set marks."""
+    if file is None:
+        return set(marked_questions(result))
+    return set(read_questions(file, set(map(str, result.outcomes["question_id"]))))
 
 
 def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
@@ -173,7 +195,10 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
 
 def _show(report: Report, target: Path | None, terminal: Terminal) -> None:
     matrix, scores = report.matrix, report.scores
-    terminal.line("items", f"{matrix.metric} of {len(scores)} distinct configs, {len(report.texts):,} questions")
+    terminal.line(
+        "items",
+        f"{matrix.metric} of {counted(len(scores), 'distinct config')}, {counted(len(report.texts), 'question')}",
+    )
     terminal.lines(("note", note) for note in report.notes)
     nobody, everybody = find_unanimous(report.scores)
     _list(report, "none", "no config scores above 0: too hard, or a wrong label", nobody, terminal)
@@ -194,7 +219,7 @@ def _show(report: Report, target: Path | None, terminal: Terminal) -> None:
 
 
 def _list(report: Report, word: str, what: str, questions: Sequence[int], terminal: Terminal) -> None:
-    terminal.line(word, f"{len(questions):,} questions: {what}")
+    terminal.line(word, f"{counted(len(questions), 'question')}: {what}")
     for n in questions[:MOST]:
         terminal.line("", f"{report.matrix.questions[n]} {_short(report.texts[n])}")
     _more(len(questions), terminal)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ragsweep.commands.command_line import Parser
 from ragsweep.commands.golden.inputs import need_file, read_config
 from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.curation.entries import read_entries_with_questions, value
 from ragsweep.curation.files import write_rows
@@ -40,5 +41,5 @@ def partition(arguments: Sequence[str]) -> int:
         entries = [entry for entry, _ in kept if (entry["id"] in held) == (side == HOLDOUT)]
         target = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.jsonl')}.{side}.jsonl")
         write_rows(target, entries)
-        terminal.line(side, f" {len(entries):,} questions, in {target}")
+        terminal.line(side, f" {counted(len(entries), 'question')}, in {target}")
     return 0

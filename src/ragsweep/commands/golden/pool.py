@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ragsweep.commands.command_line import Parser, add_path, find_sweep_record, ignore_closed_pipe, open_ledger
 from ragsweep.commands.golden.inputs import read_config, read_given_corpus
 from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Question
@@ -106,14 +107,17 @@ def _show(
     texts: Mapping[str, str],
 ) -> None:  # fmt: skip
     share = number(100 * pooled.judged / pooled.chunks) if pooled.chunks else "-"
-    what = f"{pooled.chunks:,} chunks that {len(retrieved)} configs retrieved"
+    what = f"{counted(pooled.chunks, 'chunk')} that {counted(len(retrieved), 'config')} retrieved"
     terminal.line("judged", f"judged@{values['depth']}: {share} % of {what}")
     if cut := [name for name, one in retrieved.items() if not one.whole]:
         terminal.line("note", f"only the contexts of {', '.join(cut)} are stored; rerun=true makes the rankings anew")
     if pooled.holes:
         terminal.table([">impact", "question", "passage", "found by"], list(_rows(pooled.holes[:SHOWN], texts)))
     questions = len({one.question for one in pooled.holes})
-    terminal.line("pool", f"{len(pooled.holes):,} unjudged passages of {questions:,} questions · {values['out']}")
+    terminal.line(
+        "pool",
+        f"{counted(len(pooled.holes), 'unjudged passage')} of {counted(questions, 'question')} · {values['out']}",
+    )
     if pooled.holes:
         terminal.next_steps([(f"ragsweep golden review {values['golden']} pool={values['out']}", "judge them")])
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ragsweep.commands.command_line import Parser
-from ragsweep.commands.golden.inputs import only_file, read_config
+from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.interruption import Interrupted, stop_raising
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Corpus
 from ragsweep.curation.entries import read_entries
 from ragsweep.curation.review_server import ReviewServer
 from ragsweep.curation.reviews import Journal, Review, passage_tasks, question_tasks
@@ -20,7 +22,8 @@ from ragsweep.report.terminal import Terminal
 _ABOUT = """Review generated (silver) questions, or judge the passages of a pool (ragsweep golden pool), by keyboard on
 a page that only this machine can open. Each judgement is on the disk before the page goes on; at the end they are
 written into the golden file, with who and when."""
-_WORDS = "the golden file; pool=FILE.jsonl, reviewer=NAME (the user of this machine), port=0 (a free one)"
+_WORDS = """the golden file; corpus=FOLDER or FILE (the passages of questions that came without), pool=FILE.jsonl,
+reviewer=NAME (the user of this machine), port=0 (a free one)"""
 
 
 def review(arguments: Sequence[str]) -> int:
@@ -34,11 +37,11 @@ def review(arguments: Sequence[str]) -> int:
         raise ConfigError("golden review: give the golden file")
     golden, terminal = Path(given).expanduser(), Terminal.current()
     who = str(values["reviewer"] or getpass.getuser())
-    opened = open_review(golden, values["pool"], who)
+    opened = open_review(golden, values["pool"], who, read_given_corpus(values["corpus"]))
     server = ReviewServer(opened, values["port"])
     if opened.recovered:
-        terminal.line("kept", f"{judgements(opened.recovered)} of an interrupted review, now in {golden}")
-    waiting = f"{len(opened.tasks):,} {'passages' if values['pool'] else 'questions'} wait for {who}"
+        terminal.line("kept", f"{counted(opened.recovered, 'judgement')} of an interrupted review, now in {golden}")
+    waiting = f"{counted(len(opened.tasks), 'passage' if values['pool'] else 'question')} for {who}"
     terminal.line("review", f"{server.address} · {waiting} · Ctrl-C ends")
     try:
         server.serve_forever(poll_interval=0.1)
@@ -47,16 +50,11 @@ def review(arguments: Sequence[str]) -> int:
     server.server_close()
     count = len(opened.judged())
     opened.journal.finish()
-    terminal.line("done", f"{judgements(count)} in {golden}")
+    terminal.line("done", f"{counted(count, 'judgement')} in {golden}")
     return 0
 
 
-def judgements(count: int) -> str:
-    """Count judgements in words."""
-    return "1 judgement" if count == 1 else f"{count:,} judgements"
-
-
-def open_review(golden: Path, pool: str | None, who: str) -> Review:
+def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None = None) -> Review:
     """Open the review of a golden file's silver questions, or of a pool's passages.
 
     What an earlier process was killed with is folded into the file first. Raises InputError for faults of the files.
@@ -68,7 +66,7 @@ def open_review(golden: Path, pool: str | None, who: str) -> Review:
     recovered = journal.fold()
     entries = read_entries(golden, faults)
     if not pool:
-        return Review(journal, question_tasks(entries), who, recovered)
+        return Review(journal, question_tasks(entries, corpus), who, recovered)
     rows = [row.values for row in read_rows(Path(pool).expanduser(), faults)]
     faults.raise_any()
     return Review(journal, passage_tasks(rows, entries), who, recovered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ragsweep.commands.golden.inputs import (
     read_given_set,
 )
 from ragsweep.core.building import Builder
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.curation.entries import as_label, value
@@ -76,7 +77,7 @@ def repair(given: Given, found: Verification, corpus: Corpus, old: Corpus | None
             if change.new:
                 old_label, new_label = as_label(change.old), as_label(change.new)
                 entry["evidence"][change.number] = new_label
-                _follow(entry, change.old, new_label, corpus)
+                _follow(entry, change.old, new_label, corpus, found.renamed)
                 line: dict[str, Any] = {"who": "ragsweep golden verify", "when": when, "what": f"label {change.kind}"}
                 line |= {"old": old_label, "new": new_label, "corpus": digests}
                 audit = entry.get("audit") or {}
@@ -85,13 +86,23 @@ def repair(given: Given, found: Verification, corpus: Corpus, old: Corpus | None
             entry["validation"] = entry["validation"] | {"corpus_digest": corpus.digest}
 
 
-def _follow(entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus) -> None:
-    """Let the provenance name the document of the repaired label, and the place of its passage there."""
+def _follow(
+    entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
+) -> None:
+    """Let the provenance name the document of the repaired label, and the place of its passage there.
+
+    The chunk of the build keeps its number in a renamed document; in another one there is none.
+    """
     if value(entry, "provenance", "document") != old.document:
         return
     places = resolve(corpus.texts[corpus.position[new["document"]]], str(value(entry, "content", "passage") or ""))
     start, end = places[0] if len(places) == 1 else (None, None)
-    entry["provenance"] = entry["provenance"] | {"document": new["document"], "start": start, "end": end}
+    place = {"document": new["document"], "start": start, "end": end}
+    chunk = entry["provenance"].get("chunk_id")
+    if chunk and new["document"] != old.document:
+        is_renamed = renamed.get(old.document) == new["document"]
+        place["chunk_id"] = f"{new['document']}#{chunk.rpartition('#')[2]}" if is_renamed else None
+    entry["provenance"] = entry["provenance"] | place
 
 
 def as_json(given: Given, found: Verification, corpus: Corpus, old: Corpus | None) -> dict[str, Any]:
@@ -130,5 +141,5 @@ def show(terminal: Terminal, given: Given, found: Verification, out: str | None)
     sure = len(found.changes) - left
     written = f"; written to {out}" if out else "; out=FILE writes them" if sure else ""
     untouched = found.labels - len(found.changes)
-    facts = f"{found.labels:,} labels: {untouched:,} hold, {sure:,} repaired{written}, {left:,} need a person."
+    facts = f"{counted(found.labels, 'label')}: {untouched:,} hold, {sure:,} repaired{written}, {left:,} for a person."
     terminal.block("RESULT", [facts])

@@ -78,7 +78,11 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Mark entries as imported, and silver: nobody has confirmed them here."""
     for entry in entries:
         imported.gold += value(entry, "audit", "status") == "gold"
-        audit = {**(entry.get("audit") or {}), "status": "silver", "created_by": f"import {imported.format}"}
+        audit = {
+            **(entry.get("audit") or {}),
+            "status": "silver",
+            "created_by": f"ragsweep golden import {imported.format}",
+        }
         imported.entries.append({"schema_version": SCHEMA_VERSION, **entry, "audit": audit})
     return imported
 

@@ -1,0 +1,6 @@
+"""Counts with their noun in the right number."""
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a count and its noun: ``1 question``, ``1,200 questions``, ``0 questions``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
