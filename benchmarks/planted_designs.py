@@ -4,8 +4,7 @@
 
 Gates that are examined again as their suite grows, or meet rare large losses; a judge's scores corrected by a few
 labels; ten slices of twenty questions; the luck of an adaptive search; costs with a long tail; repeated answers;
-questions weighted by traffic; effects of parameters; sets
-where losses may be unseen.
+questions weighted by traffic; effects of parameters; sets where losses may be unseen.
 Prints the tables; --write puts them into docs/measurements.md between the markers. Deterministic: a replication has a
 seed of its own.
 """
@@ -36,9 +35,8 @@ from ragsweep.stats.inference.confidence_set import are_losses_unseen, model_con
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.factorial import Effect, effects
 from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, relative, score_matrix
-from ragsweep.stats.inference.max_t import max_t_intervals, student_quantile
+from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value, student_quantile
 from ragsweep.stats.inference.noninferiority import RARE_LOSSES, gate, sequential_gate
-from ragsweep.stats.inference.power import each_level
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.intervals import means_with_intervals
@@ -321,8 +319,8 @@ def luck(replications: int) -> list[str]:
         rows.append([name, f"{true / replications:+.4f}", f"{told / replications:+.4f}",
                      f"{(told - true) / replications:+.4f}", f"{-true / replications:+.4f}"])  # fmt: skip
     title = (
-        f"**How much better the best of {TRIALS} trials looks than it is**, {QUESTIONS} questions, three parameters;"
-        " the error of our estimate (within .005 for a random"
+        f"**How much better the best of {TRIALS} trials looks than it is**, in scores, {QUESTIONS} questions, three"
+        " parameters; the error of our estimate (within .005 for a random"
         " search; a lower bound of the luck where the sampler follows the scores), and of reporting the highest mean as"
         " it is, as peers do"
     )
@@ -700,7 +698,8 @@ def one_set(name: str, replications: int) -> list[str]:
         drawn = SETS[name](np.random.default_rng([replication, 11]))
         shown = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
         of_set = model_confidence_set(drawn.matrix, resamples=RESAMPLES).p_values
-        exposed = are_losses_unseen(drawn.matrix, of_set <= 1 - SET_LEVEL, (1 - each_level(shown)) / 2)
+        needed = needed_p_value(shown.critical, shown.degrees, shown.level)
+        exposed = are_losses_unseen(drawn.matrix, of_set <= 1 - SET_LEVEL, needed)
         remark, best = exposed or bool(shown.exposed.any()), drawn.truth >= drawn.truth.max() - 1e-12
         lost = not told(of_set, shown)[best].all()
         left, unmarked, marked = left + lost, unmarked + (lost and not remark), marked + remark
@@ -744,7 +743,7 @@ def main() -> None:
         if given.only in (None, name):
             with ProcessPoolExecutor(given.jobs) as pool:
                 found = part(given.replications, pool)
-            lines = [f"{given.replications:,} replications; in per cent.", *found, ""]
+            lines = [f"{given.replications:,} replications; in per cent where nothing else is said.", *found, ""]
             print("\n".join(lines), flush=True)
             if given.write:
                 fill("measurements.md", f"designs-{name}", lines)

@@ -21,6 +21,7 @@ from ragsweep.stats.inference.best import SelectionBias, probability_of_best, se
 from ragsweep.stats.inference.confidence_set import ConfidenceSet, are_losses_unseen, model_confidence_set
 from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.max_t import needed_p_value
 from ragsweep.stats.inference.power import Power, each_level, estimate_power
 from ragsweep.stats.inference.recommending import (
     COSTS,
@@ -237,7 +238,7 @@ def _find_set(results: Sequence[Result], compared: Matrix, differences: Differen
     best = int(compared.better.mean(axis=1).argmax())
     guarded = np.array([bool(guarded_configs([one, results[best]], compared.select_configs((row, best)))[1])
                         for row, one in enumerate(results)])  # fmt: skip
-    allowed = (1 - each_level(differences)) / 2
+    allowed = needed_p_value(differences.critical, differences.degrees, differences.level)
     return replace(found, exposed=are_losses_unseen(compared, ~found.mask & guarded, allowed))
 
 

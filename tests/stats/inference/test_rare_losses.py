@@ -99,3 +99,13 @@ def test_gain_by_further_hits_must_be_larger_as_it_widens_the_spread_itself() ->
     drawn = np.random.default_rng(1).choice([1.0, -1.0, 0.0], (4000, 100), p=[shown + 0.04, 0.04, 0.92 - shown])
     claimed = drawn.mean(axis=1) > critical * drawn.std(axis=1, ddof=1) / 10
     assert 0.75 < claimed.mean() < 0.85
+
+
+def test_two_losses_among_equal_gains_are_no_improvement() -> None:
+    """The resampled critical value of such differences is that of 84 %, which a lead must not be measured by."""
+    lost = np.arange(200) < 2
+    found = compare_with_baseline(matrix(np.stack([np.where(lost, 1, 0.969), np.where(lost, 0, 1.0)])), 0)
+    assert found.low[1] > 0
+    assert found.critical < 1.6
+    assert found.exposed[1]
+    assert not found.better[1]

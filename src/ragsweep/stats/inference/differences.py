@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import max_t_intervals, student_probability
+from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import RESAMPLES
@@ -117,7 +117,7 @@ def compare_with_baseline(
     )  # fmt: skip
     shown = others & ((found.low > 0) | (found.high < 0))
     doubted = shown & found.confirmed & (True if rising is None else ~rising)
-    most, allowed = largest_losses(matrix.scores[baseline]), 1 - student_probability(found.critical, found.degrees)
+    most, allowed = largest_losses(matrix.scores[baseline]), needed_p_value(found.critical, found.degrees, level)
     exposed = find_exposed(differences, matrix.clusters, doubted, most, allowed)
     notes = [
         "; ".join(reason for reason in (note, UNSEEN if undone else "") if reason) if confirmed else UNCONFIRMED

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import max_t_intervals, student_probability
+from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES
 
@@ -99,7 +99,7 @@ def effects(
     bounds = max_t_intervals(rows, matrix.clusters, level, resamples, matrix.weights)
     lengthens = np.array([len(term) == 1 and term[0][0] in lengthening for term in terms])[known]
     shown = ((bounds.low > 0) | (bounds.high < 0)) & ~(lengthens & (rows >= -NEGLIGIBLE).all(axis=1))
-    allowed = 1 - student_probability(bounds.critical, bounds.degrees)
+    allowed = needed_p_value(bounds.critical, bounds.degrees, level)
     exposed = np.zeros(len(terms), dtype=bool)
     scaled = rows / np.array([len(term) for term in terms])[known, None]  # a question can lose twice in an interaction
     exposed[known] = find_exposed(scaled, matrix.clusters, shown, largest_losses(matrix.scores), allowed)

@@ -100,8 +100,11 @@ def student_quantile(share: float, degrees: float) -> float:
     return float(stdtrit(degrees, share))
 
 
-def student_probability(value: float, degrees: float) -> float:
-    """Return how likely Student's t is at most a value."""
+def needed_p_value(critical: float, degrees: float, level: float) -> float:
+    """Return the one-sided p-value of a critical value, and of one interval by itself where that is less.
+
+    Of differences with few distinct values the resampled critical value can be much too small.
+    """
     from scipy.special import stdtr
 
-    return float(stdtr(degrees, value))
+    return min(1 - float(stdtr(degrees, critical)), (1 - level) / 2)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.differences import TOO_SHORT, Differences
 from ragsweep.stats.inference.matrix import Matrix, relative
-from ragsweep.stats.inference.max_t import critical_value, largest_deviation, student_probability
+from ragsweep.stats.inference.max_t import critical_value, largest_deviation, needed_p_value
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores
@@ -176,7 +176,7 @@ def _intervals(
         critical = critical_value(largest, part.degrees)
         half = np.where(part.errors > 0, critical * part.errors, 0.0)
         half = half if part.enough else np.full(len(half), math.nan)
-        allowed = 1 - student_probability(critical, part.degrees)
+        allowed = needed_p_value(critical, part.degrees, level)
         found.append(_Interval(part.means, part.means - half, part.means + half, allowed))
     return found
 
