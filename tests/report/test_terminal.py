@@ -31,7 +31,7 @@ def terminal(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringIO) -> None:
     stages: Mapping[str, StageCount] = {"chunk": StageCount(3, 1, 0), "context": StageCount(3, 3, 1)}
     terminal.plan(Plan(3, dict(stages)))
-    assert stream.getvalue() == "plan      3 configs · 6 stage runs asked for, 4 distinct, 1 stored · less than 1 s\n"
+    assert stream.getvalue() == "plan      3 configs · 6 stages, 4 distinct, 1 stored · less than 1 s\n"
 
 
 def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal, stream: io.StringIO) -> None:

@@ -85,8 +85,12 @@ def test_a_few_questions_are_named_as_few() -> None:
     assert sentence == (
         "On category how_to (12 questions) recall is .25 for its leg a alone and .00 for #2 h: chance may explain it."
     )
-    leg[2] = 0.0
-    assert list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30))) == []
+    leg[2] = 0.0  # two questions are few, but all that the leg had
+    assert len(list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)))) == 1
+    leg[5:8] = fused[5:8] = [1.0] * 3
+    result = hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)
+    assert list(degraded_slices(result)) == []
+    assert any("how_to" in sentence for sentence in audit_sentences(audited(result)))
 
 
 def test_a_reranked_config_is_compared_after_its_reranker() -> None:

@@ -133,6 +133,7 @@ def _run(arguments: list[str]) -> int:
     # Imports and composing make many small objects that stay; searching them for garbage after every 700 takes an
     # eighth of the time.
     gc.set_threshold(50_000, 20, 100)
+    from ragsweep.commands.command_line import ignore_closed_pipe
     from ragsweep.sweep import sweeping
     from ragsweep.sweep.command import read_command
     from ragsweep.sweep.hydra_launch import call_hydra
@@ -160,8 +161,9 @@ def _run(arguments: list[str]) -> int:
     refuse_secrets(overrides)
     command = read_command(overrides, flags.multirun, flags.config_dir)
     if flags.cfg or flags.help or flags.hydra_help or flags.info:
-        with command.secrets.masking():
+        with command.secrets.masking(), ignore_closed_pipe():
             return call_hydra(arguments)
+        return 0  # the reader of the output has closed it
     return sweeping.run(command)
 
 

@@ -12,7 +12,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.report.answers import success_of
 from ragsweep.report.definitions import define
-from ragsweep.report.evidence_losses import audit_sentences, funnel_rows, funnel_sentences
+from ragsweep.report.evidence_losses import audit_sentences, degraded_slices, funnel_rows, funnel_sentences
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.sweep_table import settings
 from ragsweep.report.tables import headline
@@ -84,7 +84,7 @@ def _show_losses(result: Result, terminal: Terminal) -> None:
         terminal.table([f"{found.evidences:,} evidences", ">left", ">lost here"], funnel_rows(found))
         terminal.block("LOST", funnel_sentences(found))
     if audit:
-        terminal.block("FUSION", audit_sentences(audit))
+        terminal.block("FUSION", [*audit_sentences(audit), *(degraded_slices(result) if result.reranking else ())])
 
 
 def _show_missed(result: Result, metric: str, terminal: Terminal) -> None:

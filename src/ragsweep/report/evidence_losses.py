@@ -119,7 +119,7 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
     if unique:
         counts = "; ".join(f"{one.leg} {one.evidences:,}, of which fusion keeps {one.kept:,}" for one in unique)
         yield f"Evidences that only one leg has in its first {audit.top_k}: {counts}."
-    yield from (slice_sentence(audit, one, "the fusion") for one in audit.worst_slices[:MOST])
+    yield from (slice_sentence(audit, one, "the fusion") for one in audit.lost_slices[:MOST])
 
 
 def slice_sentence(audit: FusionAudit, one: LegComparison, hybrid: str) -> str:

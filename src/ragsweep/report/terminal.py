@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ragsweep.core.identity import Node
-from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result
+from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
@@ -59,7 +59,7 @@ class Terminal:
         """Print what will be done."""
         total = plan.total
         configs = f"{plan.configs} config{'s' if plan.configs != 1 else ''}"
-        counts = f"{total.asked} stage runs asked for, {total.distinct} distinct, {total.stored} stored"
+        counts = f"{total.asked} stages, {total.distinct} distinct, {total.stored} stored"
         charged = f" · {_charged(plan.charge, plan.currency)}" if plan.charge.calls else ""
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
@@ -68,7 +68,7 @@ class Terminal:
         self.plan(plan)
         for stage, count in plan.stages.items():
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
-            counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
+            counts = f"{count.asked:>6} in all {count.distinct:>6} distinct {count.stored:>6} stored"
             rows = f"   at most {count.rows:,} {_ROWS.get(stage, 'questions')}" if count.rows else ""
             charged = f"   {_charged(count.charge, plan.currency)}" if count.charge.calls else ""
             self.line("", f"{stage:<14}{counts}{time_left}{rows}{charged}")
@@ -93,8 +93,9 @@ class Terminal:
                 executor.listener = before
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
-        """Print the line of a job that went well."""
-        first = result.summaries.get(headline[0]) if headline else None
+        """Print the line of a job that went well, with its objective, else the first headline metric."""
+        names = (*objectives(result.config), *headline)
+        first = next((result.summaries[name] for name in names if name in result.summaries), None)
         value = f" · {first.name} {cell(first)}" if first else ""
         self.line("job", f"{number + 1}/{jobs} · {rounded(result.name)}{value} · {result.ended - result.started:.1f} s")
 

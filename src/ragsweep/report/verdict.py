@@ -18,6 +18,8 @@ from ragsweep.stats.inference.differences import TOO_SHORT, UNSEEN, Differences
 from ragsweep.stats.inference.power import GUARDED
 
 MOST_NAMED = 3
+LONGEST_LIST = 80
+"""Characters of names in a list, beyond which only the numbers of configs are given."""
 MOST_SLICES = 2
 SHORT_LIST = 10
 """Configs that may be evaluated on the holdout without a remark: to choose among more is to search there."""
@@ -114,25 +116,28 @@ def best(verdict: SweepComparison) -> Iterator[str]:
     top = verdict.selection_bias.winner
     value = f"{name(verdict, top)} ({score(verdict, float(verdict.means[top]))})"
     members = [row for row in _ordered(verdict, verdict.may_be_best) if row != top]
-    fewer = "; rare losses may be unseen: those left out may be as good" if verdict.losses_unseen else ""
-    if not members:
-        yield f"The best is {value}: every other config is worse, beyond chance{fewer}."
-    elif len(members) == configs - 1 and configs > 2:
+    if len(members) == configs - 1 and configs > 2:
         yield f"Any of the {configs} configs may be the best; the highest is {value}."
+        return
+    if members:
+        yield f"The highest is {value}; it cannot be told from {_others(verdict, members, top)}."
     else:
-        yield f"The highest is {value}; it cannot be told from {_others(verdict, members, top)}{fewer}."
+        yield f"The best is {value}: every other config is worse, beyond chance."
+    if verdict.losses_unseen:
+        yield "Rare losses may be unseen: those left out may be as good."
 
 
 def luck(verdict: SweepComparison) -> Iterator[str]:
     """Describe the selection bias of the best config's lead; a lower bound where the scores also chose the configs."""
     bias = verdict.selection_bias
-    if bias.optimism > ROUNDING:  # which NaN is not
-        lucky, value = score(verdict, bias.optimism, fine=True), score(verdict, bias.crossfitted, fine=True)
-        text = f"As the best of {len(verdict.matrix.configs)} the highest looks"
+    highest, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
+    if bias.optimism > ROUNDING and value != highest:  # which NaN is not
+        lucky = score(verdict, bias.optimism, fine=True)
+        text = f"The highest of {len(verdict.matrix.configs)} means is {highest}, too high by"
         if verdict.adaptive:
-            yield f"{text} at least {lucky} better than it is: the same questions chose which settings were tried."
+            yield f"{text} {lucky} at least: the same questions chose which settings were tried."
         else:
-            yield f"{text} {lucky} better than it is; expect {value}."
+            yield f"{text} about {lucky}, because it was chosen as the highest; expect {value} on new questions."
 
 
 def detectable(verdict: SweepComparison) -> Iterator[str]:
@@ -144,11 +149,10 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
         return
     least, alone = (size(verdict, value) for value in (power.typical, power.alone))
     clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""
-    among = f" among {configs:,} configs ({alone} between two)" if configs > 2 else ""
-    questions = f"{power.questions:,} questions{clusters}"
+    among = f" among {configs:,} configs, and one of {alone} between two" if configs > 2 else ""
     yield (
-        f"A true difference below {least} may go unseen: {questions} show that much in 4 of 5 cases{among}."
-        " A smaller one that is shown still counts."
+        f"With {power.questions:,} questions{clusters} a true difference of {least} is detected with 80 % power{among}."
+        " Smaller ones are often missed."
     )
 
 
@@ -267,4 +271,7 @@ def _others(verdict: SweepComparison, rows: Sequence[int], top: int) -> str:
     named = [text for text in named if text != name(verdict, top)]
     count = f"{len(rows)} others: " if len(rows) > 1 else ""
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return count + ", ".join(named[:MOST_NAMED]) + more
+    listed = ", ".join(named[:MOST_NAMED])
+    if len(listed) > LONGEST_LIST:  # the table has their names
+        listed = ", ".join(one.partition(" ")[0] if one.startswith("#") else one for one in named[:MOST_NAMED])
+    return count + listed + more

@@ -53,7 +53,9 @@ class LegComparison:
     @property
     def notable(self) -> bool:
         """Whether the leg looks better than the hybrid by enough to be worth a sentence, be it chance or not."""
-        return self.worse or (abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST)
+        large = abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST
+        halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2 and self.losses > self.wins
+        return self.worse or large or halved
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,13 @@ class FusionAudit:
 
     @property
     def worst_slices(self) -> list[LegComparison]:
-        """The slices where a leg looks better than the hybrid: those beyond chance first, then the largest."""
-        found = [one for one in self.slices if one.notable]
+        """The slices where a leg is notably better: those beyond chance first, then the largest differences."""
+        return [one for one in self.lost_slices if one.notable]
+
+    @property
+    def lost_slices(self) -> list[LegComparison]:
+        """The slices where a leg wins more often than the hybrid, be it by chance, in the same order."""
+        found = [one for one in self.slices if one.losses > one.wins]
         return sorted(found, key=lambda one: (not one.worse, -abs(one.difference), -one.questions))
 
 

@@ -97,8 +97,9 @@ class SweepSummary:
         """
         shown = [result for result in self.results if result.state != DROPPED]
         if shown:
+            same = shown[0].name if len(shown) == 1 else "the same config"
             name = f"{given}: " if (given := shown[0].config.get("name")) else ""
-            terminal.heading(f"{name}{swept(shown) or 'the same config'}", shown[0].dataset)
+            terminal.heading(f"{name}{swept(shown) or same}", shown[0].dataset)
             self._show_table(terminal, shown, reference, by)
             terminal.details(shown, headline(shown))
         terminal.failures(self.failures)
