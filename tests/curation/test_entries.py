@@ -95,3 +95,8 @@ def test_a_field_of_another_type_is_a_fault_with_its_line(change: dict[str, Any]
     read_entries(file, faults)
     with pytest.raises(InputError, match=rf"golden\.jsonl:1: .*{re.escape(message)}"):
         faults.raise_any()
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    published = Path(__file__).parents[2] / "docs" / "golden.schema.json"
+    assert json.loads(published.read_text("utf-8")) == json_schema()

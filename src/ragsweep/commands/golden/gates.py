@@ -59,7 +59,7 @@ def gates(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep golden gates", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=f"the golden file, and {OVERRIDES}")
     parser.add_argument("--json", action="store_true", help="write the report to standard output")
-    parser.add_argument("--report", metavar="FILE", help="write the report to a file as well")
+    parser.add_argument("--report", metavar="FILE", help="where the report is written, if not in --path")
     add_path(parser)
     options = parser.parse_intermixed_args(arguments)
     file = only_file(options, "gates")
@@ -79,14 +79,16 @@ def gates(arguments: Sequence[str]) -> int:
         ask = make_ask(values, services, Path(options.path) / "replies", listener) if "llm" in values else None
         admissions = admit(subject, ask)
     report = as_json(subject, results, admissions)
-    if options.report:
-        write_report(Path(options.report), report)
+    written = None if options.json and not options.report else Path(options.report or Path(options.path) / "gates.json")
+    if written:
+        write_report(written, report)
     with ignore_closed_pipe():
         if options.json:
             print(json.dumps(report, ensure_ascii=False))
         else:
             show(terminal, subject, results)
             show_admissions(terminal, admissions)
+            terminal.block("REPORT", [str(written)])
             terminal.spent(services.meter)
     return exit_status(results)
 

@@ -30,6 +30,9 @@ Floats = NDArray[np.float32]
 OVERRIDES = "KEY=VALUE, as in conf/golden.yaml: corpus=FOLDER, embedder=minilm, gates.G5-8.threshold=.5"
 
 
+OTHER_LAYOUT = "a set of another layout is read by dataset=beir dataset.path=FOLDER or made ours by golden import"
+
+
 def read_config(overrides: Sequence[str], secrets: Secrets) -> dict[str, Any]:
     """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for what it has not."""
     for word in overrides:
@@ -80,6 +83,8 @@ def read_given_set(file: str | None, values: Mapping[str, Any], builder: Builder
     if file is not None:
         faults = Faults()
         read = read_entries_with_questions(Path(file).expanduser(), faults)
+        if any("unknown key" in fault for fault in faults.found):
+            faults.found.insert(0, f"{file}: {OTHER_LAYOUT}")
         faults.raise_any()
         return Given([entry for entry, _ in read], [question for _, question in read])
     dataset: Dataset = builder.build(values["dataset"], "dataset").value.load()
