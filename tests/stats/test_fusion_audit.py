@@ -87,6 +87,8 @@ def test_a_few_questions_are_named_as_few() -> None:
     )
     leg[2] = 0.0  # two questions are few, but all that the leg had
     assert len(list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)))) == 1
+    fused[2:5] = [0.1] * 3  # more questions won than lost, and still half of the mean
+    assert len(list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)))) == 1
     leg[5:8] = fused[5:8] = [1.0] * 3
     result = hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)
     assert list(degraded_slices(result)) == []

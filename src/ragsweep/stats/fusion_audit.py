@@ -54,8 +54,8 @@ class LegComparison:
     def notable(self) -> bool:
         """Whether the leg looks better than the hybrid by enough to be worth a sentence, be it chance or not."""
         large = abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST
-        halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2 and self.losses > self.wins
-        return self.worse or large or halved
+        halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2
+        return self.worse or large or (halved and self.difference < 0)
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class FusionAudit:
 
     @property
     def lost_slices(self) -> list[LegComparison]:
-        """The slices where a leg wins more often than the hybrid, be it by chance, in the same order."""
-        found = [one for one in self.slices if one.losses > one.wins]
+        """The slices where a leg has the better mean, be it by chance, in the same order."""
+        found = [one for one in self.slices if one.difference < 0]
         return sorted(found, key=lambda one: (not one.worse, -abs(one.difference), -one.questions))
 
 
