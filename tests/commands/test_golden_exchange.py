@@ -72,7 +72,7 @@ def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixtur
     assert golden(words) == 0
     out = capsys.readouterr().out
     assert "    2   How tall is the alder?" in out
-    assert "3 records, 0 without a question; 2 different questions: 0 are in the file" in out
+    assert "3 records, 0 without a question; 2 different questions: 0 in the file before" in out
     first = (place / "golden.jsonl").read_text()
     added = [(entry["question"], entry["weight"]) for entry in read_lines(place / "golden.jsonl")]
     assert added == [("How tall is the alder?", 2), ("Where does it grow?", 1)]

@@ -248,6 +248,15 @@ def test_a_quote_longer_than_its_answer_is_cut_and_one_without_an_answer_becomes
     }  # fmt: skip
 
 
+def test_a_long_answer_that_occurs_once_stands_in_squad_wherever_the_quote_is() -> None:
+    text = CORPUS.texts[0]
+    answer = " ".join(text.split()[-5:])
+    quote = {"document": CORPUS.ids[0], "anchor": text.split()[0]}
+    entry = HOW_TALL | {"reference": answer, "references": [], "evidence": [quote]}
+    paragraph = json.loads(export_squad([entry], CORPUS).files[""])["data"][0]["paragraphs"][0]
+    assert paragraph["qas"][0]["answers"] == [{"text": answer, "answer_start": text.index(answer)}]
+
+
 def test_a_triplet_has_a_distractor_before_the_best_chunk_that_does_not_answer() -> None:
     bodies = ["The alder is tall: 10 metres.", "How tall? 10 metres, it is said.", "How tall is the birch?", "A yew."]
     corpus = Corpus(["a", "b", "c", "d"], [""] * 4, bodies)

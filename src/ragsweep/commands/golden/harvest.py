@@ -79,9 +79,9 @@ def show(terminal: Terminal, found: Harvest, questions: Sequence[str], file: Pat
     terminal.table([">asked", "question"], [[f"{one.times:,}", one.text[:100]] for one in found.new[:_SHOWN]])
     blank = sum(not question.strip() for question in questions)
     facts = [
-        f"{len(questions):,} records, {blank:,} without a question; {found.different:,} different questions:"
-        f" {found.known:,} are in the file, {found.similar:,} are similar to others, {len(found.new):,} were added to"
-        f" {file}, silver."
+        f"{counted(len(questions), 'record')}, {blank:,} without a question; "
+        f"{counted(found.different, 'different question')}: {found.known:,} in the file before, "
+        f"{found.similar:,} similar to others, {len(found.new):,} added to {file}, silver."
     ]
     terminal.block("RESULT", facts)
     if found.new:

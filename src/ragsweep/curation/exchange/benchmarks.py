@@ -94,10 +94,17 @@ def _articles(
             yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}
 
 
+SURE_WORDS = 5
+"""Words of an answer that is the right one wherever it stands in the document of the evidence."""
+
+
 def _answers(
     entry: Entry, labels: Iterable[Mapping[str, Any]], corpus: Corpus, notes: Counter[str]
 ) -> list[dict[str, Any]]:
-    """Return the right answers where they stand in the evidence; in one without any the quote stands for them."""
+    """Return the right answers where they stand in the evidence; in one without any the quote stands for them.
+
+    A long answer that occurs once in the document needs no quote around it.
+    """
     spans = {found: label for label in labels if (found := place(label, corpus))}
     answers: dict[tuple[str, int], None] = {}
     quoted = set(spans)
@@ -105,7 +112,8 @@ def _answers(
         used = False
         for (start, end), label in spans.items():
             text = corpus.texts[corpus.position[label["document"]]]
-            at = text.find(reference.strip(), start, end)
+            is_sure = len(reference.split()) >= SURE_WORDS and text.count(reference.strip()) == 1
+            at = text.find(reference.strip(), *(() if is_sure else (start, end)))
             if at >= 0:
                 answers[reference.strip(), at] = None
                 notes["quotes are cut to the answer in them"] += label.get("anchor") is not None and (
