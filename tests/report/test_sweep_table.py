@@ -105,9 +105,30 @@ def test_few_values_of_a_parameter_are_listed_and_many_are_not() -> None:
     assert swept(RESULTS) == "top_k"
 
 
+def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_metric() -> None:
+    names = {"ndcg": "context_ndcg", "tokens": "context_tokens", "recall": "latency_p95_ms"}
+    results = [
+        replace(one, config={"objective": "context_ndcg"},
+                outcomes={names.get(key, key): column for key, column in one.outcomes.items()},
+                summaries={names[key]: replace(found, name=names[key]) for key, found in one.summaries.items()})
+        for one in RESULTS[:3]
+    ]  # fmt: skip
+    found, metrics = compared(results), list(names.values())
+    wide, short, bare, least = (
+        sweep_table(results, metrics, found, results[2].name, size) for size in (120, 105, 90, 80)
+    )
+    assert wide.header[2:-2] == [f">{name}" for name in metrics]
+    assert short.header[2:-2] == bare.header[2:-2] == [">ndcg", ">tokens", ">p95"]
+    assert ["[" in cell for cell in short.rows[0][2:5]] == [True] * 3
+    assert ["[" in cell for cell in bare.rows[0][2:5]] == [True, False, False]
+    assert wide.rows[0][-1] == "cannot tell (recommended, best)"
+    assert short.rows[0][-1] == "cannot tell (recommended)"
+    assert least.header[2:-2] == [">ndcg", ">tokens"]
+
+
 def test_metrics_of_answers_are_dropped_last() -> None:
     results = [replace(one, config={**one.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
-    table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results), width=84)
+    table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results), width=76)
     assert [name for name in table.header if name in (">ndcg", ">recall", ">tokens")] == [">ndcg", ">tokens"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,6 +23,8 @@ MARKED = "* the interval may be too short, so nothing is claimed: rare questions
 MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Characters of a parameter's value in a cell."""
+FAMILY = re.compile("^context_|^latency_|_ms$")
+"""Parts of metrics' names that narrow tables leave out: the unit stands in the cells."""
 GAP = 2
 """Spaces between columns."""
 
@@ -81,8 +84,9 @@ def sweep_table(
 ) -> SweepTable:
     """Make the table of numbered configs, at most ``width`` characters wide where dropping metrics can achieve that.
 
-    Rows are ordered by the objective. The recommended config, the baseline and the best always have one. The metrics
-    dropped are the last that are no objective.
+    Rows are ordered by the objective. The recommended config, the baseline and the best always have one. Where it is
+    too wide headings are shortened, then intervals left out of all but objectives, then metrics dropped: the last that
+    are no objective.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -91,19 +95,25 @@ def sweep_table(
     chosen = sorted(set(order[: most - len(kept - set(order[:most]))]) | kept, key=order.index)
     shown = [results[row] for row in chosen]
     first = [Column(">#", [name.partition(" ")[0].lstrip("#") for name in (one.name for one in shown)])]
-    ends = _ends(shown, found, recommended) if found else []
     parameters = _parameters(results, chosen)
-    wanted = [Column(f">{name}", _cells(shown, name, found)) for name in metrics]
     decides = set(objectives(results[0].config)) | ({found.metric} if found else set())
     answers = decides | set(results[0].config.get("answer_headline", ()))  # paid for, so dropped last
+    wanted, ends = dict[str, Column](), list[Column]()
+
+    def is_wide() -> bool:
+        return _width([*first, *parameters, *wanted.values(), *ends]) > width
+
+    for narrow, bare in ((False, False), (True, False), (True, True)):
+        ends = _ends(shown, found, recommended, narrow) if found else []
+        wanted = {name: _metric(shown, name, found, narrow, bare and name not in decides) for name in metrics}
+        if not is_wide():
+            break
     for kept_metrics in (answers, decides):
-        while _width([*first, *parameters, *wanted, *ends]) > width and any(
-            _name(w) not in kept_metrics for w in wanted
-        ):
-            wanted.remove(next(one for one in reversed(wanted) if _name(one) not in kept_metrics))
-    if _width([*first, *parameters, *wanted, *ends]) > width:
+        while is_wide() and any(name not in kept_metrics for name in wanted):
+            del wanted[next(name for name in reversed(wanted) if name not in kept_metrics)]
+    if is_wide():
         parameters = [Column("config", [without_number(rounded(one.name)) for one in shown])]
-    columns = [*first, *parameters, *wanted, *ends]
+    columns = [*first, *parameters, *wanted.values(), *ends]
     return SweepTable(
         [one.header for one in columns],
         [list(row) for row in zip(*(one.cells for one in columns), strict=True)],
@@ -167,7 +177,7 @@ def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column
     return columns
 
 
-def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | None) -> list[Column]:
+def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | None, narrow: bool) -> list[Column]:
     """Make the columns of the difference from the baseline, and of its verdict."""
     rows: Mapping[str, int] = {name: row for row, name in enumerate(found.matrix.configs)}
     best = found.matrix.configs[found.selection_bias.winner]
@@ -185,9 +195,20 @@ def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | No
         differences.append(change(found, row).removesuffix(doubt) + (MARK if doubt else "") if row else "")
         words.append(verdict_word(better, worse, alike) if row else "baseline")
         marks = [word for word, name in (("recommended", recommended), ("best", best)) if name == result.name]
-        words[-1] += f" ({', '.join(marks)})" if marks else ""
+        if narrow and better and marks[:1] == ["recommended"]:
+            words[-1] = "recommended"  # for being better
+        elif marks:
+            words[-1] += f" ({', '.join(marks[:1] if narrow else marks)})"
     number = found.matrix.configs[0].partition(" ")[0]
-    return [Column(f">{found.metric} vs {number}", differences), Column("", words)]
+    return [Column(f">vs {number}" if narrow else f">{found.metric} vs {number}", differences), Column("", words)]
+
+
+def _metric(shown: Sequence[Result], name: str, found: SweepComparison | None, narrow: bool, bare: bool) -> Column:
+    """Make the column of a metric; ``narrow``: with a short heading, ``bare``: without intervals."""
+    heading = FAMILY.sub("", name) if narrow else name
+    return Column(
+        f">{heading}", [_bare(one.summaries.get(name)) for one in shown] if bare else _cells(shown, name, found)
+    )
 
 
 def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) -> list[str]:
@@ -200,10 +221,6 @@ def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) 
     return [
         text if math.isnan(mean) else f"{text} -> {number(mean)}" for text, mean in zip(cells, corrected, strict=True)
     ]
-
-
-def _name(column: Column) -> str:
-    return column.header.removeprefix(">")
 
 
 def _width(columns: Sequence[Column]) -> int:
