@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.commands.golden import golden
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, InputError
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
@@ -69,3 +69,14 @@ def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) 
     with pytest.raises(ConfigError) as fault:
         golden(words)
     assert message in str(fault.value)
+
+
+def test_the_report_is_written_in_any_case_and_another_layout_has_its_way_in(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert golden(["gates", "golden.jsonl", "--path", "kept"]) == 1
+    assert "REPORT    kept/gates.json" in capsys.readouterr().out
+    assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 21
+    (place / "other.jsonl").write_text('{"id": "q1", "question": "How tall?", "reference_answer": "10 metres"}\n')
+    with pytest.raises(InputError, match="a set of another layout is read by dataset=beir"):
+        golden(["gates", "other.jsonl"])
