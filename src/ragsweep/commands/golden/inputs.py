@@ -46,7 +46,7 @@ def read_given_corpus(place: str | None) -> Corpus | None:
 
     Raises InputError for its faults.
     """
-    if place is None:
+    if not place:
         return None
     path, faults = Path(place).expanduser(), Faults()
     if path.is_dir() and not (path / "corpus.jsonl").exists():
