@@ -46,7 +46,9 @@ def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_confi
     kept = artifacts(tmp_path, parent)
     assert {"results.json", "results.csv", "plots/metric_by_config.png", "plots/metric_by_category.png"} <= kept
     shared = [name for name in kept if name.startswith("rankings/")]
-    assert sorted(name.partition(".")[2] for name in shared) == ["qrels", "trec"]  # two configs, one ranking
+    assert sorted(name.partition(".")[2] for name in shared) == [
+        "evidence.qrels", "evidence.trec", "qrels", "trec",
+    ]  # fmt: skip  # two configs, one ranking
 
 
 @pytest.mark.nightly
