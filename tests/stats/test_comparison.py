@@ -86,7 +86,7 @@ def test_configs_that_nobody_can_tell_apart_are_said_to_be_so_and_luck_is_told()
     assert 0.003 < found.selection_bias.optimism < 0.03  # about 1.87 standard errors of .005
     assert found.recommendation.config is None
     assert "none: keep x=2: 100 questions cannot separate these 20 configs; the highest is x=" in told
-    assert re.search(r"; about [\d,]+ would show a lead as large as that", told)
+    assert re.search(r"; about [\d,]+ questions would show a lead as large as that", told)
 
 
 def test_neighbouring_values_are_a_range_that_holds_the_best() -> None:
@@ -478,7 +478,7 @@ def test_verdict_is_a_few_sentences_without_nan_whatever_the_scores(
     results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
     found = compare_configs(results, [Failure("f", (), {}, "e")])
     sentences = [*Decision(found).sentences(), *verdict_lines(found)]
-    assert 1 <= len(set(sentences)) <= 11
+    assert 1 <= len(set(sentences)) <= 14
     assert all(text.endswith(".") and not text.endswith("..") for text in sentences)
     assert not any(word in text for text in sentences for word in ("nan", "inf ", "None"))
     assert Decision(found).summary(found)

@@ -43,6 +43,12 @@ def printed(came: closing.SweepSummary) -> list[str]:
     return stream.getvalue().splitlines()
 
 
+def test_a_single_finished_config_heads_its_sweep(tmp_path: Path) -> None:
+    ledger = kept(tmp_path, measured("a", 0.4))
+    lines = printed(summarise_sweep(ledger, ledger.records("sweep"), weighed=False))
+    assert "ragsweep  #1 a" in "\n".join(lines)
+
+
 def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1), Failure("c", (), {}, "error"))
     came = summarise_sweep(ledger, ledger.records("sweep"))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ragsweep.report.naming import short
 from ragsweep.report.numbers import change_with_interval, number
 from ragsweep.report.verdict import against_baseline, best, between, change, name, score, size
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -60,7 +61,9 @@ class Decision(NamedTuple):
         else:
             text = result(self.verdict).partition(": ")[2]
             text = f"As good and cheaper: {text}" if found.kind == AS_GOOD else text
-            yield f"{text[0].upper() + text[1:] if text.startswith(('keep', 'no ')) else text}."
+            names = tuple(map(short, self.verdict.matrix.configs))
+            parts = text.split("; ")
+            yield from (f"{one if one.startswith(names) else one[0].upper() + one[1:]}." for one in parts)
         if self.where:
             yield f"Decided {self.where}."
         if not found.decide_by:
@@ -210,7 +213,7 @@ def _unseparated(verdict: SweepComparison) -> str:
         return f"{text}; {highest}; more labels would narrow this"
     if needed := questions_needed(lead, float(verdict.power.spread[found.best]), level=verdict.power.level):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
-        return f"{text}; {highest}; about {rounded:,} would show a lead as large as that"
+        return f"{text}; {highest}; about {rounded:,} questions would show a lead as large as that"
     return f"{text}; {highest}"
 
 
