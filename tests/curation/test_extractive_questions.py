@@ -256,6 +256,7 @@ def test_two_conditions_or_two_facts_that_belong_together_make_one_question() ->
 @pytest.mark.parametrize(
     ("text", "language", "question"),
     [
+        ("Pumps are stopped because the frost would break them.", "en", "Why are pumps stopped?"),
         ("The line is fast because the cashier only takes orders.", "en", "Why is the line fast?"),
         ("Si la vanne fuit, vous devez arrêter la pompe.", "fr", "Que devez-vous faire si la vanne fuit ?"),
         ("La vanne reste fermée parce que la pompe est en panne.", "fr", "Pourquoi est-ce que la vanne reste fermée ?"),
@@ -272,8 +273,13 @@ def test_a_cause_and_an_advice_are_asked_for_as_such(text: str, language: str, q
         ("If you already know the pump, skip to the next part of the page.", "en"),
         ("You can hold the wrench to be used in the repair of pumps.", "en"),
         ("Nowhere in the cellar is the pump that the plan shows.", "en"),
+        ("Pumps Pumps are the machines that lift the water.", "en"),
+        ("If that is not possible, the pump stops after a minute.", "en"),
+        ("You can give the place to which the handle is moved at last.", "en"),
         ("Lorsqu'elle accosta près du port, toute la cour vint à sa rencontre.", "fr"),
         ("La plupart des pompes sont des modèles de fonte grise.", "fr"),
+        ("Garantir la sécurité est une tâche du gardien de la cave.", "fr"),
+        ("Le plus souple est le tuyau de la pompe du jardin.", "fr"),
         ("Madrid doit se tourner vers la France pour avoir du renfort.", "fr"),
     ],
 )

@@ -146,7 +146,7 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
              lambda m: f"How do you {m['g']}?", "apply"),
         SentenceRule("procedure", _compiled("en", r"If you (?:want|need) to (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
              lambda m: f"How do you {m['g']}?", "apply"),
-        SentenceRule("means", _compiled("en", r"You can (?P<a>[a-z][^,]{5,90}?) to (?P<g>(?!the |an? |it|be able|all |any |both |each |many |other |your )"
+        SentenceRule("means", _compiled("en", r"You can (?P<a>[a-z][^,]{5,90}?) to (?P<g>(?!the |an? |it|which |whom |be able|all |any |both |each |many |other |your )"
                                       r"(?!\w+(?:ing|ed|[^s]s) )[a-z]+ [^,]{4,80})"),
              lambda m: f"How can you {m['g']}?", "apply"),
         SentenceRule("scenario", _compiled("en", r"(?P<w>If|When|Once|Whenever) (?P<c>(?:(?! it | this | that | they )[^,]){8,100}), "

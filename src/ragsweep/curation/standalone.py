@@ -11,7 +11,7 @@ DANGLING = {
         r"\b(?:it|they|them|those|these|this|that's|one|the same|above|below|so|such)\b|\b(?:that|which|I|just|let's)"
         r"(?: \w+)?\?$|^how (?:do|can) you (?:learn|know|see|find out|be|get more)\b|"
         r"\b(?:this|these|already|curious|in a hurry|confusing|starting with|just starting|came back|done|"
-        r"don't know|needed to)\b|"
+        r"don't know|needed to|(?:if|when|once) that)\b|\bthen\b[,?]|"
         r"\bwhat (?:do|does|is|are|must|should) (?:\w+ing|check|suppose|imagine|let|make sure)\b",
         re.IGNORECASE,
     ),
@@ -19,7 +19,7 @@ DANGLING = {
         r"\b(?:cela|ça|celui|celle|ceux|eux|ci-dessus|ci-dessous|ainsi|ceci|le même|cette|ces|cet|ce cas|ce n)\b|"
         r"(?<!-)\bce (?=\w)|"
         r"^(?:Que|Qu'est-ce que) (?:\w+ )?(?:\w+er|\w+ez(?!-vous))\b|\b(?:si|quand|lorsque|lorsqu['’]|s['’]|qu['’]) ?"
-        r"(?:elles?|ils|il(?! (?:y a|faut|est (?:possible|nécessaire)|existe))|c['’]|toutefois|pour )|"
+        r"(?:elles?|ils|il(?! (?:y a|faut|est (?:possible|nécessaire)|existe))|c['’]|toutefois|(?:pour|dans|par|en) )|"
         r"\b(?:vous|on|nous) (?:les?|la|l['’]|lui|leur|y|en)\b",
         re.IGNORECASE,
     ),
@@ -52,7 +52,9 @@ _NO_SUBJECT = {
     "en": re.compile(
         r"\b(?:that|which|who|you|we|and|or|also|always|almost|still|only|just|often|usually|inherits|common|same|other|most|"
         r"nowhere|none|any|every|each|all|itself|actually|first|second|next|last|rest|previous|following|result|example|"
-        r"examples|difference|reason|idea|point|way|problem)\b|(?-i:^[a-z]+(?<!s)$)",
+        r"examples|difference|reason|idea|point|way|problem)\b|(?-i:^[a-z]+(?<!s)$)|"
+        r"(?-i:.\b(?:The|There|This|An?|In|If|When)\b)|\b(\w+) \1\b|^the (?:function|method|class|module|code|value|"
+        r"object|file|program|script|user|system|page|name|argument|parameter)$",
         re.IGNORECASE,
     ),
     "fr": re.compile(
@@ -60,7 +62,7 @@ _NO_SUBJECT = {
         r"plusieurs|certaine?s?|principa(?:l|le|ux|les)|seule?s?|résultat|exemple|suivante?s?|précédente?s?|première?|"
         r"derni(?:er|ère)s?|raison|problème|différence)\b|\bn['’]|\b(?:en|se|s['’])$)|"
         r"^(?!(?:les?|la|un|une|des|du|chaque) |l['’])[a-zé]+ |\b(?:Les?|La|Des|Une?|Lorsqu\w*|[Qq]u['’])\b|"
-        r"\b(?:les?|la|des|une?)$|"
+        r"\b(?:les?|la|des|une?)$|^(?:les? |la )plus\b|^\w+(?:er|ir) (?:les?|la|une?|des) |"
         r"^(?:les? |la |l['’])(?:implémentation|classe|fonction|méthode|module|valeur|objet|bibliothèque|code|choix|"
         r"paramètre|argument|attribut|fichier|pays|ville|camp|film|groupe|album|livre|auteur|roi|équipe|club|jeu|série|"
         r"région|commune|"

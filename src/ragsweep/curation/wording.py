@@ -32,15 +32,17 @@ def lower_start(text: str, inside: frozenset[str]) -> str:
     word = first[0] if first else ""
     lower = word.lower()
     is_common = word not in inside and (lower in inside or lower.removesuffix("s") in inside)
-    is_lowered = (
-        word in _DETERMINERS or (is_common and word[1:] == lower[1:]) or (text == word and _is_plural(word, inside))
-    )
+    is_lowered = word in _DETERMINERS or (is_common and word[1:] == lower[1:]) or _is_plural(text, word, inside)
     return text[:1].lower() + text[1:] if is_lowered else text
 
 
-def _is_plural(word: str, inside: frozenset[str]) -> bool:
-    """Return whether a subject of one word is the plural of a common noun: ``Visitors``."""
-    return word not in inside and re.fullmatch("[A-Z][a-z]{3,}(?<![siu])s", word) is not None
+def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
+    """Return whether a text begins with the plural of a common noun, alone or before its verb: ``Visitors are``."""
+    is_subject = text == word or _PLURAL_VERB.match(text[len(word) :]) is not None
+    return is_subject and word not in inside and re.fullmatch("[A-Z][a-z]{3,}(?<![siu])s", word) is not None
+
+
+_PLURAL_VERB = re.compile(r" (?:are|were|can|will|should|must|have|do|need|may|sometimes)\b")
 
 
 def fill(template: str, *texts: str) -> str:
