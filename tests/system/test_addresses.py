@@ -41,7 +41,8 @@ from toys import Letters, Words, built, corpus
 DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude": "corpus", "split": "labels",
            "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
            "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
-           "seed": "-", "repeated_passages": "labels", "status": "labels"}  # fmt: skip
+           "seed": "-", "repeated_passages": "labels", "status": "labels", "cases": "labels", "query": "labels",
+           "request": "labels"}  # fmt: skip
 DATASETS = {
     "python_reference": (),
     "beir": ("path", "split", "grades", "unknown"),
@@ -50,6 +51,7 @@ DATASETS = {
     "squad": ("path", "unknown"),
     "folder": ("path", "golden", "exclude", "unknown", "repeated_passages", "status"),
     "csv": ("corpus", "questions", "columns", "corpus_columns", "grades", "unknown"),
+    "cases": ("cases", "corpus", "query", "request", "unknown"),
 }
 EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
             "normalize": "embed", "query_prompt": "embed", "document_prompt": "embed", "max_length": "embed",
@@ -117,6 +119,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype",
                                         "replicates"),
                                          "generate"), "device": "-", "download": "-"},
+    "llm/do_nothing": dict.fromkeys(("_target_", "answer"), "generate"),
+    "llm/expected": dict.fromkeys(("_target_", "answer"), "generate"),
     "llm/openai": OPENAI,
     "llm/ollama": OPENAI,
     "llm/vllm": OPENAI,
@@ -128,6 +132,9 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "router/similarity": dict.fromkeys(("_target_", "conversation", "questions", "threshold"), "route"),
     "router/llm": {**dict.fromkeys(("_target_", "base_url", "model", "instruction", "temperature", "max_tokens",
                                     "seed"), "route"), **CALLED, "tokens_per_minute": "-"},
+    "output/text": {"_target_": "-"},
+    "output/fenced": dict.fromkeys(("_target_", "language"), "-"),
+    "output/json": dict.fromkeys(("_target_", "schema"), "-"),
     "query/last": {"_target_": "-"},
     "query/history": dict.fromkeys(("_target_", "turns", "roles"), "query"),
     "query/rewrite": dict.fromkeys(("_target_", "instruction"), "query"),
@@ -144,7 +151,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
          "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
          **dict.fromkeys(map("constraints.{}".format, ("cost_per_1000", "context_tokens", "latency_p95_ms")), "-")},
 }  # fmt: skip
-PARTS = ("embedder", "llm", "prompt", "prices")
+PARTS = ("dataset", "embedder", "llm", "prompt", "prices")
 """Parts that others name by interpolation: their keys are classified where they stand."""
 
 METRICS = "metrics"
@@ -152,6 +159,9 @@ METRICS = "metrics"
 
 TARGETS = "targets"
 """No key of the groups of targets is part of any address, nor of a signature."""
+
+TASKS = ("task", "answer_metrics")
+"""The groups of tasks choose options of other groups."""
 
 PRICES = "prices"
 """Every key of the groups of prices is part of the definition of the metrics that count money, and of nothing else."""
@@ -176,6 +186,9 @@ CHANGES: Mapping[str, str] = {
     "passage": "'{{text}}, {{number}}'",
     "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
     "llm/extractive.language": "french", "threshold": ".3", "max_new_tokens": "9", "replicates": "3",
+    "cases": "{cases2}/golden.jsonl", "query": "'of {{category}}'", "request": "'mend {{input}}'",
+    "dataset/cases.corpus": "{cases2}/corpus.jsonl", "schema": "{{type: object, required: [a]}}",
+    "output/fenced.language": "sql", "llm/do_nothing.answer": "'{{expected}}'", "llm/expected.answer": "'{{input}}'",
     "context_budget": "50", "answer_headline": "[refusal]", "coverage": ".5",
     "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
     "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
@@ -237,7 +250,7 @@ def test_every_key_of_every_option_is_classified() -> None:
     by_group: dict[str, list[str]] = {}
     for option in options():
         group = option.split("/")[0]
-        if group not in (METRICS, TARGETS, PRICES):
+        if group not in (METRICS, TARGETS, PRICES, *TASKS):
             by_group.setdefault(group, []).append(option)
     for together in zip_longest(*by_group.values()):  # to compose takes a fifth of a second
         chosen = [option for option in together if option]
@@ -264,7 +277,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two datasets of each format, and two models that differ in their weights."""
     root = tmp_path_factory.mktemp("data")
     for mark in ("", "2"):
-        for write in (_write_beir, _write_jsonl, _write_trec, _write_squad, _write_folder, _write_csv):
+        for write in (_write_beir, _write_jsonl, _write_trec, _write_squad, _write_folder, _write_csv, _write_cases):
             write(root / f"{write.__name__.removeprefix('_write_')}{mark}", mark)
     _write_model(root / "model", seed=0)
     _write_model(root / "other", seed=1)
@@ -348,11 +361,21 @@ def _write_csv(folder: Path, mark: str) -> None:
     (folder / "questions.csv").write_text(f"id,question,document\n{questions}", "utf-8")
 
 
+def _write_cases(folder: Path, mark: str) -> None:
+    _write_jsonl(folder, mark)
+    label = [{"document": "d0"}]
+    cases = [{"id": f"q{n}", "input": f"mend {n}{mark}", "category": "c", "evidence": label} for n in range(4)]
+    _lines(folder / "golden.jsonl", cases)
+
+
 def _write_model(folder: Path, seed: int) -> None:
     folder.mkdir()
     save_file({"weights": np.full(3, seed, np.float32)}, folder / "model.safetensors")
     facts = {"max_position_embeddings": 24, "architectures": ["TinyForCausalLM"]}
     (folder / "config.json").write_text(json.dumps(facts), "utf-8")
+
+
+CASE_FILES = (("cases", "golden"), ("corpus", "corpus"))
 
 
 def base(option: str, data: Mapping[str, Path]) -> list[str]:
@@ -371,6 +394,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "dataset=squad": [f"dataset.path={data['squad']}/dev.json"],
         "dataset=folder": [f"dataset.path={data['folder']}/pages", f"dataset.golden={data['folder']}/golden.jsonl"],
         "dataset=csv": [f"dataset.{key}={data['csv']}/{key}.csv" for key in ("corpus", "questions")],
+        "dataset=cases": [f"dataset.{key}={data['cases']}/{name}.jsonl" for key, name in CASE_FILES],
         "embedder=sentence_transformer": [f"embedder.model={data['model']}", "embedder.dtype=float32"],
         "embedder=static": [f"embedder.model={data['model']}"],
         "embedder=minilm": ["embedder.dtype=float32"],

@@ -1,4 +1,4 @@
-"""Data between the stages: corpus, questions, chunks, rankings, answers, scores. Import it from `types`."""
+"""Data between the stages: corpus, questions, chunks, rankings, scores. Import it from `types`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.answers import Answer, Answers, Judgement, Route, Turn
 from ragsweep.core.identity import content_hash, texts_hash
+
+if TYPE_CHECKING:
+    from ragsweep.core.types import OutputReader
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
@@ -67,14 +71,6 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One turn of a conversation before the question."""
-
-    role: str  # "user" or "assistant"
-    text: str
-
-
-@dataclass(frozen=True)
 class Question:
     """One entry of the golden set."""
 
@@ -92,6 +88,8 @@ class Question:
     section: str = ""  # heading of the section in which the answer stands
     notes: str = ""
     history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
+    query: str = ""  # what is searched with in place of the text
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of a task's case, for its metrics: what JSON can hold
     weight: float | None = None  # how often it is asked, in any unit: a share of the traffic, a count; all or none
     where: str = field(default="", compare=False)
 
@@ -121,7 +119,8 @@ class GoldenSet:
             [q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval, q.references, q.keywords,
              [[e.document, e.anchor, e.start, e.grade] for e in q.evidence], sorted(q.labels.items()),
              *([[[turn.role, turn.text] for turn in q.history]] if q.history else []),
-             *([{"weight": f"{weights[n] / total:.9g}"}] if weights else [])]
+             *([{"weight": f"{weights[n] / total:.9g}"}] if weights else []),
+             *([{"query": q.query, "fields": q.fields}] if q.query or q.fields else [])]
             for n, q in enumerate(self.questions)
         ]  # fmt: skip
         return content_hash([rows, self.repeated_passages])
@@ -238,119 +237,7 @@ class IndexComparison(NamedTuple):
     exact_rank: NDArray[np.int64]
 
 
-# --- what is answered, and judged ------------------------------------------------------------------------------
-
-
-class Passage(NamedTuple):
-    """A piece of context as a generator reads it."""
-
-    name: str  # the chunk's name, as in tables
-    text: str
-
-
-class Request(NamedTuple):
-    """Input of a generator: a question, its history, and the context, best first (may be empty)."""
-
-    question: str
-    passages: tuple[Passage, ...] = ()
-    history: tuple[Turn, ...] = ()
-
-
-class Usage(NamedTuple):
-    """The number of calls and their tokens; ``estimated`` where the service did not count the tokens."""
-
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    estimated: bool = False
-
-
-class Answer(NamedTuple):
-    """Output of a generator for one request, or the reason why there is none.
-
-    ``failed`` is a reason (see missing.py) and empty where there is an answer; a failed answer is never stored.
-    ``abstained``: the generator declined, by a threshold or by the words of its prompt.
-    """
-
-    text: str = ""
-    abstained: bool = False
-    failed: str = ""
-    support: float = float("nan")  # the generator's confidence, where it has one; used by the risk-coverage curve
-    seconds: float = float("nan")  # of this answer alone; needed unless it failed: without them it has no latency
-    usage: Usage = Usage()
-    model: str = ""  # as the service names it
-
-
-class Route(NamedTuple):
-    """A router's decision whether a question needs the corpus.
-
-    ``failed`` is a reason and empty where there is a decision. After a failure the corpus is searched, and the next run
-    asks the router again.
-    """
-
-    search: bool = True
-    score: float = float("nan")  # the higher, the more it is conversation; NaN if the router has no score
-    failed: str = ""
-    usage: Usage = Usage()
-
-
-class Response(NamedTuple):
-    """Output of an external system for one request, and the context it used, best first.
-
-    A passage's name is the id that the system gave it (a document, or a document's span). Name and text may be empty.
-    """
-
-    answer: Answer = Answer()
-    contexts: tuple[Passage, ...] = ()
-
-
-class Case(NamedTuple):
-    """Input of a judge for one question; fields that a metric does not use are empty."""
-
-    question: str = ""
-    answer: str = ""
-    contexts: tuple[str, ...] = ()
-    reference: str = ""
-
-
-class Judgement(NamedTuple):
-    """Output of a judge for one case: a value, or NaN and the reason; one in missing.CALL_FAILURES is never stored."""
-
-    value: float = float("nan")
-    reason: str = ""
-    usage: Usage = Usage()
-    suspicious: bool = False  # the judged text contains what may be instructions to the judge
-    spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
-    model: str = ""  # the judge model as the config names it, by which the judgement is priced
-    words: str = ""  # the judge's own reasons, a line each
-
-
-class RequestSize(NamedTuple):
-    """The expected size of one request or case in tokens; NaN where it is unknown."""
-
-    passages: float = 0.0
-    context: float = 0.0  # tokens of all passages together
-    rest: float = 0.0  # tokens of everything else in it: question, answer, reference
-
-
-class CostEstimate(NamedTuple):
-    """The highest cost of one request or case before it is made; NaN where it is unknown."""
-
-    calls: float
-    tokens_in: float
-    tokens_out: float
-    model: str = ""  # whose price applies
-
-
-class Answers(NamedTuple):
-    """The answers to all questions under one config, with their contexts.
-
-    ``passages`` are those in the generator's request; ``cut`` counts those beyond the token budget (questions,).
-    """
-
-    answers: Sequence[Answer]
-    passages: Sequence[tuple[Passage, ...]]
-    cut: NDArray[np.int64]
+# --- what is scored ------------------------------------------------------------------------------------------------
 
 
 class Scores(NamedTuple):
@@ -388,6 +275,7 @@ class EvaluationView:
     routes: Sequence[Route] | None = None  # one a question; None where the config names no router
     chunks: Chunks | None = None  # the chunking that was searched, with its corpus
     queries: Sequence[Answer] | None = None  # one a question: the written query; None without a query writer
+    output: OutputReader | None = None  # reads answers for the metrics of a task
 
     @property
     def context(self) -> Integers:

@@ -40,6 +40,7 @@ NOT_SAMPLED = "not sampled"
 NO_ROUTER = "no router"
 NEEDS_RETRIEVAL = "needs retrieval"
 TOO_LONG = "prompt too long"
+UNREADABLE = "unreadable output"
 UNEXPLAINED = "the metric states no reason"
 
 # Why a call to a service gave nothing.

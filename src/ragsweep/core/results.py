@@ -62,6 +62,8 @@ class TargetResult:
     band: str = ""
     sure: bool = True
     action: str = ""
+    ideal: float | None = None
+    ideal_met: bool | None = None  # None where there is no ideal
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
 
 PARTS = frozenset(
     [*(f"ragsweep.parts.{kind}" for kind in (
-        "chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "prices", "prompts",
-        "queries", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")),
+        "chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "outputs", "prices",
+        "prompts", "queries", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")),
      "ragsweep.sweep.races"]
 )  # fmt: skip
 """Modules of this package whose classes a config may name; no config adds to them."""

@@ -13,15 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from ragsweep.core.data import (
-    NO_CHUNK,
+from ragsweep.core.answers import (
     Answer,
     Answers,
-    Arrays,
     Case,
+    CostEstimate,
+    Judgement,
+    Passage,
+    Request,
+    RequestSize,
+    Response,
+    Route,
+    Turn,
+    Usage,
+)
+from ragsweep.core.data import (
+    NO_CHUNK,
+    Arrays,
     Chunks,
     Corpus,
-    CostEstimate,
     Dataset,
     Division,
     Embeddings,
@@ -31,19 +41,11 @@ from ragsweep.core.data import (
     GoldenSet,
     IndexComparison,
     Integers,
-    Judgement,
-    Passage,
     Question,
     Rankings,
-    Request,
-    RequestSize,
-    Response,
-    Route,
     Scores,
     Spans,
     TokenVectors,
-    Turn,
-    Usage,
     effective_number,
     weights_of,
 )
@@ -230,6 +232,13 @@ class QueryWriter(Protocol):
         """
 
 
+class OutputReader(Protocol):
+    """Read the text of an answer as the output that the metrics of a task score."""
+
+    def read(self, text: str) -> Any:
+        """Return the output; raise ValueError, with the reason, where the text is none."""
+
+
 class System(Protocol):
     """An existing system that answers questions by itself."""
 
@@ -281,7 +290,7 @@ class CachingMetric(Protocol):
 
 
 NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "reference", "keywords", "answer",
-                   "judge", "router", "latency", "exact"})  # fmt: skip
+                   "judge", "router", "latency", "exact", "output"})  # fmt: skip
 """What a metric may need; see Metric."""
 
 
@@ -291,8 +300,9 @@ class Metric(Protocol):
     ``needs`` names what a question must have, any of NEEDS: "evidence" (labelled), "retrieval" (the question needs it),
     "passages" (quoted evidence), "distractors", "section" (an expected one), "reference" (a right answer), "keywords";
     and what is computed for it: "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact
-    search beside the approximate one). A metric of answers must name "answer". ``quantile`` is None for a mean. Without
-    ``bounds`` (lowest, highest possible value; None where there is none) there is no worst and no best case.
+    search beside the approximate one), "output" (read from the answer). A metric of answers must name "answer".
+    ``quantile`` is None for a mean. Without ``bounds`` (lowest, highest possible value; None where there is none) there
+    is no worst and no best case.
     """
 
     @property

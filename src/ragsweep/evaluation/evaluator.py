@@ -24,6 +24,7 @@ from ragsweep.core.types import (
     IndexComparison,
     Judgement,
     Metric,
+    OutputReader,
     Rankings,
     Route,
     Usage,
@@ -77,6 +78,7 @@ class Experiment:
     targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> the rule that its value must meet
     price: Pricing = no_prices
     currency: str = ""
+    output: OutputReader | None = None
 
     @property
     def wanted(self) -> list[Wanted]:
@@ -198,7 +200,7 @@ class Evaluator:
             latency["generate"] = _probed_seconds([answer.seconds for answer in answers.answers], table)
         cut_at = None if graph.budget is None else length
         view = make_view(coverage, rankings, experiment.top_k, latency, approximate, cut_at)
-        return replace(view, answers=answers, judgements=verdicts)
+        return replace(view, answers=answers, judgements=verdicts, output=experiment.output)
 
     def _reranked(self, experiment: Experiment, table: QuestionTable, after: Rankings) -> dict[str, Any]:
         """Score the ranking before reranking, and describe the changes; empty without a reranker."""

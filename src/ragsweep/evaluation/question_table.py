@@ -20,11 +20,12 @@ from ragsweep.core.missing import ReasonCodes
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, EvaluationView, Question, Scores, weights_of
 from ragsweep.evaluation.answering import question_key, wording_key
 from ragsweep.golden.clusters import clusters
+from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.latency import sample
 
 COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
            "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained", "answer_failed",
-           "category", "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
+           "category", "output_fault", "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 MOST_GROUPS = 40
@@ -69,7 +70,7 @@ class QuestionTable:
     def texts(self) -> Sequence[str]:
         """The search text of each question: its own, unless another query was written for it."""
         written: list[str] = json.loads(self.written) if self.written else []
-        return written or [question.text for question in self.questions]
+        return written or [question.query or question.text for question in self.questions]
 
     def written_address(self, address: str) -> str:
         """Return the address of rankings of these search texts, given that of their stage."""
@@ -131,7 +132,7 @@ class QuestionTable:
             "answerable": [question.answerable for question in self.questions],
             "source": list(clusters(self.questions)),
             **({} if self.weights is None else {"weight": self.weights.tolist()}),
-            **({"query": list(self.texts)} if self.written else {}),
+            **({"query": list(self.texts)} if self.written or any(one.query for one in self.questions) else {}),
         }
 
     @cached_property
@@ -253,6 +254,8 @@ def outcomes(
         columns["answer"] = [answer.text for answer in answers]
         columns["abstained"] = [answer.abstained for answer in answers]
         columns["answer_failed"] = [answer.failed for answer in answers]
+        if view.output and any(faults := [one.unreadable for one in read_outputs(view.answers, view.output)]):
+            columns["output_fault"] = faults
     columns |= {label: list(values) for label, values in table.labels.items()}
     columns |= {name: scored.values.tolist() for name, scored in scores.items()}
     columns["unscored"] = _unscored(reasons, count)

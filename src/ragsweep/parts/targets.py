@@ -27,13 +27,16 @@ class Target:
     """Evaluate a metric by a threshold; the metric decides which side is better.
 
     Args:
-        threshold: The value that passes. Bands only name values.
+        threshold: The value that passes, the least that is wanted. Bands only name values.
         good: Value from which the band is "good"; None: the threshold.
         fair: Value from which the band is "fair", below which it is "poor"; None: the threshold.
         warn: Warn instead of failing.
         action: Suggested action below the best band.
         bands: Names with the values from which they apply, in place of good and fair.
         below: The band of values that reach none.
+        ideal: The value to aim at; whether it is reached is shown, and decides nothing.
+        improvement, ideal_improvement: How much better than its baseline a config is to be, in the metric's unit:
+            ``ragsweep compare --report`` tests it.
     """
 
     threshold: float
@@ -43,6 +46,9 @@ class Target:
     action: str = ""
     bands: Mapping[str, float] | None = None
     below: str = "poor"
+    ideal: float | None = None
+    improvement: float | None = None
+    ideal_improvement: float | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a band without a number."""
@@ -66,7 +72,10 @@ class Target:
         sure = all(reaches(self.threshold, end) == passed for end in ends)
         verdict = PASS if passed else WARN if self.warn else FAIL
         action = "" if band in ordered[:1] else self.action
-        return TargetResult(summary.name, verdict, summary.value, self.threshold, band, sure, action)
+        ideal_met = None if self.ideal is None else reaches(self.ideal)
+        return TargetResult(
+            summary.name, verdict, summary.value, self.threshold, band, sure, action, self.ideal, ideal_met
+        )
 
 
 @dataclass(eq=False)
@@ -113,6 +122,12 @@ def misses_target(result: Result) -> bool:
     """Return whether a config misses an enforced target; a warning is no miss."""
     enforced = (result.config.get("targets") or {}).get(ENFORCE)
     return bool(enforced) and any(target.verdict == FAIL for target in result.targets)
+
+
+def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
+    """Count the ideals that are reached, and those that there are."""
+    reached = [result.ideal_met for result in results if result.ideal_met is not None]
+    return sum(reached), len(reached)
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ragsweep.core.results import Result
-from ragsweep.parts.targets import NOT_JUDGED, PASS, count_met
+from ragsweep.parts.targets import NOT_JUDGED, PASS, count_ideals, count_met
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number
 
@@ -24,7 +24,8 @@ def target_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
             if target.verdict not in (PASS, NOT_JUDGED) or not target.sure:
                 unsure = "" if target.sure else ", but its interval lies on both sides of the target"
                 action = f": {target.action}" if target.action else ""
-                numbers = f"{number(target.value)}, target {number(target.threshold)}"
+                ideal = "" if target.ideal is None else f", ideal {number(target.ideal)}"
+                numbers = f"{number(target.value)}, target {number(target.threshold)}{ideal}"
                 yield "", f"{target.verdict:<4} {target.metric} {numbers} ({target.band}{unsure}){action}"
         return
     same: dict[tuple[str, ...], list[Result]] = {}
@@ -43,4 +44,6 @@ def target_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
 
 
 def _met(result: Result) -> str:
-    return "{} of {} met".format(*count_met(result.targets))
+    reached, ideals = count_ideals(result.targets)
+    met = "{} of {} met".format(*count_met(result.targets))
+    return f"{met}, {reached} of {ideals} ideals" if ideals else met

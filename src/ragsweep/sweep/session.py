@@ -119,8 +119,10 @@ class Session:
         answers = (graph.answer, graph.route, graph.query, *(one.answer for one in graph.repetitions))
         answered = [node.address for node in answers if node]
         expected = [dataset.golden.expectations] if any(EXPECTED & set(metric.needs) for metric in metrics) else []
+        output = self.builder.build(plain["output"], "output")
+        read = [output.spec.digest] if any("output" in metric.needs for metric in metrics) else []
         signature = content_hash(
-            [graph.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
+            [graph.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected, *read]
         )
         return Experiment(
             job.name,
@@ -137,6 +139,7 @@ class Session:
             self._targets(plain["targets"]),
             prices.money,
             prices.currency,
+            output.value,
         )
 
     def tracker(self, values: Mapping[str, Any]) -> Tracker:

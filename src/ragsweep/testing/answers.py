@@ -26,6 +26,7 @@ from ragsweep.core.types import (
     Usage,
 )
 from ragsweep.evaluation.evidence import cover, view
+from ragsweep.parts.outputs import WholeText
 
 _TEXTS = (
     "The cat sat on the red mat. It was sleeping there all day.",
@@ -44,7 +45,7 @@ _FRENCH = Question("", "Où est le chat ?", references=("dans la cuisine",), key
 _CHAT = Question("", "Thank you!", needs_retrieval=False, history=(Turn("user", "Where is the cat?"),))
 
 ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
-    ("right", _ASKED, Answer("The red mat.", support=0.9, usage=_COUNTED), _BOTH),
+    ("right", _ASKED, Answer("The red mat.", support=0.9, seconds=0.5, usage=_COUNTED), _BOTH),
     ("right, in a sentence", _ASKED, Answer("The cat sat on the red mat [1].", support=0.8, usage=_COUNTED), _BOTH),
     ("wrong", _ASKED, Answer("It is larger than the moons. [2]", support=0.4, usage=_COUNTED), _BOTH),
     ("invented citation", _ASKED, Answer("The cat sat on the red mat.[7]", support=0.8), _BOTH),
@@ -78,7 +79,7 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
     rows = [ROWS[n] for n in (range(len(ROWS)) if order is None else order)]
     questions = tuple(replace(question, id=name) for name, question, _, _ in rows)
     answers = Answers([row[2] for row in rows], [row[3] for row in rows], np.zeros(len(rows), dtype=np.int64))
-    example = replace(_ranked(questions, answers), answers=answers)
+    example = replace(_ranked(questions, answers), answers=answers, output=WholeText())
     return replace(example, judgements=judgements(example, metric)) if isinstance(metric, JudgedMetric) else example
 
 

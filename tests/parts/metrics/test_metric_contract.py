@@ -26,7 +26,9 @@ METRICS: list[Metric] = [
     metrics.CitationRecall(), metrics.AnswerLanguage(), metrics.AnswerLength(), metrics.AnswerTokensIn(),
     metrics.AnswerTokensOut(), metrics.CostPer1000(Prices("2025-08-15", "USD", "made up", {"*": [1, 2]})),
     metrics.AnswerSupport(), metrics.RougeL(), metrics.Bleu(), metrics.RouterAccuracy(), metrics.MissedSearch(),
-    metrics.NeedlessSearch(),
+    metrics.NeedlessSearch(), metrics.AnswerSpeed(), metrics.Latency(stage="retrieval"), metrics.UnreadableOutput(),
+    metrics.WeightedSum("sum", {"one": {"metric": metrics.TokenF1(), "weight": 2}}, bounds=(0, 2)),
+    metrics.TaskSuccess({"one": {"metric": metrics.TokenF1(), "at_least": 0.5}}),
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from ragsweep.parts.datasets.beir import Beir
 from ragsweep.parts.datasets.csv import Csv
 from ragsweep.parts.datasets.own_format import Folder, Jsonl, PythonReference
 from ragsweep.parts.datasets.squad import Squad
+from ragsweep.parts.datasets.task_cases import TaskCases
 from ragsweep.parts.datasets.trec import Trec
 
-__all__ = ["Beir", "Csv", "Folder", "Jsonl", "PythonReference", "Squad", "Trec"]
+__all__ = ["Beir", "Csv", "Folder", "Jsonl", "PythonReference", "Squad", "TaskCases", "Trec"]

@@ -1,5 +1,6 @@
 """Generators answer questions from their context."""
 
+from ragsweep.parts.generators.baseline import Baseline
 from ragsweep.parts.generators.extractive import Extractive
 from ragsweep.parts.generators.none import NoGenerator
 from ragsweep.parts.generators.openai import OpenAI

@@ -30,6 +30,7 @@ from ragsweep.parts.metrics.judge_checks import JudgeSpread, JudgeSuspicious, Ju
 from ragsweep.parts.metrics.properties import (
     AnswerLanguage,
     AnswerLength,
+    AnswerSpeed,
     AnswerSupport,
     AnswerTokensIn,
     AnswerTokensOut,
@@ -65,3 +66,4 @@ from ragsweep.parts.metrics.ranking import (
     Recall,
 )
 from ragsweep.parts.metrics.right_answers import Bleu, ExactMatch, KeywordCoverage, RougeL, SemanticSimilarity, TokenF1
+from ragsweep.parts.metrics.tasks import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum

@@ -52,6 +52,18 @@ class AnswerTokensOut(AnswerTokensIn):
     field = "tokens_out"
 
 
+class AnswerSpeed(AnswerMetric):
+    """Number of tokens that the model wrote for the answer in a second, by its own tokenizer."""
+
+    VERSION = "1"
+    name = "answer_tokens_per_second"
+    unit = "tokens/s"
+    bounds = (0.0, None)
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        return answer.usage.tokens_out / answer.seconds if answer.usage.tokens_out and answer.seconds > 0 else NOT_TOLD
+
+
 class CostPer1000(AnswerMetric):
     """Cost of a thousand such answers: the tokens of answer and written query, in the currency of the price table.
 
@@ -119,7 +131,7 @@ class Latency:
 
     Args:
         quantile: Aggregation over questions: .95 for the 95th percentile; None for the mean.
-        stage: The stage; None for the sum of all.
+        stage: The stage; "retrieval" for the sum of all but "generate", None for the sum of all.
 
     Raises:
         ConfigError: The quantile is not between 0 and 1.
@@ -141,6 +153,9 @@ class Latency:
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question that was probed in every stage."""
-        stages = [seconds for name, seconds in view.latency.items() if self.stage in (None, name)]
+        stages = [seconds for name, seconds in view.latency.items() if self._includes(name)]
         total = np.sum(stages, axis=0) * 1000.0 if stages else np.full(len(view.questions), np.nan)
         return score_where(~np.isnan(total), total, NOT_PROBED)
+
+    def _includes(self, stage: str) -> bool:
+        return stage != "generate" if self.stage == "retrieval" else self.stage in (None, stage)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, TargetResult
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
 from ragsweep.report.page.items import Item, make_table
 
@@ -21,9 +21,9 @@ def targets(chosen: Sequence[Result]) -> Iterator[Item]:
     rows = []
     for target in judged[0].targets:
         found = [next((t for t in one.targets if t.metric == target.metric), None) for one in judged]
-        rows.append([target.metric, number(target.threshold) if math.isfinite(target.threshold) else NOT_MEASURED,
-                     *(_target(one.verdict, one.value) if one else NOT_MEASURED for one in found)])  # fmt: skip
-    yield make_table(["metric", ">target", *(one.name for one in judged)], rows, "", "Targets")
+        rows.append([target.metric, *(_target(one) if one else NOT_MEASURED for one in found)])
+    note = "Behind each value: whether it meets the target, and whether it reaches the ideal, where there is one."
+    yield make_table(["metric", *(one.name for one in judged)], rows, note, "Targets")
 
 
 def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Item]:
@@ -62,5 +62,10 @@ def environment(results: Sequence[Result]) -> Iterator[Item]:
     yield {"kind": "facts", "title": "Environment", "rows": facts}
 
 
-def _target(verdict: str, value: float) -> str:
-    return f"{number(value)} {verdict}" if math.isfinite(value) else verdict
+def _target(one: TargetResult) -> str:
+    if not math.isfinite(one.value):
+        return one.verdict
+    text = f"{number(one.value)} {one.verdict} (target {number(one.threshold)}"
+    return (
+        f"{text})" if one.ideal is None else f"{text}, ideal {number(one.ideal)}{'' if one.ideal_met else ' missed'})"
+    )

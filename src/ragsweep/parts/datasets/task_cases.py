@@ -1,0 +1,98 @@
+"""Cases of a task: an input, what is expected of it, and any other fields that the task's own metrics read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.types import Dataset, Question
+from ragsweep.golden.corpora import read_corpus, read_folder
+from ragsweep.golden.golden_format import read_evidence, read_weight
+from ragsweep.golden.golden_set import RawGoldenSet, Selection, golden_set
+from ragsweep.golden.reading import Row, UniqueIds, read_rows
+from ragsweep.parts.templates import placeholders, render
+
+OWN = frozenset({"id", "evidence", "labels", "weight", "notes"})
+"""Keys of a case that are no fields of it."""
+
+
+@dataclass(eq=False)
+class TaskCases:
+    """Read cases, one JSON object a line, and the documents that help to solve them.
+
+    A case has an ``id`` and an ``input``, and may have ``expected`` (the right output), ``category``, ``difficulty``,
+    ``evidence``, ``labels``, ``weight`` and ``notes``. It may have any other key: metrics read all fields but those of
+    the golden set (``question.fields``), and templates may name them.
+
+    Args:
+        cases: File of the cases.
+        corpus: File of the documents, or a folder of pages.
+        query: Template of what is searched with.
+        request: Template of what a model gets as the question.
+        unknown, limit, seed: As in :class:`~ragsweep.parts.datasets.Jsonl`.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    cases: str
+    corpus: str
+    query: str
+    request: str
+    unknown: str
+    limit: int | None
+    seed: int
+
+    def check(self) -> None:
+        """Raise ConfigError for a template that is none."""
+        for key in ("query", "request"):
+            try:
+                placeholders(getattr(self, key))
+            except ConfigError as fault:
+                raise ConfigError(f"{key}: {fault}") from None
+
+    def load(self) -> Dataset:
+        """Read both. Raises ConfigError and InputError as :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
+        selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
+        file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
+        notes: tuple[str, ...] = ()
+        if documents.is_dir():
+            corpus, notes = read_folder(documents, (), faults)
+        else:
+            corpus = read_corpus(documents, faults)
+        unique = UniqueIds("case")
+        cases = []
+        for row in read_rows(file, faults):
+            cases.append(self._read(row))
+            unique.check(cases[-1].id, row)
+        faults.raise_any()
+        golden = golden_set(RawGoldenSet(str(file), cases), corpus, selection)
+        return Dataset(file.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden, notes)
+
+    def _read(self, row: Row) -> Question:
+        row.filled_text("input")
+        fields = {name: value for name, value in row.values.items() if name not in OWN}
+        labels = row.row("labels").only_scalars("label")
+        labels |= {"difficulty": row.text("difficulty")} if "difficulty" in row else {}
+        expected = row.text("expected")
+        return Question(
+            id=row.identifier("id"),
+            text=self._render("request", row, fields),
+            category=row.text("category"),
+            references=(expected,) if expected else (),
+            evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
+            labels={name: value for name, value in labels.items() if value},
+            notes=row.text("notes"),
+            weight=read_weight(row),
+            query=self._render("query", row, fields),
+            fields=fields,
+            where=row.where,
+        )
+
+    def _render(self, key: str, row: Row, fields: dict[str, object]) -> str:
+        try:
+            return render(getattr(self, key), fields)
+        except ConfigError as fault:
+            row.fault(f"{fault}, which dataset.{key} names")
+            return ""

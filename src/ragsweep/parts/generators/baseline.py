@@ -1,0 +1,54 @@
+"""Baselines of a task: answers made of the case itself, without a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.types import Answer, DatasetReader, Question, Request
+from ragsweep.parts.templates import fill
+
+
+@dataclass(eq=False)
+class Baseline:
+    """Answer with the fields of the case: the input handed back, say, or the expected output.
+
+    Args:
+        dataset: The dataset of the config.
+        answer: A template, ``{input}`` or ``{expected}`` and the case's other fields in braces; or a mapping with such
+            templates, which is written as JSON.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    dataset: DatasetReader
+    answer: str | Mapping[str, Any]
+
+    def check(self) -> None:
+        """Raise ConfigError for an answer that is neither."""
+        if not isinstance(self.answer, str | Mapping):
+            raise ConfigError(f"answer: must be a template or a mapping of templates, given {self.answer!r}")
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the digest of the cases: what an answer is made of may change while its request does not."""
+        return {"cases": self.dataset.load().golden.digest}
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Answer every request at once."""
+        for number, request in enumerate(requests):
+            question = self._questions[request.question]
+            fields = {"input": question.text, "expected": "\n".join(question.expected[:1]), **question.fields}
+            try:
+                filled = fill(self.answer, fields)
+            except ConfigError as fault:
+                raise InputError(f"{question.where}: {fault}, which llm.answer names") from None
+            text = filled if isinstance(filled, str) else json.dumps(filled, ensure_ascii=False)
+            done(number, Answer(text, seconds=0.0))
+
+    @cached_property
+    def _questions(self) -> Mapping[str, Question]:
+        return {question.text: question for question in self.dataset.load().golden.questions}

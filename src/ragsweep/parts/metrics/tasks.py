@@ -1,0 +1,163 @@
+"""Metrics of tasks: the base class of a user's own, weighted sums, and whether a case is solved."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.missing import NO_ANSWERS, UNREADABLE, score_where
+from ragsweep.core.types import EvaluationView, Metric, Question, Scores
+from ragsweep.parts.answer_outputs import read_outputs
+from ragsweep.parts.metrics.bases import Proportion, to_scores
+
+
+class TaskMetric(Proportion):
+    """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
+
+    An answer that cannot be read has failed at the task and gets the worst possible value, which is that end of
+    ``bounds``; where there is none it has no score, and the reason is "unreadable output".
+    """
+
+    needs: tuple[str, ...] = ("answer", "output")
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every case; once, also where composites read this metric."""
+        return _score_outputs(self, view)
+
+    @abstractmethod
+    def score_output(self, question: Question, output: Any) -> float | str:
+        """Score an output, or return the reason why it has no score; ``question.fields`` are those of the case."""
+
+    @property
+    def worst(self) -> float | str:
+        """The score of an output that cannot be read."""
+        worst = None if self.higher_is_better is None else self.bounds[0 if self.higher_is_better else 1]
+        return UNREADABLE if worst is None else worst
+
+
+@memoize_by_identity
+def _score_outputs(metric: TaskMetric, view: EvaluationView) -> Scores:
+    if view.answers is None or view.output is None:
+        return to_scores([NO_ANSWERS] * len(view.questions))
+    scores: list[float | str] = []
+    rows = zip(view.questions, view.answers.answers, read_outputs(view.answers, view.output), strict=True)
+    for question, answer, output in rows:
+        if answer.failed or output.unreadable:
+            scores.append(answer.failed or metric.worst)
+        else:
+            scores.append(metric.score_output(question, output.value))
+    return to_scores(scores)
+
+
+class UnreadableOutput(TaskMetric):
+    """Whether nothing could be read from the answer: 1 or 0."""
+
+    VERSION = "1"
+    name = "unreadable_output"
+    higher_is_better = False
+
+    def score_output(self, question: Question, output: Any) -> float | str:
+        """Score what was read."""
+        return 0.0
+
+
+class WeightedSum:
+    """The weighted sum of other metrics for each case, such as a global score.
+
+    Args:
+        name: The metric's name.
+        terms: Name -> ``metric`` (``${metrics.KEY}``) and ``weight``.
+        constant: What is added to the sum.
+        unit: Unit of the value.
+        bounds: Lowest and highest possible value; None where there is none.
+        higher_is_better: False where less is better.
+    """
+
+    VERSION = "1"
+    quantile = None
+
+    def __init__(
+        self,
+        name: str,
+        terms: Mapping[str, Mapping[str, Any]],
+        constant: float = 0.0,
+        unit: str = "",
+        bounds: Sequence[float | None] = (None, None),
+        higher_is_better: bool = True,
+    ) -> None:
+        self.name, self.unit, self.higher_is_better, self.constant = name, unit, higher_is_better, constant
+        self.bounds = (bounds[0], bounds[1])
+        self.terms = {key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}"))
+                      for key, term in terms.items()}  # fmt: skip
+        self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every case of which each term has a score; the others get the first missing term's reason."""
+        total, reasons = np.full(len(view.questions), self.constant), np.full(len(view.questions), "")
+        for metric, weight in self.terms.values():
+            scores = metric.score(view)
+            total = total + weight * scores.values
+            reasons = np.where(reasons == "", scores.reasons, reasons)
+        return score_where(reasons == "", total, reasons)
+
+
+class TaskSuccess:
+    """Whether a case is solved: each criterion holds.
+
+    Args:
+        criteria: Name -> ``metric`` (``${metrics.KEY}``), and ``at_least`` or ``at_most``, or both.
+        name: The metric's name.
+    """
+
+    VERSION = "1"
+    unit, higher_is_better, bounds, quantile = "", True, (0.0, 1.0), None
+
+    def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:
+        self.name = name
+        self.criteria = {
+            key: (_metric(one, f"criteria.{key}"), _limit(one, "at_least", key, -math.inf),
+                  _limit(one, "at_most", key, math.inf))
+            for key, one in criteria.items()
+        }  # fmt: skip
+        for key, one in criteria.items():
+            if not {"at_least", "at_most"} & set(one):
+                raise ConfigError(f"criteria.{key}: needs at_least or at_most")
+        self.needs = tuple(dict.fromkeys(need for metric, *_ in self.criteria.values() for need in metric.needs))
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every case: 0 where a criterion is missed; a missing score leaves it open unless another one is missed.
+
+        Comparisons allow for rounding (1e-9).
+        """
+        missed, reasons = np.zeros(len(view.questions), dtype=bool), np.full(len(view.questions), "")
+        for metric, least, most in self.criteria.values():
+            scores = metric.score(view)
+            missed |= (scores.values < least - 1e-9) | (scores.values > most + 1e-9)
+            reasons = np.where(reasons == "", scores.reasons, reasons)
+        reasons = np.where(missed, "", reasons)
+        return score_where(reasons == "", np.where(missed, 0.0, 1.0), reasons)
+
+
+def _metric(term: Mapping[str, Any], where: str) -> Metric:
+    metric: Any = term.get("metric")
+    if not hasattr(metric, "score"):
+        raise ConfigError(f"{where}.metric: must be a metric, such as ${{metrics.KEY}}, given {metric!r}")
+    chosen: Metric = metric
+    return chosen
+
+
+def _number(term: Mapping[str, Any], key: str, where: str) -> float:
+    value = term.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{where}.{key}: must be a number, given {value!r}")
+    return float(value)
+
+
+def _limit(criterion: Mapping[str, Any], key: str, name: str, default: float) -> float:
+    return _number(criterion, key, f"criteria.{name}") if key in criterion else default

@@ -1,0 +1,69 @@
+"""Outputs that are JSON objects, validated against a schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.parts.code_blocks import code_blocks
+
+
+@dataclass(eq=False)
+class JsonObject:
+    """Take the JSON object that an answer consists of, or that its last fenced block contains.
+
+    Args:
+        schema: JSON Schema of the object, or the name of a file with it; None: any object.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    schema: Mapping[str, Any] | str | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError for a schema that cannot be read, or is none."""
+        from jsonschema import SchemaError
+
+        try:
+            self._validator.check_schema(self._schema)
+        except SchemaError as fault:
+            raise ConfigError(f"schema: {fault.message}") from None
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the schema: its file may change while its name does not."""
+        return {"schema": json.dumps(self._schema, sort_keys=True)}
+
+    def read(self, text: str) -> dict[str, Any]:
+        """Return the object; raises ValueError, with the first fault and its place, for what the schema refuses."""
+        from jsonschema.exceptions import best_match
+
+        blocks = [block for _, block in code_blocks(text)]
+        try:
+            value = json.loads(blocks[-1] if blocks else text)
+        except (json.JSONDecodeError, RecursionError) as fault:
+            raise ValueError(f"no JSON: {fault}") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"no JSON object, but {type(value).__name__}")
+        if (refused := best_match(self._validator.iter_errors(value))) is not None:
+            raise ValueError(f"{refused.json_path}: {refused.message[:200]}")
+        return value
+
+    @cached_property
+    def _schema(self) -> Any:
+        if not isinstance(self.schema, str):
+            return dict(self.schema or {"type": "object"})
+        try:
+            return json.loads(Path(self.schema).expanduser().read_text("utf-8"))
+        except (OSError, ValueError) as fault:
+            raise ConfigError(f"schema: {self.schema}: {fault}") from None
+
+    @cached_property
+    def _validator(self) -> Any:
+        from jsonschema import Draft202012Validator
+
+        return Draft202012Validator(self._schema)

@@ -1,0 +1,57 @@
+"""Texts with the fields of a task's case in braces: ``{input}``; a literal brace is written twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any
+
+from ragsweep.core.errors import ConfigError, nearest
+
+
+def placeholders(template: str) -> list[str]:
+    """List the fields that a template names.
+
+    Raises:
+        ConfigError: A brace is open, or a placeholder is more than a name.
+    """
+    try:
+        parsed = list(Formatter().parse(template))
+    except ValueError as fault:
+        raise ConfigError(f"{template!r}: {fault}; a literal brace is written twice") from None
+    for _, name, specification, conversion in parsed:
+        if name is not None and (not name.isidentifier() or specification or conversion):
+            raise ConfigError(f"{template!r}: a placeholder is the name of a field, such as {{input}}")
+    return [name for _, name, _, _ in parsed if name is not None]
+
+
+def render(template: str, fields: Mapping[str, Any]) -> str:
+    """Fill in a template; a field that is no text is written as JSON.
+
+    Raises:
+        ConfigError: A field is not there.
+    """
+    for name in placeholders(template):
+        if name not in fields:
+            raise ConfigError(f'no field "{name}"{nearest(name, fields)}')
+    texts = {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+             for name, value in fields.items()}  # fmt: skip
+    return template.format_map(texts)
+
+
+def fill(value: Any, fields: Mapping[str, Any]) -> Any:
+    """Fill in every text of a tree of values; a text that is one placeholder alone becomes the field as it is.
+
+    Raises:
+        ConfigError: A field is not there.
+    """
+    if isinstance(value, Mapping):
+        return {key: fill(item, fields) for key, item in value.items()}
+    if isinstance(value, list):
+        return [fill(item, fields) for item in value]
+    if not isinstance(value, str):
+        return value
+    named = placeholders(value)
+    alone = len(named) == 1 and value == f"{{{named[0]}}}" and named[0] in fields
+    return fields[named[0]] if alone else render(value, fields)

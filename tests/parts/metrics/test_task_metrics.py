@@ -1,0 +1,105 @@
+"""A user's own metrics of a task, their weighted sums and criteria, by numbers that can be added up by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.missing import UNREADABLE
+from ragsweep.core.types import Answer, Answers, EvaluationView, Question
+from ragsweep.parts.metrics import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum
+from ragsweep.parts.outputs import JsonObject
+from ragsweep.testing.answers import answered
+from ragsweep.testing.metrics import MetricContract
+
+
+class Value(TaskMetric):
+    """The number under a key; counts how often it was asked."""
+
+    def __init__(
+        self, key: str, bounds: tuple[float | None, float | None] = (0, 10), higher: bool | None = True
+    ) -> None:
+        self.name, self.bounds, self.higher_is_better, self.asked = key, bounds, higher, 0
+
+    def score_output(self, question: Question, output: Any) -> float | str:
+        self.asked += 1
+        return output.get(self.name, "not there")
+
+
+ANSWERS = (
+    Answer('{"a": 4, "b": 1}', seconds=1), Answer('{"a": 8, "b": 3}', seconds=1), Answer("nonsense", seconds=1),
+    Answer(failed="timed out"), Answer('{"a": 4}', seconds=1),
+)  # fmt: skip
+
+
+@pytest.fixture
+def seen() -> EvaluationView:
+    view = answered()
+    count = len(ANSWERS)
+    answers = Answers(ANSWERS, [()] * count, np.zeros(count, np.int64))
+    return replace(view, questions=view.questions[:count], answers=answers, output=JsonObject())
+
+
+def rows(metric: Any, view: EvaluationView) -> list[float | str]:
+    values, reasons = metric.score(view)
+    return [reason or value for value, reason in zip(values.tolist(), reasons.tolist(), strict=True)]
+
+
+def test_unreadable_output_gets_the_worst_value_and_a_failed_answer_its_reason(seen: EvaluationView) -> None:
+    assert rows(Value("a"), seen) == [4, 8, 0, "timed out", 4]
+    assert rows(Value("a", higher=False), seen) == [4, 8, 10, "timed out", 4]
+    assert rows(UnreadableOutput(), seen) == [0, 0, 1, "timed out", 0]
+
+
+@pytest.mark.parametrize("made", [Value("a", (None, None)), Value("a", (0, 10), None)])
+def test_where_nothing_is_worst_an_unreadable_output_has_no_score(made: Value, seen: EvaluationView) -> None:
+    assert rows(made, seen)[2] == UNREADABLE
+
+
+def test_weighted_sum_adds_up_and_lacks_what_a_term_lacks(seen: EvaluationView) -> None:
+    a, b = Value("a"), Value("b", higher=False)
+    total = WeightedSum("total", {"a": {"metric": a, "weight": 0.5}, "b": {"metric": b, "weight": -1}}, constant=10)
+    assert rows(total, seen) == [11, 11, 0, "timed out", "not there"]
+    assert (total.needs, total.higher_is_better) == (("answer", "output"), True)
+
+
+def test_a_case_is_solved_where_every_criterion_holds(seen: EvaluationView) -> None:
+    criteria = {"a": {"metric": Value("a"), "at_least": 4}, "b": {"metric": Value("b"), "at_least": 1, "at_most": 2}}
+    assert rows(TaskSuccess(criteria), seen) == [1, 0, 0, "timed out", "not there"]
+    narrow = {"a": {"metric": Value("a"), "at_least": 5}, "b": {"metric": Value("b"), "at_most": 2}}
+    assert rows(TaskSuccess(narrow), seen)[4] == 0  # missed whatever the other value would be
+
+
+def test_metric_is_computed_once_for_all_that_read_it(seen: EvaluationView) -> None:
+    a = Value("a")
+    for metric in (
+        a, WeightedSum("s", {"a": {"metric": a, "weight": 1}}), TaskSuccess({"a": {"metric": a, "at_least": 1}}),
+    ):  # fmt: skip
+        metric.score(seen)
+    assert a.asked == 3  # the answers that can be read
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        (lambda: WeightedSum("s", {"a": {"weight": 1}}), r"terms\.a\.metric"),
+        (lambda: WeightedSum("s", {"a": {"metric": Value("a"), "weight": "much"}}), r"terms\.a\.weight"),
+        (lambda: TaskSuccess({"a": {"metric": Value("a")}}), r"criteria\.a: needs at_least or at_most"),
+        (lambda: TaskSuccess({"a": {"metric": Value("a"), "at_most": True}}), r"criteria\.a\.at_most"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_with_its_key(made: Any, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        made()
+
+
+class TestOwnMetric(MetricContract):
+    metric = Value("a", (None, None))
+
+    @pytest.fixture(autouse=True)
+    def _whole_texts_hold_no_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Value, "score_output", lambda self, question, output: float(len(output)))

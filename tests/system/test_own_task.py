@@ -1,0 +1,129 @@
+"""A task of one's own without a line in ragsweep: SQL for SQLite, scored by executing it read-only."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs import composed, evaluate
+from llm_server import LlmServer
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Question
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.parts.metrics import TaskMetric
+from ragsweep.stages.executor import Executor
+from ragsweep.sweep.session import Session
+
+TABLES = "CREATE TABLE pets (name TEXT, age INT); INSERT INTO pets VALUES ('Tom', 3), ('Rex', 7)"
+
+
+class RowsEqual(TaskMetric):
+    """Whether a query returns the expected rows."""
+
+    name = "rows_equal"
+
+    def score_output(self, question: Question, output: Any) -> float | str:
+        with sqlite3.connect(":memory:") as database:
+            database.executescript(TABLES + "; PRAGMA query_only = ON")
+            try:
+                return float([list(row) for row in database.execute(output)] == question.fields["rows"])
+            except sqlite3.Error:
+                return 0.0
+
+
+CASES = [
+    {"id": "oldest", "input": "Who is oldest?", "rows": [["Rex"]], "errors": "order by age",
+     "expected": "SELECT name FROM pets ORDER BY age DESC LIMIT 1"},
+    {"id": "count", "input": "How many pets?", "rows": [[2]], "errors": "count",
+     "expected": "SELECT COUNT(*) FROM pets"},
+    {"id": "names", "input": "All names?", "rows": [["Tom"], ["Rex"]], "errors": "select",
+     "expected": "SELECT name FROM pets"},
+    {"id": "drop", "input": "Remove all!", "rows": [[0]], "errors": "select", "expected": "SELECT 0"},
+]  # fmt: skip
+REPLIES = {
+    "Who is oldest?": "```sql\nSELECT name FROM pets ORDER BY age DESC LIMIT 1\n```",
+    "How many pets?": "```sql\nSELECT SUM(age) FROM pets\n```",
+    "All names?": "I would list them.",
+    "Remove all!": "```sql\nDELETE FROM pets\n```",
+}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "test_own_task")
+    with LlmServer(lambda asked: next(REPLIES[key] for key in REPLIES if key in asked.prompt)) as made:
+        yield made
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write the task: cases, documents, and its config beside them."""
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES))
+    text = "SELECT takes columns; ORDER BY sorts; COUNT counts"
+    (tmp_path / "manual.jsonl").write_text(json.dumps({"id": "manual", "text": text}) + "\n")
+    option = tmp_path / "conf" / "task" / "sql.yaml"
+    option.parent.mkdir(parents=True)
+    option.write_text("""\
+# @package _global_
+defaults:
+  - override /dataset: cases
+  - override /output: fenced
+dataset: {cases: cases.jsonl, corpus: manual.jsonl, query: "{errors}"}
+metrics:
+  rows_equal: {_target_: test_own_task.RowsEqual}
+  sql_success: {_target_: ragsweep.parts.metrics.TaskSuccess, name: sql_success,
+                criteria: {rows: {metric: "${metrics.rows_equal}", at_least: 1}}}
+objective: sql_success
+headline: [rows_equal]
+success: {metric: sql_success}
+""")
+    monkeypatch.chdir(tmp_path)
+    return ["task=sql", "metrics=unlabelled", "retriever=bm25", "top_k=1"]
+
+
+def session() -> Session:
+    return Session(Evaluator(Executor()))
+
+
+def asked(server: LlmServer) -> list[str]:
+    return ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=m"]
+
+
+def test_metrics_of_the_task_decide_and_built_in_ones_are_off(task: list[str], server: LlmServer) -> None:
+    found = evaluate(session(), *task, *asked(server))
+    assert found.outcomes["rows_equal"] == [1.0, 0.0, 0.0, 0.0]
+    assert found.outcomes["output_fault"] == ["", "", "no fenced block", ""]
+    assert found.outcomes["query"] == [case["errors"] for case in CASES]
+    assert found.summaries["sql_success"].value == 0.25
+    assert not {"token_f1", "success_rate", "exact_match"} & set(found.summaries)
+    assert found.config["success"]["metric"] == "sql_success"
+    again = evaluate(session(), *task, *asked(server), "metrics=[unlabelled,answers]")
+    assert {"token_f1", "rows_equal"} <= set(again.summaries)
+
+
+@pytest.mark.parametrize(("llm", "value"), [("do_nothing", 0.0), ("expected", 1.0)])
+def test_baselines_show_what_a_formula_rewards(llm: str, value: float, task: list[str], server: LlmServer) -> None:
+    answer = {"do_nothing": "'```\n{input}\n```'", "expected": "'```\n{expected}\n```'"}[llm]
+    found = evaluate(session(), *task, f"llm={llm}", f"llm.answer={answer}")
+    assert found.summaries["sql_success"].value == value
+
+
+def test_metric_with_the_name_of_a_built_in_one_is_refused(task: list[str], server: LlmServer) -> None:
+    own = "+metrics.mine={_target_: test_own_task.RowsEqual}"
+    with pytest.raises(ConfigError, match='"rows_equal" is defined twice'):
+        evaluate(session(), *task, *asked(server), own)
+
+
+def test_another_way_to_read_answers_is_another_result(task: list[str], server: LlmServer) -> None:
+    fenced = composed(*task, *asked(server))
+    assert fenced.values["output"]["_target_"].endswith("FencedBlock")
+    one = evaluate(session(), *task, *asked(server))
+    other = evaluate(session(), *task, *asked(server), "output=text")
+    assert one.signature != other.signature
+    assert other.outcomes["rows_equal"] == [0.0] * 4
