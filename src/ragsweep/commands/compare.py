@@ -19,6 +19,7 @@ from ragsweep.commands.command_line import (
     ignore_closed_pipe,
 )
 from ragsweep.commands.comparison import Comparison, compare_runs
+from ragsweep.commands.pair_report import PAGE, PairReport, pair_metrics, write_report
 from ragsweep.golden.human_labels import read_labels
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
 from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
@@ -44,11 +45,21 @@ def compare(arguments: Sequence[str]) -> int:
         "--json", action="store_true", help="for programs, in the forms of MLflow's log_metrics and log_table"
     )
     form.add_argument("--markdown", action="store_true", help="for a comment on a change")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FOLDER",
+        help="write a page with charts, time and targets, and both configs' records: comparison.html and .json,"
+        " cases.jsonl",
+    )
     add_path(parser)
     options = parser.parse_args(arguments)
     baseline, candidate = (find_run(options.path, run) for run in options.runs)
     labels = read_labels(options.labels) if options.labels else []
-    comparison = compare_runs(baseline, candidate, options.metric, labels)
+    wanted = options.metric or (pair_metrics(baseline.result, candidate.result) if options.report else None)
+    comparison = compare_runs(baseline, candidate, wanted, labels)
+    if options.report:
+        write_report(PairReport(comparison, options.path), options.report)
     with ignore_closed_pipe():
         if options.json:
             print(_as_json(comparison))
@@ -56,6 +67,8 @@ def compare(arguments: Sequence[str]) -> int:
             print(_as_markdown(comparison), end="")
         else:
             _show(comparison, Terminal.current())
+            if options.report:
+                Terminal.current().line("report", f"{options.report / PAGE}; open it in a browser")
     return 0
 
 

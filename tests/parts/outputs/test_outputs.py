@@ -33,7 +33,9 @@ def test_last_fenced_block_of_the_language_is_read(language: str | None, text: s
     assert FencedBlock(language).read(text) == expected
 
 
-@pytest.mark.parametrize(("language", "text"), [(None, "no block"), ("sql", "```\na\n```"), (None, "```\nnever closed")])
+@pytest.mark.parametrize(
+    ("language", "text"), [(None, "no block"), ("sql", "```\na\n```"), (None, "```\nnever closed")]
+)
 def test_answer_without_such_a_block_is_unreadable(language: str | None, text: str) -> None:
     with pytest.raises(ValueError, match="no fenced block"):
         FencedBlock(language).read(text)

@@ -22,6 +22,9 @@ class TaskMetric(Proportion):
 
     An answer that cannot be read has failed at the task and gets the worst possible value, which is that end of
     ``bounds``; where there is none it has no score, and the reason is "unreadable output".
+
+    A class may have ``pairs(question, output)``: of each finding the kind that was expected and the kind that was
+    found, "" where there is none. ``ragsweep compare --report`` draws how often which was taken for which.
     """
 
     needs: tuple[str, ...] = ("answer", "output")

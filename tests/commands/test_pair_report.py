@@ -1,0 +1,117 @@
+"""`ragsweep compare --report`: the records and the page of two configs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ragsweep.commands.compare import compare
+from ragsweep.core.results import TargetResult
+from ragsweep.report.page import pair_charts
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
+from scored import normal, record, scored
+
+CATEGORY = ["tls"] * 20 + ["acl"] * 20
+BEFORE = [min(max(one, 0), 1) for one in normal(0.4)]
+AFTER = [min(max(one + more, 0), 1) for one, more in zip(BEFORE, normal(0.2, 40, 0.05, 1), strict=True)]
+
+
+def matrix(clusters: list[int]) -> Matrix:
+    return Matrix(
+        np.array([BEFORE, AFTER]), np.array(clusters), ("a", "b"), tuple(f"q{n}" for n in range(40)), "m", asked=40
+    )
+
+
+def test_student_interval_is_that_of_paired_t() -> None:
+    found = stats.ttest_rel(AFTER, BEFORE).confidence_interval(0.95)
+    assert student_interval(matrix(list(range(40)))) == pytest.approx((found.low, found.high))
+
+
+def test_bootstrap_interval_is_that_of_scipy_and_resamples_whole_clusters() -> None:
+    gains = np.array(AFTER) - BEFORE
+    expected = stats.bootstrap(
+        (gains,), np.mean, method="percentile", n_resamples=20_000, rng=np.random.default_rng(1)
+    ).confidence_interval
+    low, high = bootstrap_interval(matrix(list(range(40))))
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.1 * (high - low))
+    halves = bootstrap_interval(matrix([0] * 20 + [1] * 20))
+    assert halves == pytest.approx(sorted([gains[:20].mean(), gains[20:].mean()]))  # two clusters: either one twice
+    assert np.isnan(bootstrap_interval(matrix([0] * 40))).all()
+
+
+@pytest.fixture
+def reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    def config(name: str, scores: list[float], retrieval: float) -> Any:
+        steps = [json.dumps({"retrieve": {"ms": retrieval}, "generate": {"ms": 10}})] * 40
+        value = float(np.mean(scores))
+        target = TargetResult("solved", "pass" if value > 0.5 else "fail", value, 0.5, "good", True, "", 0.9, False)
+        made = scored(
+            {"solved": scores},
+            {"category": CATEGORY},
+            name=name,
+            config={"targets": {"solved": {"improvement": 0.1, "ideal_improvement": 0.5}, "enforce": False}},
+            targets=(target,),
+            latency={"retrieve": {"mean_ms": retrieval}, "generate": {"mean_ms": 10.0}},
+        )
+        made.outcomes["steps"] = steps  # type: ignore[index]
+        made.outcomes["answer"] = [f"{name} says {n}" for n in range(40)]  # type: ignore[index]
+        return made
+
+    runs = record(tmp_path, config("alone", BEFORE, 0.0), config("rag", AFTER, 30.0))
+    assert compare([*runs, "--path", str(tmp_path), "--report", str(tmp_path / "pair")]) == 0
+    assert "comparison.html" in capsys.readouterr().out
+    folder = tmp_path / "pair"
+    return {
+        "record": json.loads((folder / "comparison.json").read_text()),
+        "cases": [json.loads(line) for line in (folder / "cases.jsonl").read_text().splitlines()],
+        "page": (folder / "comparison.html").read_text(),
+    }
+
+
+def test_record_has_both_means_every_interval_and_the_tests_of_improvement(reported: dict[str, Any]) -> None:
+    found = reported["record"]
+    [row] = found["metrics"]
+    assert (row["baseline"], row["candidate"]) == pytest.approx((np.mean(BEFORE), np.mean(AFTER)))
+    assert row["student_low"] < row["difference"] < row["student_high"]
+    assert row["bootstrap_low"] < row["difference"] < row["bootstrap_high"]
+    assert row["p_wilcoxon"] < 0.001
+    assert [(one["kind"], one["at_least"], one["decision"]) for one in found["improvements"]] == [
+        ("minimal", 0.1, "pass"),
+        ("ideal", 0.5, "fail"),
+    ]
+    assert found["candidate"]["mean_ms"] == {"retrieval": 30.0, "generate": 10.0, "all": 40.0}
+    assert {part["value"] for part in found["slices"]} == {"tls", "acl"}
+
+
+def test_each_case_is_one_record(reported: dict[str, Any]) -> None:
+    first, *others = reported["cases"]
+    assert len(others) == 39
+    assert (first["question_id"], first["category"], first["candidate"]["answer"]) == ("q0", "tls", "rag says 0")
+    assert first["baseline"]["scores"] == {"solved": BEFORE[0]}
+    assert first["candidate"]["steps"]["retrieve"] == {"ms": 30.0}
+
+
+def test_page_has_targets_time_and_charts(reported: dict[str, Any]) -> None:
+    page = reported["page"]
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    items = {section["id"]: section["items"] for section in data["sections"]}
+    assert list(items) == ["result", "targets", "cost", "charts", "slices"]
+    [[metric, before, _, after, ideal, minimal, far]] = items["targets"][0]["rows"]
+    assert (metric, "fail" in before, "pass" in after, ideal) == ("solved", True, True, "fail (.90)")
+    assert (minimal.split(":")[0], far.split(":")[0]) == ("shown", "not reached")
+    assert [item["title"] for item in items["charts"]] == ["Means", "By label", "Response time against quality"]
+    assert items["cost"][0]["rows"][2][1:3] == ["10.0", "40.0"]
+
+
+def test_confusions_are_counted_by_kind_with_what_was_missed_and_invented() -> None:
+    counts = Counter({("tls", "tls"): 3, ("tls", ""): 1, ("", "acl"): 2})
+    [trace] = pair_charts.confusion(counts)["data"]
+    assert trace["x"] == trace["y"] == ["acl", "tls", "(none)"]
+    assert trace["z"] == [[0, 0, 0], [0, 3, 1], [2, 0, 0]]
