@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.trec import grades
 from ragsweep.records.record_format import encode
 from ragsweep.sweep.command import compose_jobs, read_command

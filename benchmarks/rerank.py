@@ -18,8 +18,9 @@ import numpy as np
 
 from ragsweep.core.results import Result
 from ragsweep.evaluation.config_graph import chunks_of
-from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.evaluation.scoring import compare
 from ragsweep.stages.executor import Executor

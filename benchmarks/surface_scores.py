@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.types import Chunks, Rankings
-from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.golden.clusters import clusters
 from ragsweep.parts.fusion import convex, reciprocal_rank

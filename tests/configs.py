@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
-from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.command import compose, defining
 from ragsweep.sweep.compose import Composer, JobConfig
 from ragsweep.sweep.config_policy import ConfigPolicy

@@ -15,8 +15,9 @@ from configs import evaluate
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, Question, Spans
-from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.evaluation.trec_texts import qrels_text

@@ -14,7 +14,8 @@ from configs import composed
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import DatasetFacts, Failure, Result
 from ragsweep.core.types import Dataset, Evidence, GoldenSet, Question
-from ragsweep.evaluation.evaluator import Experiment, facts
+from ragsweep.evaluation.evaluator import facts
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.clusters import clusters
 from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, digest, holdout, select_partition
 from ragsweep.parts.datasets import Beir, PythonReference

@@ -13,7 +13,8 @@ import pytest
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.results import Result
 from ragsweep.core.types import Arrays, Corpus, Dataset, Evidence, Floats, GoldenSet, Question, Rankings, Spans
-from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.indexes import Flat
 from ragsweep.parts.metrics import ContextRecall

@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 
 import configs
 from ragsweep.core.identity import BuiltPart, Spec
-from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import NoChunker
 from ragsweep.parts.indexes import Flat

@@ -29,7 +29,8 @@ from ragsweep.core.types import (
     Turn,
     Usage,
 )
-from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.metrics import ContextPrecision, ContextRecall, ContextTokens, Latency, Refusal
 from ragsweep.parts.rerankers import NoReranker

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from command_line import ROOT, call
+from configs import evaluate
+from ragsweep.sweep.session import Session
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -17,7 +19,7 @@ def blocks(path: Path) -> dict[str, str]:
     """Take the blocks of Python and YAML that name their file in the first line."""
     found = re.findall(r"^ *```(?:python|yaml)\n(.*?)^ *```$", path.read_text(), re.DOTALL | re.MULTILINE)
     dedented = [textwrap.dedent(block) for block in found]
-    return {block.splitlines()[0].removeprefix("# "): block for block in dedented}
+    return {re.sub(r"# (?:@.*\n# )?", "", block, count=1).splitlines()[0]: block for block in dedented}
 
 
 CONTRACTS = """
@@ -54,6 +56,23 @@ def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
     assert swept.returncode == 0, swept.stderr
     assert "shortest" in swept.stdout
     assert "first_chunk" in swept.stdout
+
+
+def test_own_task_runs_and_its_success_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, block in blocks(ROOT / "CONTRIBUTING.md").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(block)
+    (tmp_path / "cases.jsonl").write_text('{"id": "open", "input": "[1", "expected": "[1]"}\n')
+    (tmp_path / "manual.jsonl").write_text('{"id": "lists", "text": "A list ends with a bracket."}\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "my_task")
+    solved = [
+        evaluate(Session(), "task=mend", "metrics=unlabelled", "retriever=bm25", f"llm={llm}", f"llm.answer={answer}")
+        .summaries["solved"].value
+        for llm, answer in (("do_nothing", "'```\n{input}\n```'"), ("expected", "'```\n{expected}\n```'"))
+    ]  # fmt: skip
+    assert solved == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -23,7 +23,7 @@ from ragsweep.commands.command_line import (
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.core.secrets import MASK, refuse_secrets
-from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.report.numbers import amount, change_with_interval, verdict_word
 from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal

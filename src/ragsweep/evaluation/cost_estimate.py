@@ -21,7 +21,7 @@ from ragsweep.core.types import (
 )
 from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import PaidStage
-from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.services.replies import estimate_tokens
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan

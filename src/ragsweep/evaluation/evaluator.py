@@ -23,8 +23,6 @@ from ragsweep.core.types import (
     EvaluationView,
     IndexComparison,
     Judgement,
-    Metric,
-    OutputReader,
     Rankings,
     Route,
     Usage,
@@ -35,6 +33,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
 from ragsweep.evaluation.evidence_trace import TRACE, TracedStages, trace_evidence
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.generation import drop_unwritten, passages, write_queries
 from ragsweep.evaluation.question_table import (
     REPEATED,
@@ -49,55 +48,15 @@ from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_r
 from ragsweep.evaluation.scoring import compare, score_metric
 from ragsweep.evaluation.steps import step_texts
 from ragsweep.golden.golden_set import peculiarities
-from ragsweep.parts.targets import TargetRule, evaluate_targets
-from ragsweep.services.usage import Pricing, no_prices
+from ragsweep.parts.targets import evaluate_targets
+from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor, StageWork
-from ragsweep.stages.graph import Wanted, walk
+from ragsweep.stages.graph import walk
 from ragsweep.stats.intervals import quantile
 from ragsweep.stats.summaries import collect_scores
 
 CUT_WARNING = 0.01
 """Share of tokens that the embedder never read from which on a warning is due."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One config, built and checked; nothing is computed yet."""
-
-    name: str
-    overrides: tuple[str, ...]
-    config: Mapping[str, Any]
-    parameters: Mapping[str, str]
-    dataset: Dataset
-    graph: ConfigGraph
-    top_k: int
-    metrics: tuple[Metric, ...]
-    threshold: float  # share of an evidence's characters that a chunk must hold to cover it
-    signature: str
-    coverage: float = 0.0  # share of a metric's questions that must be scored
-    targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> the rule that its value must meet
-    price: Pricing = no_prices
-    currency: str = ""
-    output: OutputReader | None = None
-
-    @property
-    def wanted(self) -> list[Wanted]:
-        """List the nodes that the evaluation needs, with their rows."""
-        table, graph = tabulate(self.dataset.golden.questions), self.graph
-        wanted = [Wanted(graph.context, table.queries)]
-        wanted += [Wanted(node, ()) for node in (graph.chunks, graph.counts, *graph.embeddings)]
-        wanted += [Wanted(leg.exact, table.queries) for leg in graph.approximate.values()]
-        if graph.route:
-            wanted.append(Wanted(graph.route, table.wordings))
-        if graph.query:
-            wanted.append(Wanted(graph.query, [table.wordings[n] for n in table.conversations]))
-        if graph.answer:
-            wanted.append(Wanted(graph.answer, table.answered))
-        wanted += [Wanted(node, table.judged) for node in graph.verdicts.values()]
-        for one in graph.repetitions:
-            wanted.append(Wanted(one.answer, table.answered))
-            wanted += [Wanted(node, table.judged) for node in one.verdicts.values()]
-        return wanted + [Wanted(node, table.probed) for node in graph.latency.values()]
 
 
 class Covered(NamedTuple):

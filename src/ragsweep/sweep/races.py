@@ -11,7 +11,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
 from ragsweep.core.types import Dataset, JudgedMetric, Metric, weights_of
-from ragsweep.evaluation.evaluator import Evaluator, Experiment, facts
+from ragsweep.evaluation.evaluator import Evaluator, facts
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.race_loop import Rung

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import objectives
-from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.report.naming import label
 from ragsweep.sweep.command import Command, defining, one_sentence, read_settings
 from ragsweep.sweep.search.settings import SearchSettings

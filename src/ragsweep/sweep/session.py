@@ -16,7 +16,8 @@ from ragsweep.core.results import HumanLabel, Result
 from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import Dataset, JudgedMetric, Passage, Request
 from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.pipeline import Parts
 from ragsweep.evaluation.pipeline import graph as config_graph

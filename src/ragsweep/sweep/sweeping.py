@@ -11,7 +11,7 @@ from ragsweep.core.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.cost_estimate import estimate_costs
-from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.report.terminal import Terminal

@@ -23,8 +23,9 @@ from ragsweep.core.types import (
     Spans,
 )
 from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import NoChunker, ParentChild
 from ragsweep.parts.indexes import Flat, Hnsw, Ivf

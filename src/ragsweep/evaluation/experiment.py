@@ -1,0 +1,54 @@
+"""One config, prepared to be evaluated: its parts as a graph of stages, its questions and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragsweep.core.types import Dataset, Metric, OutputReader
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.question_table import tabulate
+from ragsweep.parts.targets import TargetRule
+from ragsweep.services.usage import Pricing, no_prices
+from ragsweep.stages.graph import Wanted
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One config, built and checked; nothing is computed yet."""
+
+    name: str
+    overrides: tuple[str, ...]
+    config: Mapping[str, Any]
+    parameters: Mapping[str, str]
+    dataset: Dataset
+    graph: ConfigGraph
+    top_k: int
+    metrics: tuple[Metric, ...]
+    threshold: float  # share of an evidence's characters that a chunk must hold to cover it
+    signature: str
+    coverage: float = 0.0  # share of a metric's questions that must be scored
+    targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> the rule that its value must meet
+    price: Pricing = no_prices
+    currency: str = ""
+    output: OutputReader | None = None
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        """List the nodes that the evaluation needs, with their rows."""
+        table, graph = tabulate(self.dataset.golden.questions), self.graph
+        wanted = [Wanted(graph.context, table.queries)]
+        wanted += [Wanted(node, ()) for node in (graph.chunks, graph.counts, *graph.embeddings)]
+        wanted += [Wanted(leg.exact, table.queries) for leg in graph.approximate.values()]
+        if graph.route:
+            wanted.append(Wanted(graph.route, table.wordings))
+        if graph.query:
+            wanted.append(Wanted(graph.query, [table.wordings[n] for n in table.conversations]))
+        if graph.answer:
+            wanted.append(Wanted(graph.answer, table.answered))
+        wanted += [Wanted(node, table.judged) for node in graph.verdicts.values()]
+        for one in graph.repetitions:
+            wanted.append(Wanted(one.answer, table.answered))
+            wanted += [Wanted(node, table.judged) for node in one.verdicts.values()]
+        return wanted + [Wanted(node, table.probed) for node in graph.latency.values()]
