@@ -11,6 +11,7 @@ import pytest
 from ragsweep.commands.golden import golden
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.curation import build
+from ragsweep.curation.changelog import read_changes
 from ragsweep.curation.entries import count_filled, incoherences
 from ragsweep.golden.golden_format import read_questions
 
@@ -57,6 +58,9 @@ def test_a_set_is_built_gated_and_read_by_an_evaluation(place: Path, capsys: pyt
     assert golden(["build", *WORDS]) in (0, 1)
     built = entries(place / "set" / "golden.jsonl")
     assert len(built) == 30
+    assert [(one["command"], one["added"]) for one in read_changes(place / "set" / "golden.jsonl")] == [
+        ("golden build", 30)
+    ]
     assert sum(not one["answerable"] for one in built) == 9
     assert min(count_filled(one) for one in built if one["answerable"]) >= 42
     assert [fault for one in built for fault in incoherences(one)] == []

@@ -11,6 +11,7 @@ import pytest
 from ragsweep.commands.golden import golden
 from ragsweep.commands.golden.harvest import read_set
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.curation.changelog import read_changes
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
@@ -28,6 +29,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def commands(path: Path) -> list[str]:
+    return [change["command"] for change in read_changes(path)]
+
+
 def test_import_writes_the_set_and_says_what_is_lost(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = [{"user_input": "How tall is the alder?", "reference_contexts": [TEXT, "Nothing like it."], "a": [{}]}]
     (place / "testset.json").write_text(json.dumps(records))
@@ -38,6 +43,7 @@ def test_import_writes_the_set_and_says_what_is_lost(place: Path, capsys: pytest
     assert "1 question (ragas) in golden.jsonl, 1 with evidence; texts found: 1 literally, 0 nearly, 1 not" in out
     (entry,) = read_lines(place / "golden.jsonl")
     assert entry["evidence"] == [{"document": "alder.md", "anchor": "The alder measures 10 metres."}]
+    assert commands(place / "golden.jsonl") == ["golden import"]
 
 
 def test_import_by_a_reader_writes_the_documents_of_squad_too(place: Path) -> None:
@@ -78,6 +84,7 @@ def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixtur
     assert added == [("How tall is the alder?", 2), ("Where does it grow?", 1)]
     assert golden(words) == 1
     assert (place / "golden.jsonl").read_text() == first
+    assert commands(place / "golden.jsonl") == ["golden harvest"]
 
 
 def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:

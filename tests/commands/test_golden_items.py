@@ -13,6 +13,7 @@ from matrices import planted
 from ragsweep.commands.golden.items import items
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
+from ragsweep.curation.changelog import read_changes
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.mini_set import choose_mini
 from scored import FACTS, record_sweep, refuse, scored, table_rows
@@ -75,6 +76,7 @@ def test_a_mini_set_has_the_chosen_lines_unchanged(folder: Path, capsys: pytest.
     chosen = choose_mini(score_matrix(configs(), "hit"), CATEGORY, 10)
     lines = golden.read_text("utf-8").splitlines(keepends=True)
     assert mini.read_text("utf-8") == "".join(lines[n] for n in chosen)
+    assert [(one["command"], one["removed"]) for one in read_changes(mini)] == [("golden items", len(lines) - 10)]
     assert sum(CATEGORY[n] == "fact" for n in chosen) in (2, 3)  # 2.5 of 10
 
 

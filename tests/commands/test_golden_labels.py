@@ -10,6 +10,7 @@ import pytest
 
 from ragsweep.commands.golden import golden
 from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.curation.changelog import read_changes, read_state
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.partition import holdout as division
 
@@ -68,9 +69,11 @@ def test_verify_writes_what_is_sure_with_a_changelog_and_leaves_the_rest(
     assert line["new"] == first["evidence"][0]
     assert line["corpus"] == report["corpus"]
     assert second["evidence"] == [{"document": "yew", "anchor": "evergreen"}]
+    (change,) = read_changes(place / "golden.jsonl")
+    assert (change["command"], change["changed"], change["added"]) == ("golden verify", 1, 0)
     assert golden(words) == 1  # the other is left
     out = capsys.readouterr().out
-    assert "2 labels: 1 hold, 0 repaired, 1 for a person" in out
+    assert "2 labels: 1 hold, 0 repaired, 1 needs a person" in out
     assert 'golden.jsonl:2 "q2": "evergreen" of "yew"' in out
 
 
@@ -92,7 +95,12 @@ def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureF
     after = [changed, before[1] | {"id": "yew"}, {"id": "q3", "question": "Why?"}]
     write_lines(place / "after.jsonl", after)
     assert golden(["diff", "golden.jsonl", "after.jsonl", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["file"], one["version"], one["recorded"]) for one in found.pop("sets")] == [
+        ("golden.jsonl", None, None),
+        ("after.jsonl", None, None),
+    ]
+    assert found == {
         "counts": {"added": 1, "removed": 0, "renamed": 1, "changed": 1},
         "added": [{"id": "q3", "question": "Why?"}],
         "removed": [],
@@ -110,7 +118,9 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     write_lines(place / "golden.jsonl", [good])
     words = ["check", "golden.jsonl", "corpus=old.jsonl"]
     assert golden(words) == 0
-    assert capsys.readouterr().out == "golden.jsonl: 1 question, 1 label, 0 faults\n"
+    counts, version = capsys.readouterr().out.splitlines()
+    assert counts == "golden.jsonl: 1 question, 1 label, 0 faults"
+    assert version.endswith(", no changes recorded")
     entries = [
         good | {"id": f"e{n}", "evidence": [{"document": "alder", "anchor": f"measures {n} feet"}]} for n in range(30)
     ]
@@ -129,7 +139,9 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     assert lines[-1] == "golden.jsonl: 33 questions, 33 labels, 34 faults"
 
 
-def test_add_takes_the_passage_that_is_chosen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_add_takes_the_passage_that_is_chosen(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["How tall is an alder tree?", "corpus=old.jsonl"]
     monkeypatch.setattr("builtins.input", lambda _: "")
     assert golden(["add", "mine.jsonl", *words]) == 1
@@ -142,7 +154,16 @@ def test_add_takes_the_passage_that_is_chosen(place: Path, monkeypatch: pytest.M
     assert (first["question"], first["reference"]) == (words[0], "10 metres")
     assert first["evidence"][0]["document"] == "alder"
     assert second["evidence"] == [{"document": "yew", "anchor": "It is evergreen."}]
+    changes = read_changes(place / "mine.jsonl")
+    assert [(one["version"], one["command"], one["added"]) for one in changes] == [
+        (1, "golden add", 1),
+        (2, "golden add", 1),
+    ]
+    assert [one["before"] for one in changes] == [None, changes[0]["after"]]
+    assert {one["who"] for one in changes} == {second["audit"]["created_by"]}
+    capsys.readouterr()
     assert golden(["check", "mine.jsonl", "corpus=old.jsonl"]) == 0
+    assert f"mine.jsonl: version 2, digest {changes[1]['after'][:12]}\nversion 2: " in capsys.readouterr().out
     assert golden(["add", "mine.jsonl", "Zzz qqq?", "corpus=old.jsonl", "--take", "1"]) == 1
     with pytest.raises(InputError) as fault:
         golden(["check", "missing.jsonl", "corpus=old.jsonl"])
@@ -165,6 +186,10 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
         )
         assert len(holdout) == pytest.approx(100 * share, abs=6)
         held[share] = {one["id"] for one in holdout}
+    before = read_state(place / "set.jsonl", Faults()).digest
+    for side in ("tune", "holdout"):
+        (change,) = read_changes(place / f"set.{side}.jsonl")
+        assert (change["command"], change["before"]) == ("golden partition", before)
     faults = Faults()
     questions = read_questions(place / "set.jsonl", "", faults).questions
     assert held[0.3] == set(division(questions))  # as partition=holdout does

@@ -16,6 +16,7 @@ import pytest
 from ragsweep.commands.golden.review import open_review
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Corpus
+from ragsweep.curation.changelog import read_changes
 from ragsweep.curation.entries import incoherences, read_entries, value
 from ragsweep.curation.files import write_rows
 from ragsweep.curation.review_server import ReviewServer
@@ -112,6 +113,7 @@ def test_whenever_the_server_is_killed_every_confirmed_judgement_is_in_the_file_
     journal.write_bytes(before)  # killed after the golden file was written, and before the journal was emptied
     assert served.review.journal.fold() == 10
     assert golden.read_bytes() == folded
+    assert [(one["who"], one["changed"]) for one in read_changes(golden)] == [("anna", 10)]
     assert value(read(golden)["q3"], "validation", "status") == "rejected"
 
 

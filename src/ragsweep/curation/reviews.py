@@ -19,6 +19,7 @@ from typing import Any
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Corpus
+from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import VALIDATED, Entry, is_rejected, read_entries, value
 from ragsweep.curation.files import write_rows
 from ragsweep.curation.harvest import NEEDS_REVIEW
@@ -74,7 +75,8 @@ class Journal:
             faults.raise_any()
             for one in judgements:
                 entries[one["entry"]] = apply(entries[one["entry"]], one)
-            write_rows(self.golden, entries.values())
+            with record_change(self.golden, "review", ", ".join(sorted({one["who"] for one in judgements}))):
+                write_rows(self.golden, entries.values())
         self._file.truncate(0)
         return len(judgements)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from ragsweep.commands.command_line import Parser
-from ragsweep.commands.golden.inputs import need_corpus, read_config, split
+from ragsweep.commands.golden.inputs import need_corpus, read_config, split, user_name
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks
 from ragsweep.curation.by_hand import SentenceSpan, append_entry, gold_entry, propose
+from ragsweep.curation.changelog import record_change
 from ragsweep.report.terminal import Terminal
 
 _ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the one that is
@@ -41,8 +40,10 @@ def add(arguments: Sequence[str]) -> int:
         return 1
     if not 1 <= number <= len(found):
         raise ConfigError(f"golden add: --take {number}: the passages are 1 to {len(found)}; other words find others")
-    entry = gold_entry(options.question, options.answer, found[number - 1], chunks, _who())
-    append_entry(Path(options.file).expanduser(), entry)
+    file, who = Path(options.file).expanduser(), user_name()
+    entry = gold_entry(options.question, options.answer, found[number - 1], chunks, who)
+    with record_change(file, "add", who):
+        append_entry(file, entry)
     label = entry["evidence"][0]
     terminal.block(
         "RESULT", [f'added to {options.file}, with the evidence "{label["anchor"]}" of "{label["document"]}".']
@@ -71,12 +72,3 @@ def _ask(count: int) -> int | None:
         if not given or (given.isdecimal() and 1 <= int(given) <= count):
             return int(given) if given else None
     return None
-
-
-def _who() -> str:
-    """Return the user's name: git's, or that of the system."""
-    try:
-        named = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=False).stdout
-    except OSError:
-        named = ""
-    return named.strip() or os.environ.get("USER") or "unnamed"

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.gates import as_json, read_rules, show, with_vectors
-from ragsweep.commands.golden.inputs import Floats, Model, embed, read_config, read_given_corpus, split
+from ragsweep.commands.golden.inputs import Floats, Model, embed, read_config, read_given_corpus, split, user_name
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import content_hash
@@ -19,6 +19,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.asking import ModelAsker
 from ragsweep.curation.build import PHASES, VERSION, BuildSettings, Built, PhaseDone, PhaseFiles, build_set
+from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import UNANSWERABLE_TYPES
 from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.curation.files import write_report, write_rows
@@ -78,7 +79,8 @@ def build(arguments: Sequence[str]) -> int:
     files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
     with ignore_closed_pipe(), services:
         built = build_set(corpus, spans, settings, files, embedding, asker)
-        write_rows(golden, built.entries)
+        with record_change(golden, "build", user_name()):
+            write_rows(golden, built.entries)
         write_rows(folder / "rejected.jsonl", built.rejected)
         subject = judge.subject([*built.entries, *built.rejected])
         results = judge_gates(subject, rules)

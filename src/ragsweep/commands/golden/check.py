@@ -10,12 +10,13 @@ from ragsweep.commands.golden.inputs import need_corpus, need_file, read_config
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
-from ragsweep.curation.entries import read_entries
+from ragsweep.curation.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import find_faults
 
 _ABOUT = """List all faults for which an evaluation refuses a golden file, in the file's order; for an anchor that is
-not found with the nearest passage. Exit status: 0 no fault, 1 faults, 2 files that cannot be read."""
+not found with the nearest passage. Print the version and digest of a file that is read without fault, and its last
+changes. Exit status: 0 no fault, 1 faults, 2 files that cannot be read."""
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -26,7 +27,7 @@ def check(arguments: Sequence[str]) -> int:
     file = need_file(options, "check")
     corpus = need_corpus(read_config([word for word in options.words if "=" in word], Secrets()), "check")
     faults = Faults()
-    read_entries(file, faults)
+    digest = read_state(file, faults).digest
     raw = read_questions(file, corpus.version, faults)
     find_faults(raw.questions, corpus, faults)
     lines = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
@@ -38,4 +39,7 @@ def check(arguments: Sequence[str]) -> int:
         labels = sum(len(question.evidence) for question in raw.questions)
         print(f"{file}: {counted(len(raw.questions), 'question')}, {counted(labels, 'label')},", end=" ")
         print(counted(len(found), "fault"))
+        if digest:
+            print(f"{file}: {describe_version(version_facts(file, digest))}")
+            print("".join(f"{line}\n" for line in describe_changes(read_changes(file))), end="")
     return 1 if found else 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.core.errors import Faults
-from ragsweep.curation.entries import GROUPS, Entry, read_entries
+from ragsweep.curation.changelog import compare, describe_version, read_state, version_facts
 from ragsweep.report.terminal import Terminal
 
 _ABOUT = """Compare two golden files by the ids of their questions. A question with another id and the same text is
@@ -25,9 +24,11 @@ def diff(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="write the differences to standard output")
     options = parser.parse_intermixed_args(arguments)
     faults = Faults()
-    sets = [read_entries(Path(file).expanduser(), faults) for file in (options.before, options.after)]
+    files = [Path(file).expanduser() for file in (options.before, options.after)]
+    states = [read_state(file, faults) for file in files]
     faults.raise_any()
-    found = compare(*sets)
+    sets = [version_facts(file, str(state.digest)) for file, state in zip(files, states, strict=True)]
+    found = {"sets": sets, **compare(*(state.entries for state in states))}
     with ignore_closed_pipe():
         if options.json:
             print(json.dumps(found, ensure_ascii=False))
@@ -36,54 +37,10 @@ def diff(arguments: Sequence[str]) -> int:
     return 0
 
 
-def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
-    """Return counts, and the questions added, removed, renamed and changed, in JSON types."""
-    old, new = {one["id"]: one for one in before}, {one["id"]: one for one in after}
-    same_text = defaultdict(list)
-    for identifier, entry in new.items():
-        if identifier not in old:
-            same_text[entry["question"]].append(identifier)
-    renamed = {
-        identifier: same_text[entry["question"]].pop(0)
-        for identifier, entry in old.items()
-        if identifier not in new and same_text[entry["question"]]
-    }
-    arrived = set(renamed.values())
-    found: dict[str, Any] = {
-        "added": [_named(one) for one in after if one["id"] not in old and one["id"] not in arrived],
-        "removed": [_named(one) for one in before if one["id"] not in new and one["id"] not in renamed],
-        "renamed": [
-            {"id": one, "new": other, "question": old[one]["question"], "fields": fields(old[one], new[other])}
-            for one, other in renamed.items()
-        ],
-        "changed": [
-            _named(entry) | {"fields": changed}
-            for identifier, entry in new.items()
-            if identifier in old and (changed := fields(old[identifier], entry))
-        ],
-    }
-    return {"counts": {kind: len(entries) for kind, entries in found.items()}, **found}
-
-
-def fields(one: Entry, other: Entry) -> list[str]:
-    """Name the fields that differ, but for the id; null is the same as missing."""
-    first, second = _flat(one), _flat(other)
-    return [name for name in {**first, **second} if first.get(name) != second.get(name)]
-
-
-def _flat(entry: Entry) -> dict[str, Any]:
-    values = {name: given for name, given in entry.items() if name != "id" and name not in GROUPS}
-    for group in GROUPS:
-        values |= {f"{group}.{name}": given for name, given in (entry.get(group) or {}).items()}
-    return {name: given for name, given in values.items() if given is not None}
-
-
-def _named(entry: Entry) -> dict[str, Any]:
-    return {"id": entry["id"], "question": entry["question"]}
-
-
 def show(terminal: Terminal, found: dict[str, Any]) -> None:
-    """Print the counts, then a line a question."""
+    """Print the versions and the counts, then a line a question."""
+    for word, facts in zip("AB", found["sets"], strict=True):
+        terminal.line(word, f"{facts['file']}: {describe_version(facts)}")
     terminal.table([f">{kind}" for kind in found["counts"]], [[f"{count:,}" for count in found["counts"].values()]])
     for kind in found["counts"]:
         for one in found[kind]:

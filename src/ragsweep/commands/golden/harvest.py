@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
-from ragsweep.commands.golden.inputs import embed, need_corpus, need_file, read_config, split
+from ragsweep.commands.golden.inputs import embed, need_corpus, need_file, read_config, split, user_name
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks
 from ragsweep.curation.by_hand import append_entries
+from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import read_entries
 from ragsweep.curation.harvest import Harvest, as_entries, find_question, read_log
 from ragsweep.curation.harvest import harvest as choose
@@ -46,7 +47,8 @@ def harvest(arguments: Sequence[str]) -> int:
     if found.new:
         chunks = Chunks(corpus, split(corpus, values, builder))
         added = as_entries(found.new, chunks, options.weights)
-        append_entries(file, added)
+        with record_change(file, "harvest", user_name()):
+            append_entries(file, added)
     with ignore_closed_pipe():
         show(Terminal.current(), found, questions, file, values["corpus"])
     return 0 if found.new else 1

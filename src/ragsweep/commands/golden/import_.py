@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
-from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus
+from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus, user_name
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Dataset
+from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import as_entry
 from ragsweep.curation.exchange.importing import Imported, finish, import_file
 from ragsweep.curation.files import write_rows
@@ -44,7 +45,8 @@ def import_(arguments: Sequence[str]) -> int:
         imported = import_file(Path(file).expanduser(), str(values["format"]), corpus)
     else:
         imported = _import_dataset(values, out, terminal)
-    write_rows(out, imported.entries)
+    with record_change(out, "import", user_name()):
+        write_rows(out, imported.entries)
     with ignore_closed_pipe():
         show(terminal, imported, out, values["corpus"])
     return 1 if imported.unfound else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,6 +123,15 @@ def need_file(options: Any, command: str) -> Path:
     if file is None:
         raise ConfigError(f"golden {command}: give the golden file")
     return Path(file).expanduser()
+
+
+def user_name() -> str:
+    """Return the user's name: git's, or that of the system."""
+    try:
+        named = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        named = ""
+    return named.strip() or os.environ.get("USER") or "unnamed"
 
 
 def split(corpus: Corpus, values: Mapping[str, Any], builder: Builder) -> Spans:

@@ -13,9 +13,11 @@ import numpy as np
 
 from ragsweep.commands.command_line import Parser, add_path, find_sweep, ignore_closed_pipe, usual_metrics
 from ragsweep.commands.gate import CRITICAL, marked_questions, read_questions
+from ragsweep.commands.golden.inputs import user_name
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result
+from ragsweep.curation.changelog import record_change
 from ragsweep.curation.files import write_whole
 from ragsweep.golden.reading import read_rows
 from ragsweep.golden.text_files import read_lines
@@ -190,7 +192,8 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
     faults.raise_any()
     if not lines.keys() >= set(places.values()):
         raise InputError(f"{golden}: is one JSON array; --mini copies lines, so give JSON lines")
-    write_whole(target, "".join(f"{lines[where]}\n" for name, where in places.items() if name in chosen))
+    with record_change(target, "items", user_name(), source=golden):
+        write_whole(target, "".join(f"{lines[where]}\n" for name, where in places.items() if name in chosen))
 
 
 def _show(report: Report, target: Path | None, terminal: Terminal) -> None:

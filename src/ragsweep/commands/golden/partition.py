@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragsweep.commands.command_line import Parser
-from ragsweep.commands.golden.inputs import need_file, read_config
+from ragsweep.commands.golden.inputs import need_file, read_config, user_name
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
+from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import read_entries_with_questions, value
 from ragsweep.curation.files import write_rows
 from ragsweep.golden.golden_format import REJECTED
@@ -40,6 +41,7 @@ def partition(arguments: Sequence[str]) -> int:
     for side in (TUNE, HOLDOUT):
         entries = [entry for entry, _ in kept if (entry["id"] in held) == (side == HOLDOUT)]
         target = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.jsonl')}.{side}.jsonl")
-        write_rows(target, entries)
+        with record_change(target, "partition", user_name(), source=file):
+            write_rows(target, entries)
         terminal.line(side, f" {counted(len(entries), 'question')}, in {target}")
     return 0

@@ -17,11 +17,13 @@ from ragsweep.commands.golden.inputs import (
     read_config,
     read_given_corpus,
     read_given_set,
+    user_name,
 )
 from ragsweep.core.building import Builder
 from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Evidence
+from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import as_label, value
 from ragsweep.curation.files import write_rows
 from ragsweep.curation.label_changes import KINDS, LabelChange, Verification, verify_labels
@@ -43,13 +45,16 @@ def verify(arguments: Sequence[str]) -> int:
     options = parser.parse_intermixed_args(arguments)
     values = read_config([word for word in options.words if "=" in word], Secrets())
     corpus = need_corpus(values, "verify")
-    given = read_given_set(only_file(options, "verify"), values, Builder())
+    file = only_file(options, "verify")
+    given = read_given_set(file, values, Builder())
     old = read_given_corpus(values["old"]) or given.own_corpus
     found = verify_labels(given.questions, corpus, old)
     left = sum(change.new is None for change in found.changes)
     if values["out"]:
         repair(given, found, corpus, old)
-        write_rows(Path(values["out"]).expanduser(), given.entries)
+        out, source = Path(values["out"]).expanduser(), Path(file).expanduser() if file else None
+        with record_change(out, "verify", user_name(), source):
+            write_rows(out, given.entries)
     with ignore_closed_pipe():
         if options.json:
             print(json.dumps(as_json(given, found, corpus, old), ensure_ascii=False))
@@ -131,7 +136,7 @@ def show(terminal: Terminal, given: Given, found: Verification, out: str | None)
     """Print the counts by kind, then every changed label with its place in the file."""
     counts = Counter((change.kind, change.new is not None) for change in found.changes)
     rows = [[kind, f"{counts[kind, True]:,}", f"{counts[kind, False]:,}"] for kind in KINDS]
-    terminal.table(["labels", ">repaired", ">for a person"], rows)
+    terminal.table(["labels", ">repaired", ">need a person"], rows)
     lines = {question.id: question.where for question in given.questions}
     for change in found.changes:
         label = f'"{change.old.anchor}"' if change.old.anchor else "the whole document"
@@ -141,5 +146,6 @@ def show(terminal: Terminal, given: Given, found: Verification, out: str | None)
     sure = len(found.changes) - left
     written = f"; written to {out}" if out else "; out=FILE writes them" if sure else ""
     untouched = found.labels - len(found.changes)
-    facts = f"{counted(found.labels, 'label')}: {untouched:,} hold, {sure:,} repaired{written}, {left:,} for a person."
+    needing = f"{left:,} {'needs' if left == 1 else 'need'} a person"
+    facts = f"{counted(found.labels, 'label')}: {untouched:,} hold, {sure:,} repaired{written}, {needing}."
     terminal.block("RESULT", [facts])
