@@ -84,14 +84,18 @@ def test_sweep_ends_with_a_verdict_and_its_parent_run_holds_it(swept: tuple[Path
     assert (run.data.metrics["verdict/configs"], run.data.metrics["verdict/better"]) == (2, 1)
 
 
-def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(swept: tuple[Path, list[str], str]) -> None:
+def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(
+    swept: tuple[Path, list[str], str], tmp_path: Path
+) -> None:
     folder, typed, printed = swept
     before, files = parent(folder)
     for path in folder.glob("mlflow.db*"):
         path.unlink()
     add_tables(folder)
     assert ragsweep(folder, "sync").startswith("sync      2 results sent")
-    after, again = parent(folder)
+    alias = tmp_path / "alias"  # MLflow keeps a client an address, and the old one reads the deleted file
+    alias.symlink_to(folder)
+    after, again = parent(alias)
     assert {name: data for name, data in again.items() if name != "results.json"} == {
         name: data for name, data in files.items() if name != "results.json"
     }
@@ -101,7 +105,7 @@ def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(swept: tu
     repeated = ragsweep(folder, *typed)
     assert "is finished already" in repeated
     (address,) = re.findall(r"/#/experiments/1/runs/(\w+)\n", repeated)
-    assert address != before.info.run_id  # the run in the new database
+    assert address == after.info.run_id != before.info.run_id
     assert verdict(repeated) == verdict(printed)
 
 

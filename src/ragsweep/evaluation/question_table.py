@@ -17,6 +17,7 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.identity import content_hash
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ReasonCodes
+from ragsweep.core.ordering import in_order
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, EvaluationView, Question, Scores, weights_of
 from ragsweep.evaluation.answering import question_key, wording_key
 from ragsweep.golden.clusters import clusters
@@ -149,7 +150,7 @@ class QuestionTable:
         """The labels that group the questions: label -> value -> numbers of the questions."""
         grouped = {}
         for label, values in self.labels.items():
-            names = sorted({value for value in values if value})
+            names = in_order(sorted({value for value in values if value}))
             if 2 <= len(names) <= MOST_GROUPS:
                 grouped[label] = {name: np.flatnonzero([value == name for value in values]) for name in names}
         return grouped

@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ragsweep.core.ordering import in_order
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number
-from ragsweep.report.sweep_table import in_order
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.risk_coverage import CoveragePoint, best

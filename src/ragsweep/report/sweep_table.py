@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number, verdict_word
@@ -172,7 +173,7 @@ def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column
     columns = []
     for key, name in keys.items():
         cells = [_cut(config.get(key, "")) for config in configs]
-        numeric = all(_is_number(text) for text in cells if text)
+        numeric = all(is_number(text) for text in cells if text)
         columns.append(Column(f">{name}" if numeric else name, cells))
     return columns
 
@@ -225,20 +226,6 @@ def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) 
 
 def _width(columns: Sequence[Column]) -> int:
     return sum(column.width for column in columns) + GAP * (len(columns) - 1)
-
-
-def in_order(values: Iterable[str]) -> list[str]:
-    """Sort numbers; other values keep their order."""
-    listed = list(values)
-    return sorted(listed, key=float) if all(map(_is_number, listed)) else listed
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _cut(value: str) -> str:

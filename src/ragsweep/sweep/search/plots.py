@@ -1,4 +1,4 @@
-"""Optuna's own plots of a study as PNG files, laid out for many parameters."""
+"""Optuna's own plots of a study as PNG and SVG files, laid out for many parameters."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ ROW = 6
 """Panels in a row."""
 LONGEST = 24
 """Most characters of labels below a panel that fit without tilting."""
+
+SVG = {"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}
+"""Texts of a picture for papers stay texts; it is the same each time."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,12 +40,11 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
     drawn: list[str] = []
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pyplot.switch_backend("agg")  # there may be no display
-    with warnings.catch_warnings(), matplotlib.rc_context():
+    with warnings.catch_warnings(), matplotlib.rc_context(SVG):
         warnings.simplefilter("ignore")
         for name, plot, size in _plots(study, names):
             try:
-                _save(plot(), size, folder / f"{name}.png")
-                drawn.append(f"{name}.png")
+                drawn += _save(plot(), size, folder, name)
             except Exception as fault:  # a plot must not end the search
                 _log.debug("no plot %s: %s: %s", name, type(fault).__name__, fault)
             pyplot.close("all")
@@ -132,10 +134,11 @@ def _slices(study: Any, parameters: list[str], of: dict[str, Any]) -> Any:
     return axes
 
 
-def _save(axes: Any, size: tuple[float, float], path: Path) -> None:
+def _save(axes: Any, size: tuple[float, float], folder: Path, name: str) -> list[str]:
+    """Write a plot for screens and one for papers; return the names of both files."""
     axes = axes.flat[0] if hasattr(axes, "flat") else axes
     axes.figure.set_size_inches(*size)
-    overlaid = "parallel" in path.name  # axes that the layout engine does not support
+    overlaid = "parallel" in name  # axes that the layout engine does not support
     if overlaid:
         axes.tick_params(axis="x", rotation=20)
     else:
@@ -144,4 +147,7 @@ def _save(axes: Any, size: tuple[float, float], path: Path) -> None:
         each.tick_params(labelsize=7)
         each.xaxis.label.set_fontsize(8)
         each.yaxis.label.set_fontsize(8)
-    axes.figure.savefig(path, dpi=110, bbox_inches="tight" if overlaid else None, metadata={"Software": None})
+    files = {f"{name}.png": {"Software": None}, f"{name}.svg": {"Date": None}}
+    for file, metadata in files.items():
+        axes.figure.savefig(folder / file, dpi=110, bbox_inches="tight" if overlaid else None, metadata=metadata)
+    return list(files)

@@ -81,7 +81,7 @@ def read_summary(folder: Path) -> StudySummary | None:
             **{key: plain[key] for key in ("study", "states", "n_trials", "stopped", "stop")},
             sampler=str(plain["sampler"].get("name", "")),
             trials={int(trial["job"]): trial for trial in plain["trials"] if "job" in trial},
-            pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.png"))},
+            pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.*"))},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError):
         return None

@@ -1,0 +1,18 @@
+"""The order of values that are shown: numbers by size."""
+
+from collections.abc import Iterable
+
+
+def in_order(values: Iterable[str]) -> list[str]:
+    """Sort numbers; other values keep their order."""
+    listed = list(values)
+    return sorted(listed, key=float) if all(map(is_number, listed)) else listed
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
