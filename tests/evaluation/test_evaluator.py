@@ -59,6 +59,11 @@ def test_right_answers_are_a_column_where_the_golden_set_has_any() -> None:
     assert "reference" not in QuestionTable((first, second)).columns
 
 
+def test_labels_that_are_numbers_group_by_size() -> None:
+    questions = [replace(QUESTIONS.questions[0], labels={"age": age}) for age in ("100", "9", "10")]
+    assert list(QuestionTable(tuple(questions)).groups["age"]) == ["9", "10", "100"]
+
+
 def test_outcomes_hold_a_row_a_question_with_the_reason_of_each_missing_score() -> None:
     table = Evaluator().evaluate(experiment()).outcomes
     assert table["question_id"] == ["q0", "q1", "q2", "q3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -26,6 +27,16 @@ def stream() -> io.StringIO:
 def terminal(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.delenv("COLUMNS", raising=False)
     return Terminal(stream, bars=False)
+
+
+def test_a_closed_pipe_ends_the_printing_and_nothing_else() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", encoding="utf-8") as stream:
+        terminal = Terminal(stream, bars=False)
+        for _ in range(2):
+            terminal.line("job", "1/2")
+            stream.flush()  # as when Python ends, or another one prints
 
 
 def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringIO) -> None:

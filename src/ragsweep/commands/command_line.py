@@ -18,6 +18,7 @@ from ragsweep.records.claims import CONFIG
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import headline
+from ragsweep.report.terminal import discard_output
 
 RUN = "an evaluated config: SWEEP#NUMBER, or a name that it was given, or its MLflow run id, or the beginning of that"
 METRIC = "only this metric; may be given several times (the objective, and those that tables show)"
@@ -71,7 +72,7 @@ def ignore_closed_pipe() -> Iterator[None]:
         yield
         sys.stdout.flush()  # here, and not when Python ends
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output(sys.stdout)
 
 
 def open_ledger(path: str) -> Ledger:

@@ -35,14 +35,22 @@ LOG_WIDTH = 120
 
 
 class Terminal:
-    """Print to a stream; with progress bars on a terminal, with plain lines elsewhere."""
+    """Print to a stream; with progress bars on a terminal, with plain lines elsewhere.
+
+    A reader that closes the pipe, such as head, ends the printing only: whatever is computed goes on.
+    """
 
     def __init__(self, stream: TextIO, bars: bool) -> None:
         from rich.console import Console
 
+        class QuietConsole(Console):
+            def on_broken_pipe(self) -> None:
+                self.quiet = True
+                discard_output(stream)
+
         self.bars = bars
         # Wide in a log: a table cut to 80 columns is no table.
-        self.console = Console(file=stream, highlight=False, soft_wrap=False, width=None if bars else 1000)
+        self.console = QuietConsole(file=stream, highlight=False, soft_wrap=False, width=None if bars else 1000)
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:
@@ -188,6 +196,11 @@ class Terminal:
         widest = max((len(command) for command, _ in shown), default=0)
         for n, (command, what) in enumerate(shown):
             self.line("NEXT" if n == 0 else "", f"{command:<{widest}}   {what}".rstrip())
+
+
+def discard_output(stream: TextIO) -> None:
+    """Let a stream whose reader is gone lead nowhere, so that neither a later line nor the end of Python fails."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def fixes(results: Sequence[Result]) -> Iterator[str]:

@@ -18,9 +18,6 @@ ROW = 6
 LONGEST = 24
 """Most characters of labels below a panel that fit without tilting."""
 
-SVG = {"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}
-"""Texts of a picture for papers stay texts; it is the same each time."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +37,8 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
     drawn: list[str] = []
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pyplot.switch_backend("agg")  # there may be no display
-    with warnings.catch_warnings(), matplotlib.rc_context(SVG):
+    # In an SVG texts stay texts, and it is the same each time.
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}):
         warnings.simplefilter("ignore")
         for name, plot, size in _plots(study, names):
             try:
