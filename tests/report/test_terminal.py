@@ -32,7 +32,7 @@ def terminal(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_a_closed_pipe_ends_the_printing_and_nothing_else() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with open(writer, "w", encoding="utf-8") as stream:
+    with os.fdopen(writer, "w", encoding="utf-8") as stream:
         terminal = Terminal(stream, bars=False)
         for _ in range(2):
             terminal.line("job", "1/2")
