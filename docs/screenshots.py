@@ -1,8 +1,8 @@
 """Make the pictures in docs/pictures: the demo's sweep in a terminal, on its page, and in MLflow.
 
-Needs Chromium. From the clone: .venv/bin/python docs/screenshots.py [FOLDER]
+Needs Chromium. From the clone: .venv/bin/python docs/screenshots.py
 
-The sweep is run in FOLDER, or shown again if it is finished there; without FOLDER, in a temporary one (minutes).
+The sweep is run in the folder demo among the temporary files (minutes), or shown again if it is finished there.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ BROWSER = [
     "--disable-sync",
     "--remote-debugging-pipe",
 ]
+FOLDER = Path(tempfile.gettempdir()) / "demo"
+"""MLflow shows where a file of a run lies, so the folder is named after what is in it."""
 PATIENCE, SETTLING = 120, 3
 """Seconds until a page has its text, and then until it is drawn to the end."""
 CLICKS = "for (const place of ['button[aria-label=Close]', '.ag-row button']) document.querySelector(place)?.click()"
@@ -57,21 +59,21 @@ CLICKS = "for (const place of ['button[aria-label=Close]', '.ag-row button']) do
 def main() -> None:
     """Sweep, show, serve, photograph."""
     PICTURES.mkdir(exist_ok=True)
+    FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary, browser(Path(temporary) / "profile") as page:
-        folder = Path(sys.argv[1] if len(sys.argv) > 1 else temporary).resolve()
-        _show(folder, 100)
+        _show(100)
         for columns in (100, 160):
             drawing = Path(temporary) / "terminal.svg"
-            drawing.write_text(_draw(_show(folder, columns), columns), encoding="utf-8")
+            drawing.write_text(_draw(_show(columns), columns), encoding="utf-8")
             width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing.read_text(encoding="utf-8"))[0]
             page.photograph(f"file://{drawing}", f"terminal_{columns}", int(float(width)), int(float(height)))
-        parent, *children = _runs(f"sqlite:///{folder}/mlflow.db")
+        parent, *children = _runs(f"sqlite:///{FOLDER}/mlflow.db")
         report = [BIN / "python", "-m", "ragsweep", "report", parent[:8], "-o", f"{temporary}/report.html"]
-        subprocess.run(report, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(report, cwd=FOLDER, check=True, stdout=subprocess.DEVNULL)
         for theme in ("light", "dark"):
             page.photograph(f"file://{temporary}/report.html", f"report_desktop_{theme}", 1280, 1600, theme)
             page.photograph(f"file://{temporary}/report.html", f"report_phone_{theme}", 390, 1500, theme)
-        with _mlflow(folder) as server:
+        with _mlflow() as server:
             compared = ",".join(f'"{run}"' for run in children)
             for name, path, shown in (
                 ("list", "experiments/1/runs?", "demo: "),
@@ -84,7 +86,7 @@ def main() -> None:
                 page.photograph(address, f"mlflow_{name}", 1900 if name == "evaluation" else 1500, 1000, shown=shown)
 
 
-def _show(folder: Path, columns: int) -> str:
+def _show(columns: int) -> str:
     """Run the demo, or show it again, on a pseudo-terminal; return what it prints."""
     main_end, terminal = pty.openpty()
     environment = {
@@ -94,7 +96,7 @@ def _show(folder: Path, columns: int) -> str:
         "PATH": f"{BIN}:{os.environ['PATH']}",
     }
     command = [BIN / "python", ROOT / "run.py", "-m", "sweeps=demo"]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=terminal, stderr=terminal)
+    process = subprocess.Popen(command, cwd=FOLDER, env=environment, stdout=terminal, stderr=terminal)
     os.close(terminal)
     printed = bytearray()
     while block := _read(main_end):
@@ -117,7 +119,7 @@ def _draw(printed: str, columns: int) -> str:
     """Draw a terminal as SVG."""
     console = Console(record=True, width=columns, file=io.StringIO())
     console.print(Text("$ python run.py -m sweeps=demo", style="bold"))
-    console.print(Text.from_ansi(printed), soft_wrap=True)
+    console.print(Text.from_ansi(printed), overflow="fold")
     return console.export_svg(title=f"{columns} columns")
 
 
@@ -129,12 +131,12 @@ def _runs(address: str) -> list[str]:
 
 
 @contextmanager
-def _mlflow(folder: Path) -> Iterator[str]:
-    """Serve MLflow's pages on the runs of a folder; yield the address."""
+def _mlflow() -> Iterator[str]:
+    """Serve MLflow's pages on the demo's runs; yield the address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [BIN / "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--port", str(port)]
+    command = [BIN / "mlflow", "server", "--backend-store-uri", f"sqlite:///{FOLDER}/mlflow.db", "--port", str(port)]
     server = subprocess.Popen([*command, "--workers", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
