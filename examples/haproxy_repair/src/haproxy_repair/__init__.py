@@ -1,0 +1,1 @@
+"""Repair of HAProxy configurations: a task of one's own for ragsweep."""

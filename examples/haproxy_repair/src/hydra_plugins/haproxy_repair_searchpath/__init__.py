@@ -1,0 +1,1 @@
+"""Hydra plugin: the configs of this package are found from any folder."""
