@@ -17,10 +17,12 @@ from pathlib import Path
 MANUALS = (Path("/usr/share/doc/haproxy/configuration.txt.gz"), Path("/usr/share/doc/haproxy/configuration.txt"))
 """Where Debian puts the manual."""
 
-BY_KEYWORD = re.compile(r"3\.[12]|4\.2|5\.[12]|7\.3\.\d")
+BY_KEYSENTENCE = re.compile(r"(?<!\.)\.$|:$")
+WORD = re.compile(r"3\.[12]|4\.2|5\.[12]|7\.3\.\d")
 """Sections that are cut at each keyword."""
 
 HEADING = re.compile(r"^(\d+\.(?:\d+\.?)*) +(\S.*)\n-{4,}$", re.MULTILINE)
+SENTENCE = re.compile(r"(?<!\.)\.$|:$")
 WORD = re.compile(r"[A-Za-z0-9][\w.+-]*")
 
 
@@ -53,7 +55,7 @@ def _entries(body: str) -> Iterator[tuple[str, str]]:
     starts = []
     for number, line in enumerate(lines):
         following = next(filter(None, lines[number + 1 : number + 3]), "")
-        if line[:1].strip() and not line.endswith((".", ":")) and following.startswith("  "):
+        if line[:1].strip() and not SENTENCE.search(line) and following.startswith("  "):
             first = number
             while first and lines[first - 1][:1].strip():
                 first -= 1
