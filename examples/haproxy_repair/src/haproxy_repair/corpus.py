@@ -1,4 +1,4 @@
-"""Cut HAProxy's configuration manual into documents: ``python -m haproxy_repair.corpus FILE``.
+"""Cut HAProxy's configuration manual into documents: ``python -m haproxy_repair.corpus FOLDER``.
 
 A numbered section is a document, named by its number. The sections that list keywords are cut further, at each entry:
 "4.2 balance" is the document of one keyword. An entry begins with lines that are not indented and no sentences, and the
@@ -17,8 +17,7 @@ from pathlib import Path
 MANUALS = (Path("/usr/share/doc/haproxy/configuration.txt.gz"), Path("/usr/share/doc/haproxy/configuration.txt"))
 """Where Debian puts the manual."""
 
-BY_KEYSENTENCE = re.compile(r"(?<!\.)\.$|:$")
-WORD = re.compile(r"3\.[12]|4\.2|5\.[12]|7\.3\.\d")
+BY_KEYWORD = re.compile(r"3\.[12]|4\.2|5\.[12]|7\.3\.\d")
 """Sections that are cut at each keyword."""
 
 HEADING = re.compile(r"^(\d+\.(?:\d+\.?)*) +(\S.*)\n-{4,}$", re.MULTILINE)
@@ -83,12 +82,14 @@ def _name(header: str) -> list[str]:
 
 
 def main() -> None:
-    """Write the documents as JSON lines into a file."""
-    file = Path(sys.argv[1])
-    file.parent.mkdir(parents=True, exist_ok=True)
+    """Write the documents, the cases and the schema of outputs into a folder."""
+    folder, package = Path(sys.argv[1]), Path(__file__).parent
+    folder.mkdir(parents=True, exist_ok=True)
     found = documents(read_manual())
-    file.write_text("".join(json.dumps(document) + "\n" for document in found), encoding="utf-8")
-    print(f"{len(found)} documents in {file}")
+    (folder / "manual.jsonl").write_text("".join(json.dumps(document) + "\n" for document in found), encoding="utf-8")
+    for name in ("cases.jsonl", "schema.json"):
+        (folder / name).write_bytes((package / name).read_bytes())
+    print(f"{len(found)} documents of HAProxy's manual in {folder}")
 
 
 if __name__ == "__main__":
