@@ -41,14 +41,14 @@ def documents(manual: str) -> list[dict[str, str]]:
     ends = [heading.start() for heading in headings[1:]] + [len(manual)]
     for heading, end in zip(headings, ends, strict=True):
         number, title, body = heading[1].rstrip("."), heading[2], manual[heading.end() : end]
-        for keyword, text in _entries(body) if BY_KEYWORD.fullmatch(number) else [("", body)]:
+        for keyword, text in entries(body) if BY_KEYWORD.fullmatch(number) else [("", body)]:
             identifier = f"{number} {keyword}".strip()
             titles.setdefault(identifier, keyword or title)
             texts[identifier] = "\n\n".join(filter(None, [texts.get(identifier), text.strip("\n")]))
     return [{"id": key, "title": titles[key], "text": text} for key, text in texts.items() if text.strip()]
 
 
-def _entries(body: str) -> Iterator[tuple[str, str]]:
+def entries(body: str) -> Iterator[tuple[str, str]]:
     """Yield keyword and text of each entry; the introduction has no keyword."""
     lines = body.split("\n")
     starts = []
@@ -60,14 +60,14 @@ def _entries(body: str) -> Iterator[tuple[str, str]]:
                 first -= 1
             starts.append((first, number + 1))
     yield "", "\n".join(lines[: starts[0][0]] if starts else lines)
-    for (first, last), (end, _) in zip(starts, [*starts[1:], (len(lines), 0)], strict=True):
+    for (first, last), (end, _) in zip(starts, [*starts, (len(lines), 0)][1:], strict=True):
         yield _keyword(lines[first:last]), "\n".join(lines[first:end])
 
 
 def _keyword(headers: list[str]) -> str:
     """Return the name with the fewest words among the headers of an entry, the first of several."""
     names = filter(None, (_name(header.removeprefix("no ")) for header in headers))
-    return " ".join(min(names, key=len))
+    return " ".join(min(names, key=len, default=[]))
 
 
 def _name(header: str) -> list[str]:
