@@ -66,6 +66,7 @@ def _similarity(lines: Sequence[str], others: Sequence[str]) -> float:
         (-SequenceMatcher(None, one, other, autojunk=False).ratio(), number, position)
         for number, one in enumerate(left)
         for position, other in enumerate(right)
+        if 2 * min(len(one), len(other)) >= SIMILAR * (len(one) + len(other))
     )
     used_left, used_right = set(), set()
     for negative, number, position in pairs:

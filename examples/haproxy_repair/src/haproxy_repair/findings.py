@@ -7,7 +7,7 @@ other: pairs are taken in the order of the distance of their lines, then of thei
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 KINDS = (
@@ -22,19 +22,35 @@ Finding = Mapping[str, Any]
 
 def count_matches(stated: Sequence[Finding], expected: Sequence[Finding]) -> int:
     """Count the pairs of a one-to-one matching."""
+    return len(_match(stated, expected, lambda finding: (finding["kind"], _element(finding))))
+
+
+def pair_kinds(stated: Sequence[Finding], expected: Sequence[Finding]) -> list[tuple[str, str]]:
+    """List expected and stated kind of each finding, matched by element and line alone; "" where there is none."""
+    matched = _match(stated, expected, _element)
+    pairs = [(expected[position]["kind"], stated[number]["kind"]) for number, position in matched.items()]
+    pairs += [("", one["kind"]) for number, one in enumerate(stated) if number not in matched]
+    return pairs + [
+        (one["kind"], "") for position, one in enumerate(expected) if position not in set(matched.values())
+    ]
+
+
+def _match(
+    stated: Sequence[Finding], expected: Sequence[Finding], key: Callable[[Finding], Hashable]
+) -> dict[int, int]:
+    """Match positions of stated findings to those of expected ones with the same key, the nearest lines first."""
     pairs = sorted(
         (abs(one["line"] - other["line"]), number, position)
         for number, one in enumerate(stated)
         for position, other in enumerate(expected)
-        if _key(one) == _key(other) and abs(one["line"] - other["line"]) <= NEAR
+        if key(one) == key(other) and abs(one["line"] - other["line"]) <= NEAR
     )
-    left, right = set(), set()
+    matched: dict[int, int] = {}
     for _, number, position in pairs:
-        if number not in left and position not in right:
-            left.add(number)
-            right.add(position)
-    return len(left)
+        if number not in matched and position not in matched.values():
+            matched[number] = position
+    return matched
 
 
-def _key(finding: Finding) -> tuple[str, str]:
-    return finding["kind"], " ".join(finding["element"].replace('"', "").replace("'", "").casefold().split())
+def _element(finding: Finding) -> str:
+    return " ".join(finding["element"].replace('"', "").replace("'", "").casefold().split())

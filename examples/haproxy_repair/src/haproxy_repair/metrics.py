@@ -15,9 +15,9 @@ from ragsweep.core.types import Question
 from ragsweep.parts.metrics import TaskMetric
 
 from haproxy_repair.changes import Changes, agreement, find_changes
-from haproxy_repair.findings import Finding, count_matches
+from haproxy_repair.findings import Finding, count_matches, pair_kinds
 from haproxy_repair.grammar import elements
-from haproxy_repair.validator import Verdict, check, find_haproxy, refuse
+from haproxy_repair.validator import Verdict, check, find_haproxy
 
 PERCENT = (0.0, 100.0)
 
@@ -74,6 +74,10 @@ class FindingsF1(FindingsMetric):
 
     def _score(self, matched: int, stated: int, expected: int) -> float:
         return 2.0 * matched / (stated + expected) if stated + expected else 1.0
+
+    def pairs(self, question: Question, output: Any) -> list[tuple[str, str]]:
+        """Pair the kinds that were expected with those that were stated."""
+        return pair_kinds(output["findings"], question.fields["findings"])
 
 
 class CheckedMetric(TaskMetric):
@@ -185,7 +189,7 @@ class Hallucination(TaskMetric):
     """Percentage of a configuration's elements that HAProxy does not know; 0 where there is no element.
 
     With ``of``, those of one type (``grammar.Element.kind``), still as a percentage of all elements, so that the four
-    types add up to the rate of all. A text that is too long or no configuration has 100.
+    types add up to the rate of all.
     """
 
     VERSION = "1"
