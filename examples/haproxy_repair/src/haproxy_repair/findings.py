@@ -30,9 +30,7 @@ def pair_kinds(stated: Sequence[Finding], expected: Sequence[Finding]) -> list[t
     matched = _match(stated, expected, _element)
     pairs = [(expected[position]["kind"], stated[number]["kind"]) for number, position in matched.items()]
     pairs += [("", one["kind"]) for number, one in enumerate(stated) if number not in matched]
-    return pairs + [
-        (one["kind"], "") for position, one in enumerate(expected) if position not in set(matched.values())
-    ]
+    return pairs + [(one["kind"], "") for position, one in enumerate(expected) if position not in set(matched.values())]
 
 
 def _match(

@@ -8,8 +8,8 @@ An element is one of
   the second word of timeout, balance, mode, stats, stick, http-check, tcp-check, redirect, compression, capture and
   hash-type; each setting of bind, server and default-server lines; each sample fetch and converter of an ``acl``, of a
   condition in braces, and of an expression ``%[...]``;
-- ``value``: what can be checked by its range, and only that: ports (0 to 65535), times (a number with us, ms, s, m, h
-  or d, below 2^31 ms), maxconn, retries, inter counts (whole numbers), weight (0 to 256), spread-checks (0 to 50 %), and HTTP
+- ``value``: what has a range, and only that: ports (0 to 65535); times (a number with us, ms, s, m, h or d, below 2^31
+  ms); maxconn, retries, rise, fall and other counts (whole numbers); weight (0 to 256); spread-checks (0 to 50 %); HTTP
   status codes (100 to 599; of redirects 301, 302, 303, 307 or 308).
 
 ``haproxy -dKall`` lists what is registered; keywords that are compiled into the parser are not in it and stand here.
@@ -21,48 +21,51 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
-from haproxy_repair.lines import SECTIONS, Line, read_lines
+from haproxy_repair.lines import SECTIONS, Line, read_lines, word_set
 from haproxy_repair.validator import find_haproxy
 
-BUILT_IN = frozenset((
-    # global
-    "busy-polling chroot cluster-secret daemon description expose-experimental-directives fd-hard-limit gid group"
-    " h2-workaround-bogus-websocket-clients insecure-fork-wanted insecure-setuid-wanted localpeer log log-send-hostname"
-    " log-tag master-worker max-spread-checks maxcompcpuusage maxcomprate maxconn maxconnrate maxpipes maxsessrate"
-    " maxsslrate maxzlibmem node noepoll noevports nogetaddrinfo nokqueue nopoll noreuseport nosplice numa-cpu-mapping"
-    " pidfile presetenv resetenv server-state-base server-state-file set-dumpable setenv spread-checks"
-    " ssl-server-verify strict-limits tune.buffers.limit tune.buffers.reserve tune.bufsize tune.comp.maxlevel"
-    " tune.http.cookielen tune.http.logurilen tune.http.maxhdr tune.idletimer tune.maxaccept tune.maxpollevents"
-    " tune.maxrewrite tune.pattern.cache-size tune.pipesize tune.rcvbuf.client tune.rcvbuf.server tune.recv_enough"
-    " tune.runqueue-depth tune.sndbuf.client tune.sndbuf.server uid ulimit-n unix-bind unsetenv user cpu-map external-check"
-    # proxies
-    " acl backlog balance bind bind-process capture cookie default-server default_backend disabled dispatch"
-    " dynamic-cookie-key email-alert enabled error-log-format force-persist fullconn hash-balance-factor hash-type"
-    " http-after-response http-request http-response http-reuse http-send-name-header id ignore-persist"
-    " load-server-state-from-file log-format log-format-sd max-session-srv-conns mode monitor monitor-uri option"
-    " persist redirect retries server server-state-file-name server-template source stats stick stick-table transparent"
-    " unique-id-format unique-id-header use-server use_backend"
-    # other sections
-    " accepted_payload_size backing-file default-bind dgram-bind docroot format get-values hold index keep-conn"
-    " log-stderr mailer max-age max-object-size max-reqs max-secondary-entries maxlen mpxs-conns nameserver parse-resolv-conf"
-    " pass-header path-info peer process-vary resolve_retries set-param shards size table timeout total-max-size"
-).split())  # fmt: skip
+BUILT_IN = word_set("""
+    busy-polling chroot cluster-secret daemon description expose-experimental-directives fd-hard-limit gid group
+    h2-workaround-bogus-websocket-clients insecure-fork-wanted insecure-setuid-wanted localpeer log
+    log-send-hostname log-tag master-worker max-spread-checks maxcompcpuusage maxcomprate maxconn maxconnrate
+    maxpipes maxsessrate maxsslrate maxzlibmem node noepoll noevports nogetaddrinfo nokqueue nopoll noreuseport
+    nosplice numa-cpu-mapping pidfile presetenv resetenv server-state-base server-state-file set-dumpable setenv
+    spread-checks ssl-server-verify strict-limits tune.buffers.limit tune.buffers.reserve tune.bufsize
+    tune.comp.maxlevel tune.http.cookielen tune.http.logurilen tune.http.maxhdr tune.idletimer tune.maxaccept
+    tune.maxpollevents tune.maxrewrite tune.pattern.cache-size tune.pipesize tune.rcvbuf.client
+    tune.rcvbuf.server tune.recv_enough tune.runqueue-depth tune.sndbuf.client tune.sndbuf.server uid ulimit-n
+    unix-bind unsetenv user cpu-map external-check
 
-OPTIONS = frozenset(
-    "external-check forwardfor http-keep-alive http-restrict-req-hdr-names http-server-close httpchk httpclose httplog"
-    " httpslog ldap-check mysql-check originalto pgsql-check redis-check redispatch smtpchk spop-check ssl-hello-chk"
-    " tcp-check tcpka tcplog".split()
-)
+    acl backlog balance bind bind-process capture cookie default-server default_backend disabled dispatch
+    dynamic-cookie-key email-alert enabled error-log-format force-persist fullconn hash-balance-factor hash-type
+    http-after-response http-request http-response http-reuse http-send-name-header id ignore-persist
+    load-server-state-from-file log-format log-format-sd max-session-srv-conns mode monitor monitor-uri option
+    persist redirect retries server server-state-file-name server-template source stats stick stick-table
+    transparent unique-id-format unique-id-header use-server use_backend
+
+    accepted_payload_size backing-file default-bind dgram-bind docroot format get-values hold index keep-conn
+    log-stderr mailer max-age max-object-size max-reqs max-secondary-entries maxlen mpxs-conns nameserver
+    parse-resolv-conf pass-header path-info peer process-vary resolve_retries set-param shards size table
+    timeout total-max-size
+""")
+"""Keywords of the global section, of proxies, and of other sections."""
+
+OPTIONS = word_set("""
+    external-check forwardfor http-keep-alive http-restrict-req-hdr-names http-server-close httpchk httpclose
+    httplog httpslog ldap-check mysql-check originalto pgsql-check redis-check redispatch smtpchk spop-check
+    ssl-hello-chk tcp-check tcpka tcplog
+""")
 
 SECOND_WORDS = {
     "timeout": "check client client-fin connect http-keep-alive http-request queue server server-fin tarpit tunnel"
     " resolve retry mail",
     "balance": "roundrobin static-rr leastconn first source uri url_param hdr random rdp-cookie",
     "mode": "tcp http health",
-    "stats": "admin auth enable hide-version http-request realm refresh scope show-desc show-legends show-modules show-node"
-    " uri socket timeout maxconn bind-process",
+    "stats": "admin auth enable hide-version http-request realm refresh scope show-desc show-legends show-modules"
+    " show-node uri socket timeout maxconn bind-process",
     "stick": "match on store-request store-response",
     "http-check": "comment connect disable-on-404 expect send send-state set-var set-var-fmt unset-var",
     "tcp-check": "comment connect expect send send-binary send-binary-lf send-lf set-var set-var-fmt unset-var",
@@ -74,14 +77,14 @@ SECOND_WORDS = {
 """Words that may follow a directive."""
 
 RULES = ("http-request", "http-response", "http-after-response", "tcp-request", "tcp-response")
-RULE_WORDS = frozenset(
-    "accept capture close connection content expect-netscaler-cip expect-proxy inspect-delay reject session set-var"
-    " set-var-fmt track-sc unset-var use-backend".split()
-)
-TIME_SETTINGS = frozenset("inter fastinter downinter slowstart agent-inter pool-purge-delay tcp-ut".split())
-NUMBER_SETTINGS = frozenset("maxconn minconn maxqueue rise fall error-limit backlog id nice".split())
-NUMBER_DIRECTIVES = frozenset("maxconn retries nbthread fullconn backlog maxconnrate maxsessrate ulimit-n".split())
-TIME_DIRECTIVES = frozenset("hard-stop-after grace close-spread-time clitcpka-idle srvtcpka-idle".split())
+RULE_WORDS = word_set("""
+    accept capture close connection content expect-netscaler-cip expect-proxy inspect-delay reject session
+    set-var set-var-fmt track-sc unset-var use-backend
+""")
+TIME_SETTINGS = word_set("inter fastinter downinter slowstart agent-inter pool-purge-delay tcp-ut")
+NUMBER_SETTINGS = word_set("maxconn minconn maxqueue rise fall error-limit backlog id nice")
+NUMBER_DIRECTIVES = word_set("maxconn retries nbthread fullconn backlog maxconnrate maxsessrate ulimit-n")
+TIME_DIRECTIVES = word_set("hard-stop-after grace close-spread-time clitcpka-idle srvtcpka-idle")
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 UNITS = {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 36e5, "d": 864e5}
 
@@ -204,7 +207,7 @@ def _values(first: str, rest: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
         yield first, value, value.isdigit() and int(value) <= 50
     elif first in ("errorfile", "errorloc", "errorloc302", "errorloc303"):
         yield first, value, _status(value)
-    for name, following in zip(rest, rest[1:], strict=False):
+    for name, following in pairwise(rest):
         if name in ("deny_status", "status") and first in (*RULES, "http-error"):
             yield name, following, _status(following)
         elif name == "code" and (first == "redirect" or "redirect" in rest[:1]):
@@ -217,7 +220,7 @@ def _expressions(first: str, rest: Sequence[str]) -> Iterator[str]:
     """Yield sample expressions: of an acl, of conditions in braces, and between ``%[`` and ``]``."""
     if first == "acl" and len(rest) > 1:
         yield rest[1]
-    for brace, word in zip(rest, rest[1:], strict=False):
+    for brace, word in pairwise(rest):
         if brace in ("{", "!{") and {"if", "unless"} & set(rest):
             yield word
     for word in rest:

@@ -17,6 +17,11 @@ SPACES = " \t\r\f\v"
 CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
 class Line(NamedTuple):
     """A line with words in it."""
 

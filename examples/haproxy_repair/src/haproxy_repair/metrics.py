@@ -22,6 +22,14 @@ from haproxy_repair.validator import Verdict, check, find_haproxy
 PERCENT = (0.0, 100.0)
 
 
+def require_haproxy() -> None:
+    """Raise ConfigError where HAProxy is not installed."""
+    try:
+        find_haproxy()
+    except FileNotFoundError as fault:
+        raise ConfigError(str(fault)) from None
+
+
 class FindingsMetric(TaskMetric):
     """A metric of the findings that are stated, matched to the expected ones."""
 
@@ -87,10 +95,7 @@ class CheckedMetric(TaskMetric):
 
     def check(self) -> None:
         """Raise ConfigError where HAProxy is not installed."""
-        try:
-            find_haproxy()
-        except FileNotFoundError as fault:
-            raise ConfigError(str(fault)) from None
+        require_haproxy()
 
     def score_output(self, question: Question, output: Any) -> float | str:
         """Check the configuration and score the verdict."""
@@ -212,7 +217,7 @@ class Hallucination(TaskMetric):
 
     def check(self) -> None:
         """Raise ConfigError where HAProxy is not installed."""
-        CheckedMetric.check(self)  # type: ignore[arg-type]
+        require_haproxy()
 
     def score_output(self, question: Question, output: Any) -> float | str:
         """Count the elements that are not known."""

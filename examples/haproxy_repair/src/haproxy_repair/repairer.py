@@ -42,11 +42,11 @@ class Edit(NamedTuple):
 class Repairer:
     """Repair a configuration by rules whose facts are in the passages.
 
-    A keyword, option, action or setting that occurs in no passage is replaced by the most similar one that has an entry in
-    them; an argument by the most similar one that its entry lists; a directive is moved where the entry's table denies
-    its section; a time gets the unit that the passages list; a timeout is added where its entry warns of leaving it out.
-    Names of backends and ACLs are compared with those that the configuration defines. Without passages only
-    this last rule applies.
+    A keyword, option, action or setting that occurs in no passage is replaced by the most similar one that has an entry
+    in them; an argument by the most similar one that its entry lists; a directive is moved where the entry's table
+    denies its section; a time gets a unit that the passages list; a timeout is added where its entry warns of leaving
+    it out. Names of backends and ACLs are compared with those that the configuration defines; without passages only
+    this rule applies.
 
     Args:
         similarity: The least similarity of a word and its replacement, 0 to 1.
@@ -85,7 +85,9 @@ class Repairer:
             elif edit.line is not None:
                 repaired.append(edit.line)
         for heading, additions in _missing_timeouts(lines, said):
-            findings += [_finding("bad_timeout", heading.number, f"timeout {name}", "it is missing") for name in additions]
+            findings += [
+                _finding("bad_timeout", heading.number, f"timeout {name}", "it is missing") for name in additions
+            ]
             moved.setdefault(heading.text, []).extend(f"    timeout {name} 30s" for name in additions)
         return {"findings": findings, "config": "\n".join(_insert(repaired, moved))}
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from haproxy_repair.lines import SECTIONS, Line, read_lines
+from haproxy_repair.lines import SECTIONS, Line, read_lines, word_set
 
 NAME = "repair.cfg"
 LONGEST = 65_536
@@ -32,18 +32,17 @@ MOST = 4096
 
 MISSING = "haproxy is missing: apt-get install haproxy"
 
-FILE_DIRECTIVES = frozenset(
-    "backing-file ca-base crt-base default-path errorfile external-check h1-case-adjust-file httpclient.ssl.ca-file"
-    " insecure-fork-wanted insecure-setuid-wanted issuers-chain-path load load-server-state-from-file lua-load"
-    " lua-load-per-thread lua-prepend-path parse-resolv-conf presetenv resetenv server-state-base server-state-file"
-    " server-state-file-name setenv ssl-dh-param-file ssl-engine ssl-provider ssl-provider-path unsetenv"
-    " wurfl-data-file wurfl-patch-file 51degrees-data-file deviceatlas-json-file".split()
-)
+FILE_DIRECTIVES = word_set("""
+    backing-file ca-base crt-base default-path errorfile external-check h1-case-adjust-file
+    httpclient.ssl.ca-file insecure-fork-wanted insecure-setuid-wanted issuers-chain-path load
+    load-server-state-from-file lua-load lua-load-per-thread lua-prepend-path parse-resolv-conf presetenv
+    resetenv server-state-base server-state-file server-state-file-name setenv ssl-dh-param-file ssl-engine
+    ssl-provider ssl-provider-path unsetenv wurfl-data-file wurfl-patch-file 51degrees-data-file
+    deviceatlas-json-file
+""")
 """Directives that read or write files, load code, start programs, or change the environment."""
 
-FILE_PARAMETERS = frozenset(
-    "ca-file ca-sign-file ca-verify-file crl-file crt crt-list namespace tls-ticket-keys".split()
-)
+FILE_PARAMETERS = word_set("ca-file ca-sign-file ca-verify-file crl-file crt crt-list namespace tls-ticket-keys")
 """Parameters of bind and server lines that name files."""
 
 SOCKET_LINES = frozenset({"bind", "server", "default-server", "server-template", "stats", "dgram-bind"})
@@ -166,7 +165,7 @@ def _refuse_line(line: Line) -> str:
         return f"{named}{' '.join(words[:2])} leaves the sandbox"
     if first == "filter" and {"spoe", "opentracing"} & set(words[1:2]):
         return f"{named}filter {words[1]} reads a file"
-    files = FILE_PARAMETERS if first in SOCKET_LINES else ACTION_FILES if first.startswith(ACTION_LINES) else frozenset()
+    files = FILE_PARAMETERS if first in SOCKET_LINES else ACTION_FILES if first.startswith(ACTION_LINES) else ()
     found = next((word for word in words[1:] if word in files or word == "-f" or FILE_FUNCTION.search(word)), "")
     return f"{named}{found} reads a file" if found else ""
 
