@@ -13,6 +13,7 @@ SECTIONS = (
 
 QUOTES = "\"'"
 ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|([nrt])|([ \t\\#$'\"]))")
+VARIABLE = re.compile(r"\$[A-Za-z_.{]")
 SPACES = " \t\r\f\v"
 CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -73,7 +74,7 @@ def _split(line: str) -> tuple[tuple[str, ...], str, bool]:
             quote = sign
         else:
             word += sign
-            variable |= sign == "$" and quote == '"'
+            variable |= quote == '"' and VARIABLE.match(line, position - 1) is not None
     if raw:
         words.append(word)
         written.append(raw)
