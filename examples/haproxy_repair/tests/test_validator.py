@@ -80,6 +80,7 @@ def test_broken_configuration_names_its_line() -> None:
         ("backend b\n server s 10.0.0.1:443 ssl ca-file /etc/ssl/certs/ca.pem\n", "ca-file reads a file"),
         ("frontend f\n acl a src -f /etc/hosts\n", "-f reads a file"),
         ("frontend f\n http-request set-header X %[src,map_ip(/etc/hosts)]\n", "reads a file"),
+        ("frontend f\n http-request deny unless { var(txn.t),jwt_verify(RS256,/tmp/k) 1 }\n", "reads a file"),
         ("frontend f\n http-request return status 200 file /etc/passwd if TRUE\n", "file reads a file"),
         ("frontend f\n http-request add-acl(/tmp/x) %[src]\n", "reads a file"),
         ("frontend f\n filter spoe engine e config /tmp/spoe.cfg\n", "filter spoe reads a file"),

@@ -66,8 +66,8 @@ def entries(body: str) -> Iterator[tuple[str, str]]:
 
 def _keyword(headers: list[str]) -> str:
     """Return the name with the fewest words among the headers of an entry, the first of several."""
-    names = [name for header in headers if (name := _name(header.removeprefix("no ")))]
-    return " ".join(min(names, key=len)) if names else ""
+    names = sorted(filter(None, (_name(header.removeprefix("no ")) for header in headers)), key=len)
+    return " ".join(names[0]) if names else ""
 
 
 def _name(header: str) -> list[str]:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from pwd import getpwnam
 from typing import NamedTuple
 
 from haproxy_repair.lines import SECTIONS, Line, read_lines, word_set
@@ -45,10 +46,10 @@ FILE_DIRECTIVES = word_set("""
 FILE_PARAMETERS = word_set("ca-file ca-sign-file ca-verify-file crl-file crt crt-list namespace tls-ticket-keys")
 """Parameters of bind and server lines that name files."""
 
-SOCKET_LINES = frozenset({"bind", "server", "default-server", "server-template", "stats", "dgram-bind"})
+SOCKET_LINES = frozenset({"bind", "default-bind", "server", "default-server", "server-template", "stats", "dgram-bind"})
 ACTION_LINES = ("http-", "tcp-request", "tcp-response")
 ACTION_FILES = frozenset({"errorfile", "file", "lf-file"})
-FILE_FUNCTION = re.compile(r"\bmap(?:_\w+)?\(|^(?:(?:add|del)-(?:acl|map)|set-map)\(")
+FILE_FUNCTION = re.compile(r"\b(?:map(?:_\w+)?|jwt_verify)\(|^(?:(?:add|del)-(?:acl|map)|set-map)\(")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 MESSAGE = re.compile(r"^\[(ALERT|WARNING)\]\s+\(\d+\) : (.*)$", re.MULTILINE)
@@ -111,7 +112,7 @@ def check(text: str) -> Verdict:
 
 def _run(haproxy: str, folder: str) -> Verdict:
     limits = ["prlimit", f"--as={MEMORY}", f"--cpu={SECONDS}", f"--fsize={LONGEST}", "--core=0", "--nofile=256", "--"]
-    nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+    nobody = {"user": "nobody", "group": getpwnam("nobody").pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     with tempfile.TemporaryFile() as output:  # a file of the child, so that its limit bounds the output
         try:
             status = subprocess.run(
