@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 from ragsweep.core.results import Result
@@ -14,7 +17,7 @@ from ragsweep.sweep.config_policy import ConfigPolicy
 from ragsweep.sweep.session import Job, Session
 
 import haproxy_repair
-from haproxy_repair.cases import FILE
+from haproxy_repair.cases import FILE, read_cases
 
 NAMES = ("detection", "compliance", "optimisation", "hallucination_rate", "global_score", "repair_success")
 
@@ -22,7 +25,17 @@ NAMES = ("detection", "compliance", "optimisation", "hallucination_rate", "globa
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, manual: dict[str, str]) -> dict[str, Result]:
     """Evaluate a sample of eight cases by all four generators."""
-    folder = tmp_path_factory.mktemp("sweep")
+    configs = {
+        "alone": ["llm=haproxy_repairer", "retriever=none", "targets=haproxy_alone"],
+        "rag": ["llm=haproxy_repairer", "retriever=bm25", "targets=haproxy_rag"],
+        "do_nothing": ["llm=haproxy_do_nothing", "retriever=none"],
+        "expected": ["llm=haproxy_expected", "retriever=none"],
+    }
+    return evaluate_all(tmp_path_factory.mktemp("sweep"), manual, configs)
+
+
+def evaluate_all(folder: Path, manual: dict[str, str], configs: dict[str, list[str]]) -> dict[str, Result]:
+    """Evaluate configs on a sample of eight cases, in this process."""
     corpus = folder / "manual.jsonl"
     corpus.write_text("".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in manual.items()))
     schema = Path(haproxy_repair.__file__).with_name("schema.json")
@@ -30,15 +43,9 @@ def results(tmp_path_factory: pytest.TempPathFactory, manual: dict[str, str]) ->
         "task=haproxy_repair", f"dataset.cases={FILE}", f"dataset.corpus={corpus}", f"output.schema={schema}",
         "dataset.limit=8", "store.stages=false", f"store.path={folder / 'store'}",
     ]  # fmt: skip
-    configs = {
-        "alone": ["llm=haproxy_repairer", "retriever=none", "targets=haproxy_alone"],
-        "rag": ["llm=haproxy_repairer", "retriever=bm25", "targets=haproxy_rag"],
-        "do_nothing": ["llm=haproxy_do_nothing", "retriever=none"],
-        "expected": ["llm=haproxy_expected", "retriever=none"],
-    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "haproxy_repair")
-        session, composer = Session(), Composer(policy=ConfigPolicy(Secrets()))
+        session, composer = Session(folder=folder / "store"), Composer(policy=ConfigPolicy(Secrets()))
         found = {}
         for name, own in configs.items():
             overrides = (*common, *own)
@@ -85,3 +92,50 @@ def test_targets_are_evaluated(results: dict[str, Result]) -> None:
     verdicts = {target.metric: target for target in results["rag"].targets}
     assert set(verdicts) == {"detection", "compliance", "optimisation", "hallucination_rate", "global_score"}
     assert {target.ideal for target in verdicts.values()} == {95, 0.95, 90, 5}
+
+
+class Model(BaseHTTPRequestHandler):
+    """A service behind OpenAI's protocol that knows the expected repairs of some cases, and fails at the others."""
+
+    prompts: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        """Answer with the repair of the case whose configuration the prompt ends with, in a fenced block."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        prompt = asked["messages"][-1]["content"]
+        self.prompts.append(asked["messages"][0]["content"] + prompt)
+        case = next(case for case in read_cases() if prompt.endswith(case["input"].strip()))
+        answer = json.dumps({"findings": case["findings"], "config": case["expected"]})
+        text = f"Here it is:\n```json\n{answer}\n```" if case["difficulty"] == "easy" else "I would look at the log."
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 900, "completion_tokens": 300, "total_tokens": 1200}
+        body = json.dumps({"model": "m", "choices": [choice], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
+
+
+def test_a_model_gets_the_passages_and_its_answer_is_read(
+    tmp_path: Path, manual: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    own = ["llm=openai", f"llm.base_url={url}", "llm.key_env=null", "llm.model=m", "retriever=bm25", "top_k=2"]
+    result = evaluate_all(tmp_path, manual, {"model": [*own, "llm.replicates=2"]})["model"]
+    server.shutdown()
+    server.server_close()
+    easy = [question for question in result.outcomes["output_fault"] if not question]
+    solved = len(easy) / len(result.outcomes["output_fault"])
+    assert 0 < solved < 1
+    assert mean(result, "repair_success") == pytest.approx(solved)
+    assert mean(result, "unreadable_output") == pytest.approx(1 - solved)
+    assert mean(result, "answer_tokens_out") == 300
+    assert len(Model.prompts) == 16  # eight cases, each twice
+    assert all("<passage " in prompt and '"findings": [{"kind"' in prompt for prompt in Model.prompts)
