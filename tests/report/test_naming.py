@@ -13,6 +13,7 @@ from ragsweep.report.naming import (
     rounded,
     short,
     short_keys,
+    varying_keys,
     without_number,
 )
 
@@ -69,3 +70,8 @@ def test_numbered_names_differ_by_more_than_their_number(names: list[str]) -> No
 def test_neighbours_are_a_range_whatever_their_numbers() -> None:
     names = [f"#{n + 1} alpha={n / 10:g}" for n in range(6)]
     assert ranges(names, [2, 3, 4]) == ["alpha=0.2 to 0.4"]
+
+
+def test_targets_name_a_config_only_where_nothing_else_varies() -> None:
+    assert varying_keys([{"llm": "a", "targets": "x"}, {"llm": "b", "targets": "y"}]) == ["llm"]
+    assert varying_keys([{"llm": "a", "targets": "x"}, {"llm": "a", "targets": "y"}]) == ["targets"]

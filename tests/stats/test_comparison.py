@@ -17,7 +17,14 @@ from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
 from ragsweep.report.verdict import against_baseline, change, holdout_use, luck, verdict_lines
 from ragsweep.report.verdict_files import verdict_files
-from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs, rising_configs
+from ragsweep.stats.comparison import (
+    BASELINE,
+    NoComparison,
+    SweepComparison,
+    compare_configs,
+    list_baselines,
+    rising_configs,
+)
 from weighed import METRIC, noisy, scored
 
 SAME = "both configs have the same score on every question"
@@ -45,6 +52,13 @@ def refused(*results: Result) -> str:
     comparison = compare_configs(results)
     assert isinstance(comparison, NoComparison)
     return comparison.why
+
+
+def test_baselines_without_a_model_are_no_candidates_unless_there_is_nothing_else() -> None:
+    plain, good = scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1))
+    expected = replace(scored("expected", noisy(0.9, seed=2)), config={"llm": {"_target_": BASELINE}})
+    assert [one.name for one in list_baselines([plain, good, expected])] == ["expected"]
+    assert list_baselines([expected]) == []
 
 
 # --- which is better ----------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ FORMAT = "ragsweep.pair/1"
 PAGE = "comparison.html"
 GENERATE = "generate"
 _DECIDED = {"pass": "shown", "fail": "not reached", "inconclusive": "open"}
-_INTERVALS = """Improvement: candidate less baseline. Student: by a t distribution, questions as if independent.
+_INTERVALS = """Difference: candidate less baseline. Student: by a t distribution, questions as if independent.
 Bootstrap: whole documents resampled. Interval and verdict: ours, which count clusters and rare losses; they decide."""
 
 
@@ -203,7 +203,7 @@ class PairReport:
                     row["verdict"],
                 ]
             )
-        header = ["metric", ">baseline", ">candidate", ">improvement", "Student 95 %", "bootstrap 95 %",
+        header = ["metric", ">baseline", ">candidate", ">difference", "Student 95 %", "bootstrap 95 %",
                   "Wilcoxon", "interval", "verdict"]  # fmt: skip
         before, after = self.results
         names = f"Baseline: {before.name}. Candidate: {after.name}. "
@@ -212,10 +212,13 @@ class PairReport:
     def _targets(self) -> Iterator[Item]:
         sides = [{target.metric: target for target in result.targets} for result in self.results]
         tested = {(metric, kind): check for metric, kind, check in self.improvements}
+        rising = {row["metric"]: row["higher_is_better"] for row in self.rows}
         rows = []
         for metric in dict.fromkeys([*sides[0], *sides[1]]):
-            rows.append([metric, *(cell for side in sides for cell in _target(side.get(metric))),
-                         *(_improvement(tested.get((metric, kind))) for kind in ("minimal", "ideal"))])  # fmt: skip
+            gains = (
+                _improvement(tested.get((metric, kind)), rising.get(metric, True)) for kind in ("minimal", "ideal")
+            )
+            rows.append([metric, *(cell for side in sides for cell in _target(side.get(metric))), *gains])
         header = [
             "metric",
             "baseline: minimal",
@@ -246,8 +249,9 @@ class PairReport:
         before, _after = self.results
         by_unit: dict[str, list[str]] = {}
         for row in self.rows:
-            by_unit.setdefault(row["unit"], []).append(row["metric"])
-        options = [{"label": unit or "shares", "figure": pair_charts.bars(self.results, names)}
+            share = all(abs(row[side]) <= 1 for side in ("baseline", "candidate"))
+            by_unit.setdefault(row["unit"] or ("shares" if share else "counts"), []).append(row["metric"])
+        options = [{"label": unit, "figure": pair_charts.bars(self.results, names)}
                    for unit, names in by_unit.items()]  # fmt: skip
         yield make_charts(options, "Means with their 95 % intervals.", "Means")
         first = self.rows[0]["metric"]
@@ -278,7 +282,7 @@ class PairReport:
         rows = [[part["metric"], part["label"], part["value"], str(part["questions"]), _part_interval(part),
                  part["verdict"], part["note"]] for part in self.comparison.slices]  # fmt: skip
         if rows:
-            header = ["metric", "label", "value", ">questions", ">improvement", "verdict", "note"]
+            header = ["metric", "label", "value", ">questions", ">difference", "verdict", "note"]
             yield make_table(header, rows, "Corrected for the number of slices (Holm).")
 
     def _history(self) -> Iterator[Item]:
@@ -341,10 +345,12 @@ def _target(target: TargetResult | None) -> tuple[str, str]:
     return minimal, f"{'pass' if target.ideal_met else 'fail'} ({number(target.ideal)})"
 
 
-def _improvement(check: Check | None) -> str:
+def _improvement(check: Check | None, higher_is_better: bool) -> str:
     if check is None:
         return NOT_MEASURED
-    return f"{_DECIDED[check.found.decision]}: {number(check.found.difference)} of {check.condition.written_size}"
+    found = check.found
+    gain = found.difference if higher_is_better else -found.difference
+    return f"{_DECIDED[found.decision]}: {number(gain)} of {check.condition.written_size}"
 
 
 def _part_interval(part: Row) -> str:

@@ -31,9 +31,13 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
 
 
 def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
-    """List the keys whose values differ among configs, in the order in which they are set."""
+    """List the keys whose values differ among configs, in the order in which they are set.
+
+    Targets change no result: they are left out where anything else differs.
+    """
     keys = dict.fromkeys(key for config in configs for key in config)
-    return [key for key in keys if len({config.get(key) for config in configs}) > 1]
+    varying = [key for key in keys if len({config.get(key) for config in configs}) > 1]
+    return [key for key in varying if not key.startswith("targets")] or varying
 
 
 def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:

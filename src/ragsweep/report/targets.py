@@ -16,7 +16,8 @@ MOST_NAMED = 3
 
 def target_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     """Yield lines as a label and a text; none where no target was evaluated."""
-    if not any(count_met(result.targets)[1] for result in results):
+    results = [result for result in results if count_met(result.targets)[1]]
+    if not results:
         return
     if len(results) == 1:
         yield "targets", f"{_met(results[0])} · {CONVENTIONS}"

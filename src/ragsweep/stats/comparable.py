@@ -16,7 +16,7 @@ from ragsweep.core.results import DROPPED, PARTIAL, Result
 from ragsweep.stats.inference.matrix import WEIGHT
 
 OF_NO_MATTER = ("by", "name", "store.", "tracking.", "plan", "rerun", "headline", "objective", "partition",
-                "questions.until", "judge.labels")  # fmt: skip
+                "questions.until", "judge.labels", "targets")  # fmt: skip
 """Parameters that can change no score of a question."""
 
 HOW_MEASURED = ("evidence.threshold",)

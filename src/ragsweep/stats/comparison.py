@@ -49,11 +49,21 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
+BASELINE = "ragsweep.parts.generators.Baseline"
+"""The generator of baselines, as configs name it."""
+
+
 class ExcludedConfig(NamedTuple):
     """A config that is left out of the comparison."""
 
     name: str
     why: str
+
+
+def list_baselines(results: Sequence[Result]) -> list[ExcludedConfig]:
+    """List the configs that answer with fields of the case: they stand in the table, and nobody ships them."""
+    found = [one.name for one in results if (one.config.get("llm") or {}).get("_target_") == BASELINE]
+    return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
 
 class NoComparison(NamedTuple):

@@ -36,7 +36,7 @@ from ragsweep.report.tables import headline, markdown
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.report.verdict import gap_line, holdout_use, limits
 from ragsweep.report.verdict_files import numbers
-from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_baselines
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.command import reference, sweep_title
@@ -296,6 +296,7 @@ def summarise_sweep(
     study = read_summary(study_folder(ledger.path, sweep)) if sweep else None
     broken = study.broken() if study else {}
     excluded = [ExcludedConfig(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
+    excluded += list_baselines(results)
     allowed = _without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})

@@ -20,6 +20,7 @@ from ragsweep.stats.inference.differences import (
     Differences,
     compare_amounts,
     compare_with_baseline,
+    has_ratios,
 )
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
@@ -175,3 +176,8 @@ def test_ratios_do_not_depend_on_the_unit_and_need_amounts_above_0() -> None:
     assert not plain.ratios
     assert "assumes no long tail" in plain.notes[1]
     assert plain.low[1] == compare_with_baseline(matrix(amounts), 0).low[1]
+
+
+def test_scores_of_a_scale_with_two_ends_are_no_amounts() -> None:
+    above = Matrix(np.array([[40.0, 60.0], [50.0, 90.0]]), np.arange(2), ("a", "b"), ("q0", "q1"))
+    assert [has_ratios(above, unit) for unit in ("ms", "%", "points", "")] == [True, False, False, False]

@@ -20,6 +20,9 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 class TaskMetric(Proportion):
     """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
 
+    ``unit`` "%" or "points" is a scale with two ends, and configs are compared by differences; any other unit is that
+    of an amount, such as milliseconds, and they are compared by ratios.
+
     An answer that cannot be read has failed at the task and gets the worst possible value, which is that end of
     ``bounds``; where there is none it has no score, and the reason is "unreadable output".
 

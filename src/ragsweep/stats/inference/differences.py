@@ -25,6 +25,9 @@ UNSEEN = "hardly any question loses, so rare large losses may be unseen, and not
 TOO_SHORT = "may be too short: rare losses"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
 NO_RATIO = "some values are 0 or less, so that there is no ratio: the interval assumes no long tail"
+SCALES = frozenset({"%", "points"})
+"""Units of scales with two ends."""
+
 FEW = f"fewer than {FEWEST} independent questions"
 
 
@@ -135,16 +138,21 @@ def compare_amounts(
     seldom; on logarithms both tests and intervals hold. Where a value is 0 or less, ``notes`` has what is assumed.
     """
     found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, rising=rising)
-    if not unit or not matrix.values.size or has_ratios(matrix, unit):
+    if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):
         return replace(found, ratios=has_ratios(matrix, unit))
     notes = [f"{note}; {NO_RATIO}" if note else NO_RATIO for note in found.notes]
     notes[baseline] = found.notes[baseline]
     return replace(found, notes=tuple(notes))
 
 
+def is_amount(unit: str) -> bool:
+    """Return whether scores in a unit are amounts, which may have a long tail; those of a scale with ends have none."""
+    return bool(unit) and unit not in SCALES
+
+
 def has_ratios(matrix: Matrix, unit: str) -> bool:
     """Return whether scores are amounts in a ``unit``, all above 0, which are compared by their ratios."""
-    return bool(unit and matrix.values.size and (matrix.scores > 0).all())
+    return bool(is_amount(unit) and matrix.values.size and (matrix.scores > 0).all())
 
 
 def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
