@@ -114,12 +114,13 @@ def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_
         for one in RESULTS[:3]
     ]  # fmt: skip
     found, metrics = compared(results), list(names.values())
-    wide, short, bare, least = (
-        sweep_table(results, metrics, found, results[2].name, size) for size in (120, 105, 90, 80)
+    wide, short, barer, bare, least = (
+        sweep_table(results, metrics, found, results[2].name, size) for size in (120, 105, 97, 90, 80)
     )
     assert wide.header[2:-2] == [f">{name}" for name in metrics]
     assert short.header[2:-2] == bare.header[2:-2] == [">ndcg", ">tokens", ">p95"]
     assert ["[" in cell for cell in short.rows[0][2:5]] == [True] * 3
+    assert ["[" in cell for cell in barer.rows[0][2:5]] == [True, True, False]
     assert ["[" in cell for cell in bare.rows[0][2:5]] == [True, False, False]
     assert wide.rows[0][-1] == "cannot tell (recommended, best)"
     assert short.rows[0][-1] == "cannot tell (recommended)"

@@ -53,6 +53,12 @@ def test_weights_weigh() -> None:
     assert (found.differences[0].hybrid, found.differences[0].alone) == pytest.approx((0.75, 0.25))
 
 
+def test_a_slice_of_few_questions_is_named_after_one_that_loses_more_in_all() -> None:
+    fused, leg = [0.0] * 12 + [0.5] * 2, [0.6] * 4 + [0.0] * 8 + [1.0] * 2
+    found = audited(hybrid(fused, {"a": leg, "b": fused}, ["many"] * 12 + ["few"] * 2))
+    assert [one.value for one in found.worst_slices] == ["many", "few"]
+
+
 def test_degradation_is_shown_where_it_is_and_not_where_it_is_chance() -> None:
     generator = np.random.default_rng(0)
     fused = generator.integers(0, 2, 120).astype(float)

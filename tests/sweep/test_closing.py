@@ -165,7 +165,7 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     assert isinstance(came.verdict, SweepComparison)
     assert came.gap is not None
     assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(-0.1)
-    shown = " ".join(printed(came))
+    shown = " ".join(" ".join(printed(came)).split())
     assert (
         "gap: #2 b, the best on the tune questions, led by +.192 over #1 a there and leads by +.092 here,"
         " a change of -.100 [-.118, -.082]" in shown

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.report.answers import success_of
 from ragsweep.report.naming import short
@@ -125,9 +126,10 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
 def slice_sentence(audit: FusionAudit, one: LegComparison, hybrid: str) -> str:
     """Write that a leg is better than its hybrid on a slice, and whether chance may explain it."""
     surely = "more than chance explains" if one.worse else "chance may explain it"
+    questions = counted(one.questions, "question")
     return (
-        f"On {one.label} {one.value} ({one.questions:,} questions) {audit.metric} is {number(one.alone)} for its leg"
-        f" {one.leg} alone and {number(one.hybrid)} for {hybrid}: {surely}."
+        f"On {one.label} {one.value} ({questions}) {audit.metric} is {number(one.alone)} for its leg {one.leg} alone"
+        f" and {number(one.hybrid)} for {hybrid}: {surely}."
     )
 
 

@@ -86,8 +86,8 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide where dropping metrics can achieve that.
 
     Rows are ordered by the objective. The recommended config, the baseline and the best always have one. Where it is
-    too wide headings are shortened, then intervals left out of all but objectives, then metrics dropped: the last that
-    are no objective.
+    too wide headings are shortened, then intervals left out, then metrics dropped: each from the last metric on
+    that is no objective.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -104,9 +104,10 @@ def sweep_table(
     def is_wide() -> bool:
         return _width([*first, *parameters, *wanted.values(), *ends]) > width
 
-    for narrow, bare in ((False, False), (True, False), (True, True)):
+    others = [name for name in reversed(metrics) if name not in decides]
+    for narrow, bare in ((False, 0), *((True, count) for count in range(len(others) + 1))):
         ends = _ends(shown, found, recommended, narrow) if found else []
-        wanted = {name: _metric(shown, name, found, narrow, bare and name not in decides) for name in metrics}
+        wanted = {name: _metric(shown, name, found, narrow, name in others[:bare]) for name in metrics}
         if not is_wide():
             break
     for kept_metrics in (answers, decides):

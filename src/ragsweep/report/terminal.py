@@ -175,9 +175,9 @@ class Terminal:
         self.console.print(table, width=width)
 
     def lines(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print lines of a label and a fact."""
+        """Print lines of a label and a fact, wrapped."""
         for label, text in lines:
-            self.line(label, text)
+            self.block(label, [text])
 
     def aligned(self, rows: Sequence[Sequence[str]]) -> None:
         """Print rows without a header or a label, each column as wide as its widest text."""

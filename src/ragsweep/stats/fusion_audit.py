@@ -93,14 +93,14 @@ class FusionAudit:
 
     @property
     def worst_slices(self) -> list[LegComparison]:
-        """The slices where a leg is notably better: those beyond chance first, then the largest differences."""
+        """The slices where a leg is notably better: those beyond chance first, then by what is lost in all."""
         return [one for one in self.lost_slices if one.notable]
 
     @property
     def lost_slices(self) -> list[LegComparison]:
         """The slices where a leg has the better mean, be it by chance, in the same order."""
         found = [one for one in self.slices if one.difference < 0]
-        return sorted(found, key=lambda one: (not one.worse, -abs(one.difference), -one.questions))
+        return sorted(found, key=lambda one: (not one.worse, -abs(one.difference) * one.questions))
 
 
 def audited_metrics(result: Result) -> tuple[str, ...]:
