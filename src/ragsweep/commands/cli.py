@@ -29,6 +29,7 @@ _COMMANDS = (
     "name",
     "power",
     "report",
+    "ship",
     "show",
     "store",
     "sync",
@@ -43,6 +44,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep power RUN [RUN] [--metric METRIC] [--effect X] ...
        ragsweep power [RUN] --questions N [--clusters N] [--cost-per-question X] ...
        ragsweep gate [--baseline RUN] --candidate RUN --margin METRIC=X[%] | --at-least METRIC=X ...
+       ragsweep ship RUN --name NAME [--alias ALIAS --unless-worse METRIC=X] ...
        ragsweep ablate RUN [KEY=VALUE ...] [--plan] ...
        ragsweep effects SWEEP [--metric METRIC] ...
        ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
@@ -60,6 +62,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   compare       two configs, question by question: by how much, how surely, where
   power         the smallest difference that the golden set can show, or a planned one would
   gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 undecided
+  ship          register a config as a model that MLflow serves, and move an alias to it
   ablate        change one thing at a time in a config, and show the effect of each change
   effects       the effect of each swept parameter, and of two together
   judge         compare a judge with people: judge calibrate; with itself: judge noise

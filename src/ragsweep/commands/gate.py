@@ -89,7 +89,7 @@ def gate(arguments: Sequence[str]) -> int:
     candidate = find_run(options.path, options.candidate)
     baseline = find_run(options.path, options.baseline) if options.baseline else None
     anchor = find_run(options.path, options.anchor) if options.anchor else None
-    decision = replace(_decide(baseline, anchor, candidate, options), anchor=anchor, sequential=options.sequential)
+    decision = replace(decide(baseline, anchor, candidate, options), anchor=anchor, sequential=options.sequential)
     for path, write in ((options.json, as_json), (options.markdown, as_markdown)):
         if path:
             try:
@@ -198,7 +198,7 @@ def marked_questions(result: Result) -> list[str]:
     return [name for name, mark in zip(names, marks, strict=False) if str(mark).casefold() == "true"]
 
 
-def _decide(
+def decide(
     baseline: RecordedRun | None, anchor: RecordedRun | None, candidate: RecordedRun, options: argparse.Namespace
 ) -> GateDecision:
     """Decide whether the candidate is within each margin of the baselines, and keeps each bound.

@@ -93,6 +93,14 @@ class Executor:
         """Compute rows that failed in this process again where they are needed next: another budget may allow them."""
         self._rows.forget_failed()
 
+    def provide(self, node: Node, value: Any) -> None:
+        """Take a whole value that was computed elsewhere."""
+        self._whole[node.address] = value
+
+    def forget_rows(self) -> None:
+        """Drop all rows from memory: whoever serves questions without end keeps whole values alone."""
+        self._rows = RowTables()
+
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return values of some known rows of a node, or of other nodes of its class and stage."""
         columns = None if alike else self._rows.of(node.address).columns

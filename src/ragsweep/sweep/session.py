@@ -15,12 +15,11 @@ from ragsweep.core.identity import BuiltPart, content_hash
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import Dataset, JudgedMetric, Passage, Request
+from ragsweep.evaluation.assembly import build_graph, optional_part
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
-from ragsweep.evaluation.pipeline import Parts
-from ragsweep.evaluation.pipeline import graph as config_graph
 from ragsweep.evaluation.question_table import chunk_text, tabulate
 from ragsweep.golden import partition
 from ragsweep.golden.partition import ALL
@@ -111,19 +110,32 @@ class Session:
         prices = self._apply_budget(plain)
         dataset = self._dataset(plain, job.searching)
         built = self._metrics(plain)
-        system = self._optional(plain, "system")
-        graph = self._external(plain, dataset, system, built) if system else self._graph(plain, dataset, built)
+        system = optional_part(self.builder, plain, "system")
+        if system:
+            graph = self._external(plain, dataset, system, built)
+        else:
+            exact = any("exact" in part.value.needs for part in built.parts)
+            graph = build_graph(self.builder, plain, dataset.corpus, built.judged, exact)
         metrics = checked_metrics(built.parts, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
         definitions = [part.spec.digest for part in built.parts]
-        exact = [leg.exact.address for leg in graph.approximate.values()]
+        searched = [leg.exact.address for leg in graph.approximate.values()]
         answers = (graph.answer, graph.route, graph.query, *(one.answer for one in graph.repetitions))
         answered = [node.address for node in answers if node]
         expected = [dataset.golden.expectations] if any(EXPECTED & set(metric.needs) for metric in metrics) else []
         output = self.builder.build(plain["output"], "output")
         read = [output.spec.digest] if any("output" in metric.needs for metric in metrics) else []
         signature = content_hash(
-            [graph.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected, *read]
+            [
+                graph.context.address,
+                searched,
+                dataset.golden.digest,
+                threshold,
+                definitions,
+                *answered,
+                *expected,
+                *read,
+            ]
         )
         return Experiment(
             job.name,
@@ -225,27 +237,10 @@ class Session:
             self.evaluator.executor.forget_failed()
         return prices
 
-    def _graph(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> ConfigGraph:
-        """Build the graph of stages that the config describes."""
-        chunker, retriever, reranker = (
-            self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker")
-        )
-        depth, candidates = plain["depth"], reranker.value.candidates
-        if candidates > depth:
-            raise ConfigError(f"reranker.candidates={candidates} is more than depth={depth}; raise depth")
-        exact = any("exact" in part.value.needs for part in built.parts)
-        generator, router, query = (self._optional(plain, group) for group in ("llm", "router", "query"))
-        return config_graph(
-            Parts(
-                dataset.corpus, chunker, retriever, reranker, depth, plain["top_k"], exact, plain["context_budget"],
-                generator, built.judged, router, query,
-            )
-        )  # fmt: skip
-
     def _external(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
         """Build the graph of a system that answers by itself."""
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
-            if self._optional(plain, group):
+            if optional_part(self.builder, plain, group):
                 raise ConfigError(
                     f"{group}: a system of yours answers by itself; choose {group}={silent} beside system=..."
                 )
@@ -255,11 +250,6 @@ class Session:
         return external_graph(
             ExternalSystem(dataset.corpus, system, questions, plain["depth"], documents, built.judged)
         )
-
-    def _optional(self, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
-        """Build an optional part; None where it is switched off."""
-        built = self.builder.build(plain[group], group)
-        return None if getattr(built.value, "SILENT", False) else built
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
         """Build the parts of a group of which a config has several; those that are null are left out."""

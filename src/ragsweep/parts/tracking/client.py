@@ -25,6 +25,7 @@ from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import files, prompts, runs, traces
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import absolute_uri, database_path, is_server, mask_uri, mlflow_command
+from ragsweep.parts.tracking.models import ModelRegistry
 from ragsweep.parts.tracking.runs import ALONE, RUNS_VIEW, Child, RunPlacement
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class Mlflow:
             f"{mask_uri(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
             " address as tracking.uri"
         )
+
+    def models(self) -> ModelRegistry:
+        """Return the registry of models there, which logs to the experiment."""
+        with self._connection.opened():
+            return ModelRegistry(self._connection, self._experiment_id())
 
     @property
     def identity(self) -> str:

@@ -1,0 +1,154 @@
+"""``ragsweep ship``: an evaluated config as a model that MLflow serves."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import requires, version
+from pathlib import Path
+from typing import Any
+
+import ragsweep.serving
+from ragsweep.commands.command_line import RUN, Parser, RecordedRun, add_path, find_run, find_target, ignore_closed_pipe
+from ragsweep.commands.gate import decide
+from ragsweep.commands.gate import read as read_gate
+from ragsweep.commands.gate_report import EXIT_STATUS, show
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import objectives, shown_metrics
+from ragsweep.evaluation.assembly import build_graph
+from ragsweep.parts.tracking import Mlflow
+from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
+from ragsweep.report.terminal import Terminal
+from ragsweep.serving.bundle import write_bundle
+from ragsweep.stats.comparable import check_whole
+from ragsweep.sweep.session import open_session
+
+UNSERVED = frozenset({"arch", "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "ragas", "langchain-community"})
+"""Requirements of ragsweep that answering a question needs none of."""
+
+_ABOUT = """Register an evaluated config as a model in MLflow: its chunks and indexes go with it, so that nothing is
+embedded again, and it answers on a machine without the store. With --alias the alias moves to the new version, where
+the gate passes against the version that has it now."""
+
+
+def ship(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep ship``; return the exit status: 0 done, 2 bad input, 1 or 3 where the gate keeps the alias."""
+    parser = Parser("ragsweep ship", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--name", required=True, help="name of the registered model")
+    parser.add_argument("--alias", help="alias to move to the new version, such as champion")
+    worse = "how much worse than the alias's present version it may be; may be given several times"
+    parser.add_argument("--unless-worse", action="append", default=[], metavar="METRIC=X", help=worse)
+    parser.add_argument("--uri", help="MLflow database or server; default: the one of the config, else of MLflow")
+    add_path(parser)
+    options = parser.parse_args(arguments)
+    if options.unless_worse and not options.alias:
+        raise ConfigError("--unless-worse: guards an alias; name it with --alias champion")
+    if not re.fullmatch(r"[\w .-]+", options.name):
+        raise ConfigError(f'--name: "{options.name}" is no name of a model; use letters, digits, "-", "_" and "."')
+    found = find_run(options.path, options.run)
+    check_whole(found.result)
+    reference = find_target(options.path, options.run)
+    registry, terminal = _registry(found, options.uri), Terminal.current()
+    champion = registry.holder(options.name, options.alias) if options.alias else None
+    decision = None
+    if champion and champion.tags.get(CONFIG) != reference:
+        decision = _gate(champion, found, options.run, options.path, options.unless_worse)
+    made = registry.register(options.name, *_files(found, reference, options.path))
+    with ignore_closed_pipe():
+        terminal.line("shipped", f"{found} as {made.uri}")
+        if decision:
+            show(decision, terminal)
+        if decision and decision.decision != "pass":
+            terminal.line("alias", f"{options.alias} stays at {champion.uri if champion else 'no version'}")
+            return EXIT_STATUS[decision.decision]
+        if options.alias:
+            registry.point(options.alias, made)
+            terminal.line(
+                "alias", f"{options.alias} points to it: mlflow models serve -m models:/{options.name}@{options.alias}"
+            )
+    return 0
+
+
+def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
+    tracking = found.result.config.get("tracking") or {}
+    tracker = Mlflow(uri or tracking.get("uri"), str(tracking.get("experiment") or "ragsweep"))
+    tracker.check()
+    return tracker.models()
+
+
+def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
+    """Decide whether the config may take the alias of another one."""
+    if not margins:
+        raise ConfigError(
+            f"--alias: {champion.uri} has it; say how much worse the new one may be: --unless-worse METRIC=.02"
+        )
+    before = champion.tags.get(CONFIG, "")
+    try:
+        baseline = find_run(path, before)
+    except InputError:
+        raise InputError(
+            f"{champion.uri}: was evaluated as {before or 'no config of ragsweep'}, which is not in {path}; give the"
+            " ledger that has both with --path, or evaluate both configs in one"
+        ) from None
+    typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
+    options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
+    return decide(baseline._replace(typed=champion.uri), None, found, options)
+
+
+def _files(found: RecordedRun, reference: str, path: str) -> tuple[ModelFiles, Mapping[str, str]]:
+    """Write the bundle into a folder that lives as long as the process; return the model's files and tags."""
+    result = found.result
+    config = {**result.config, "store": {"path": path, "stages": True}}
+    if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
+        raise InputError(f"{found}: is an external system, which serves itself")
+    session = open_session(config, Terminal.current())
+    dataset = session.recorded_dataset(result)
+    if dataset is None:
+        raise InputError(f"{found}: its corpus is not there as it was evaluated; run the config again, and ship that")
+    graph = build_graph(session.builder, config, dataset.corpus)
+    if graph.context.address != result.addresses["context"]:
+        raise InputError(f"{found}: parts or weights have changed since; run the config again, and ship that")
+    folder = Path(tempfile.mkdtemp(prefix="ragsweep-ship-")) / "bundle"
+    write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
+    summaries = {name: result.summaries[name] for name in (*objectives(config), *shown_metrics(config))
+                 if name in result.summaries}  # fmt: skip
+    tags = {
+        CONFIG: reference,
+        "ragsweep.name": result.name,
+        "ragsweep.signature": result.signature,
+        "ragsweep.golden_set": result.dataset.golden_digest,
+        "ragsweep.corpus": result.dataset.corpus_digest,
+        **{f"ragsweep.metric.{name}": f"{one.value:.6g} [{one.low:.6g}, {one.high:.6g}]"
+           for name, one in summaries.items()},
+    }  # fmt: skip
+    example = {"question": str(result.outcomes["question"][0])}
+    packages = [Path(next(iter(ragsweep.serving.__path__))).parent]
+    code = Path(ragsweep.serving.__path__[0]) / "mlflow_model.py"
+    return ModelFiles(code, packages, folder, _requirements(), _signature(), [example]), tags
+
+
+def _requirements() -> list[str]:
+    """Pin what ragsweep requires, and MLflow, to what runs here."""
+    names = [
+        re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0] for line in requires("ragsweep") or () if "extra ==" not in line
+    ]
+    return [f"{name}=={version(name).partition('+')[0]}" for name in names if name not in UNSERVED]
+
+
+def _signature() -> Any:
+    """Describe a row that comes in, and the row that goes out."""
+    from mlflow.models import ModelSignature
+    from mlflow.types.schema import Array, ColSpec, DataType, Object, Property, Schema
+
+    text, number, whole = DataType.string, DataType.double, DataType.long
+    turn = Object([Property("role", text), Property("text", text)])
+    passage = Object([Property("document", text), Property("start", whole), Property("end", whole),
+                      Property("text", text), Property("score", number)])  # fmt: skip
+    step = Object([Property("step", text), Property("value", number)])
+    inputs = [ColSpec(text, "question"), ColSpec(Array(turn), "history", required=False)]
+    outputs = [ColSpec(text, "query"), ColSpec(Array(passage), "context"), ColSpec(text, "answer"),
+               ColSpec(DataType.boolean, "abstained"), ColSpec(text, "failed"), ColSpec(whole, "tokens"),
+               ColSpec(Array(step), "milliseconds")]  # fmt: skip
+    return ModelSignature(Schema([*inputs]), Schema([*outputs]))

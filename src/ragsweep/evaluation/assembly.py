@@ -1,0 +1,42 @@
+"""Build the graph of stages that a config describes, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.identity import BuiltPart
+from ragsweep.core.types import Corpus
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.pipeline import Parts, graph
+
+NO_METRICS: Mapping[str, BuiltPart] = {}
+
+
+def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
+    """Build an optional part; None where it is switched off."""
+    built = builder.build(plain[group], group)
+    return None if getattr(built.value, "SILENT", False) else built
+
+
+def build_graph(
+    builder: Builder, plain: Mapping[str, Any], corpus: Corpus, judged: Mapping[str, BuiltPart] = NO_METRICS,
+    exact: bool = False,
+) -> ConfigGraph:  # fmt: skip
+    """Build the graph of a config over a corpus; ``exact``: search exactly beside approximate indexes, too.
+
+    Raises ConfigError, with the key, for parts that do not fit together.
+    """
+    chunker, retriever, reranker = (builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker"))
+    depth, candidates = plain["depth"], reranker.value.candidates
+    if candidates > depth:
+        raise ConfigError(f"reranker.candidates={candidates} is more than depth={depth}; raise depth")
+    generator, router, query = (optional_part(builder, plain, group) for group in ("llm", "router", "query"))
+    return graph(
+        Parts(
+            corpus, chunker, retriever, reranker, depth, plain["top_k"], exact, plain["context_budget"], generator,
+            judged, router, query,
+        )
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Models in MLflow's registry: a config as models from code, its versions, and the aliases that point to one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragsweep.parts.tracking.connection import Connection
+
+ARTIFACT = "bundle"
+"""The name under which a model finds its bundle."""
+
+CONFIG = "ragsweep.config"
+"""The tag of a version that names the evaluated config, as commands take it."""
+
+
+class ModelFiles(NamedTuple):
+    """What a model consists of."""
+
+    code: Path  # run by MLflow when it loads the model
+    packages: Sequence[Path]  # that the code imports and no index has
+    bundle: Path
+    requirements: Sequence[str]
+    signature: Any
+    example: Any
+
+
+class ModelVersion(NamedTuple):
+    """A registered version."""
+
+    name: str
+    number: str
+    tags: Mapping[str, str]
+
+    @property
+    def uri(self) -> str:
+        """The address by which MLflow loads it."""
+        return f"models:/{self.name}/{self.number}"
+
+
+@dataclass(frozen=True)
+class ModelRegistry:
+    """The registry of one MLflow database or server. Methods raise TrackingError where it cannot be used."""
+
+    connection: Connection
+    experiment: str  # its id
+
+    def holder(self, name: str, alias: str) -> ModelVersion | None:
+        """Return the version that an alias points to; None where there is none."""
+        from mlflow.exceptions import MlflowException
+
+        with self.connection.opened():
+            try:
+                found = self.connection.client().get_model_version_by_alias(name, alias)
+            except MlflowException as fault:
+                if fault.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                    return None
+                raise
+            return ModelVersion(found.name, str(found.version), dict(found.tags))
+
+    def register(self, name: str, files: ModelFiles, tags: Mapping[str, str]) -> ModelVersion:
+        """Log a model and register it as a new version, with its tags from the beginning, and without any alias."""
+        import mlflow
+
+        with self.connection.opened(), self.connection.as_default(self.experiment), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # the signature is given
+            with mlflow.start_run(run_name=f"ship {name}", tags=dict(tags)):
+                logged = mlflow.pyfunc.log_model(
+                    name="model",
+                    python_model=str(files.code),
+                    artifacts={ARTIFACT: str(files.bundle)},
+                    code_paths=[str(path) for path in files.packages],
+                    pip_requirements=list(files.requirements),
+                    signature=files.signature,
+                    input_example=files.example,
+                )
+            client = self.connection.client()
+            if not client.search_registered_models(f"name = '{name}'"):
+                client.create_registered_model(name)
+            made = client.create_model_version(name, logged.model_uri, logged.run_id, tags=dict(tags))
+            return ModelVersion(name, str(made.version), dict(tags))
+
+    def point(self, alias: str, version: ModelVersion) -> None:
+        """Let an alias point to a version."""
+        with self.connection.opened():
+            self.connection.client().set_registered_model_alias(version.name, alias, version.number)

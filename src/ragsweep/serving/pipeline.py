@@ -1,0 +1,94 @@
+"""Answer single questions as an evaluated config does, from its bundle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragsweep.core.building import Builder
+from ragsweep.core.types import NO_CHUNK, Answer, Question, Rankings, Route, Turn
+from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.assembly import build_graph
+from ragsweep.evaluation.config_graph import chunks_of
+from ragsweep.evaluation.generation import write_queries
+from ragsweep.evaluation.question_table import QuestionTable
+from ragsweep.services.session import ServiceSession
+from ragsweep.serving.bundle import Bundle
+from ragsweep.stages.executor import Executor
+
+
+class ServedPassage(NamedTuple):
+    """One chunk of a context: its document, the span of its text in it, and its score."""
+
+    document: str
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+class ServedAnswer(NamedTuple):
+    """What a question got: its context, best first, the answer where the config has a generator, and milliseconds."""
+
+    context: list[ServedPassage]
+    answer: Answer | None
+    query: str  # what was searched with; "" where nothing was
+    milliseconds: dict[str, float]  # by step, and "total"
+
+
+class ServedPipeline:
+    """A config, loaded from its bundle; one question at a time, from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load a bundle; models are loaded at the first question. Raises a RagsweepError where it cannot be used."""
+        self.bundle = Bundle.read(folder)
+        self._executor = Executor()
+        self._graph = build_graph(Builder(ServiceSession().connect), self.bundle.manifest["config"], self.bundle.corpus)
+        self.bundle.load(self._graph, self._executor)
+        self._chunks = chunks_of(self._graph, self._executor.get)
+        self._lock = threading.Lock()
+
+    def answer(self, text: str, history: Sequence[Turn] = ()) -> ServedAnswer:
+        """Answer a question, with the turns of the conversation before it."""
+        with self._lock:
+            try:
+                return self._answer(Question("served", text, history=tuple(history)))
+            finally:
+                self._executor.forget_rows()
+
+    def _answer(self, question: Question) -> ServedAnswer:
+        begin, before = time.perf_counter(), self._seconds()
+        graph, get, table = self._graph, self._executor.get, QuestionTable((question,))
+        if graph.route:
+            (route,) = unpacked(get(graph.route, table.wordings), Route)
+            table = QuestionTable((question,), bytes([route.search]))
+        _, table = write_queries(self._executor, graph, table)
+        context: Rankings = get(graph.context, table.queries)
+        answer = unpacked(get(graph.answer, table.answered), Answer)[0] if graph.answer else None
+        spent = {stage: 1000 * (seconds - before.get(stage, 0.0)) for stage, seconds in self._seconds().items()}
+        milliseconds = {stage: value for stage, value in spent.items() if value > 0}
+        milliseconds["total"] = 1000 * (time.perf_counter() - begin)
+        query = table.queries[0] if table.queries else ""
+        return ServedAnswer(self._passages(context), answer, query, milliseconds)
+
+    def _passages(self, context: Rankings) -> list[ServedPassage]:
+        found = []
+        spans, corpus = self._chunks.spans, self.bundle.corpus
+        rows = zip(context.positions[:1].ravel().tolist(), context.scores[:1].ravel().tolist(), strict=True)
+        for position, score in rows:
+            if position != NO_CHUNK:
+                document, start, end = (int(column[position]) for column in spans)
+                text = corpus.texts[document][start:end]
+                found.append(ServedPassage(corpus.ids[document], start, end, text, score))
+        return found
+
+    def _seconds(self) -> dict[str, float]:
+        return {stage: work.seconds for stage, work in self._executor.work.items()}
+
+
+def as_turns(history: Any) -> list[Turn]:
+    """Read a history as it comes over HTTP: mappings with ``role`` and ``text``."""
+    return [Turn(str(turn["role"]), str(turn["text"])) for turn in ([] if history is None else history)]

@@ -1,0 +1,157 @@
+"""`ragsweep ship`: a config as a model that MLflow loads and serves, and an alias that moves only through the gate."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pandas
+import pytest
+
+import forked
+from command_line import RUN, call, user_environment, write_dataset
+from ragsweep.commands.ship import ship
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+
+QUESTIONS = [
+    {"id": f"q{n}", "question": f"where does the cat rest on day {n}", "evidence": [{"document": "cats"}]}
+    for n in range(40)
+]
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Sweep a config that finds and one that finds nothing, tracked; return the folder and the sweep."""
+    folder = tmp_path_factory.mktemp("swept")
+    done = call(folder, RUN, "-m", *write_dataset(folder, QUESTIONS)[:-1], "retriever=bm25,none", "top_k=2", "depth=4")
+    assert done.returncode == 0, done.stderr
+    return folder, Ledger(folder / ".ragsweep").sweeps()[0].id[:8]
+
+
+@pytest.fixture
+def swept(sweep: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Copy the swept folder into the test's own."""
+    shutil.copytree(sweep[0], tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return sweep[1]
+
+
+def contexts(result: Result) -> list[list[str]]:
+    return [list(one) for one in result.outcomes["context"]]
+
+
+def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_alias(
+    swept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ship([f"{swept}#1", "--name", "handbook", "--alias", "champion"]) == 0
+    assert "champion points to it: mlflow models serve -m models:/handbook@champion" in capsys.readouterr().out
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    client = mlflow.MlflowClient(uri)
+    first = client.get_model_version_by_alias("handbook", "champion")
+    (record, *_) = Ledger(tmp_path / ".ragsweep").records(Ledger(tmp_path / ".ragsweep").sweeps()[0].id)
+    result = record.outcome
+    assert isinstance(result, Result)
+    assert first.tags["ragsweep.golden_set"] == result.dataset.golden_digest
+    assert first.tags["ragsweep.name"].endswith("bm25")
+    assert first.tags["ragsweep.metric.context_ndcg"].startswith("1 [")
+
+    mlflow.set_tracking_uri(uri)
+    model = mlflow.pyfunc.load_model("models:/handbook@champion")
+    rows: list[dict[str, Any]] = model.predict(pandas.DataFrame({"question": list(result.outcomes["question"])}))
+    assert [[one["document"] for one in row["context"]] for row in rows] == contexts(result)
+    pinned = (tmp_path / "mlruns").rglob("requirements.txt")
+    assert re.search(r"^numpy==\d", next(iter(pinned)).read_text(), re.MULTILINE)
+
+    assert ship([f"{swept}#2", "--name", "handbook", "--alias", "champion", "--unless-worse", "context_ndcg=.02"]) in (
+        1,
+        3,
+    )
+    assert "champion stays at models:/handbook/1" in capsys.readouterr().out
+    assert client.get_model_version_by_alias("handbook", "champion").version == first.version
+    with pytest.raises(ConfigError, match="say how much worse the new one may be"):
+        ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "error", "said"),
+    [
+        (["--name", "a/b"], ConfigError, "is no name of a model"),
+        (["--name", "a", "--unless-worse", "mrr=.1"], ConfigError, "guards an alias"),
+    ],
+)
+def test_what_cannot_be_shipped_is_refused(typed: list[str], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        ship(["nothing#1", *typed])
+
+
+def test_config_whose_corpus_is_gone_is_refused(swept: str, tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"id": "cats", "text": "another text"}\n')
+    with pytest.raises(InputError, match="its corpus is not there as it was evaluated"):
+        ship([f"{swept}#1", "--name", "handbook"])
+
+
+@pytest.mark.nightly
+def test_mlflow_serves_it_over_http_without_our_store(swept: str, tmp_path: Path) -> None:
+    assert ship([f"{swept}#1", "--name", "handbook", "--alias", "champion"]) == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / ".ragsweep").rename(tmp_path / "gone")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", "models:/handbook@champion", "-p", str(port)]
+    environment = user_environment(MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with subprocess.Popen(
+        [*command, "--env-manager", "local"], cwd=elsewhere, env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        try:
+            answer = _asked(port, {"dataframe_records": [{"question": QUESTIONS[3]["question"]}]})
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+    assert answer["predictions"][0]["context"][0]["document"] == "cats"
+
+
+def _asked(port: int, body: dict[str, Any]) -> Any:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    for _ in range(120):
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                return json.load(reply)
+        except OSError:
+            time.sleep(1)
+    raise AssertionError("no answer in two minutes")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+def test_kill_leaves_no_alias_on_a_version_that_cannot_be_loaded(swept: str, seconds: float, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ragsweep", "ship", f"{swept}#1", "--name", "handbook", "--alias", "champion"]
+    process = forked.Popen(command, cwd=tmp_path, env=user_environment(), stdout=subprocess.DEVNULL)
+    time.sleep(seconds)
+    process.kill()
+    process.wait()
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    mlflow.set_tracking_uri(uri)
+    try:
+        mlflow.MlflowClient(uri).get_model_version_by_alias("handbook", "champion")
+    except mlflow.exceptions.MlflowException:
+        pass
+    else:
+        assert mlflow.pyfunc.load_model("models:/handbook@champion").predict(pandas.DataFrame({"question": ["cat"]}))
+    assert ship([f"{swept}#1", "--name", "handbook", "--alias", "champion"]) == 0

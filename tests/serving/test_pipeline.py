@@ -1,0 +1,91 @@
+"""A bundle answers as the config did that it was made of: every golden question, position by position."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from command_line import GOLDEN, write_dataset
+from configs import evaluate, prepare
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import Result
+from ragsweep.core.types import Turn
+from ragsweep.evaluation.assembly import build_graph
+from ragsweep.serving.bundle import MANIFEST, write_bundle
+from ragsweep.serving.pipeline import ServedPipeline, as_turns
+from ragsweep.sweep.session import Session
+
+
+def shipped(folder: Path, *overrides: str) -> tuple[Result, Path]:
+    """Evaluate a config on a small set, and bundle it."""
+    write_dataset(folder)
+    data = ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl"]
+    session, lines = Session(), [*data, "embedder=hashing", "depth=4", "top_k=3", *overrides]
+    result = evaluate(session, *lines)
+    corpus = prepare(session, *lines).dataset.corpus
+    graph = build_graph(session.builder, result.config, corpus)
+    write_bundle(folder / "bundle", result.config, corpus, graph, session.evaluator.executor)
+    return result, folder / "bundle"
+
+
+CONFIGS = [
+    ("retriever=bm25",),
+    ("retriever=vector",),
+    ("retriever=hybrid_rrf", "chunker=fixed_size", "chunker.size=20", "chunker.overlap=0"),
+    ("retriever=hybrid_convex", "context_budget=12"),
+    ("retriever=bm25", "chunker=parent_child"),
+    ("retriever=bm25", "llm=extractive"),
+]
+
+
+@pytest.mark.parametrize("overrides", CONFIGS, ids=" ".join)
+def test_contexts_are_those_of_the_evaluation(overrides: tuple[str, ...], tmp_path: Path) -> None:
+    result, bundle = shipped(tmp_path, *overrides)
+    moved = shutil.move(bundle, tmp_path / "another machine")
+    pipeline = ServedPipeline(Path(moved))
+    for n, text in enumerate(result.outcomes["question"]):
+        found = pipeline.answer(text)
+        texts = {one.document: len(pipeline.bundle.corpus.texts[pipeline.bundle.corpus.position[one.document]])
+                 for one in found.context}  # fmt: skip
+        names = [one.document if (one.start, one.end) == (0, texts[one.document]) else
+                 f"{one.document}:{one.start}-{one.end}" for one in found.context]  # fmt: skip
+        assert names == result.outcomes["context"][n]
+        if "answer" in result.outcomes:
+            assert found.answer is not None
+            assert found.answer.text == result.outcomes["answer"][n]
+        assert found.milliseconds["total"] > 0
+    assert len(result.outcomes["question"]) == len(GOLDEN)
+
+
+def test_history_reaches_the_query_as_in_the_evaluation(tmp_path: Path) -> None:
+    _, bundle = shipped(tmp_path, "retriever=bm25", "query=history")
+    history = as_turns([{"role": "user", "text": "Tell me of the cat."}])
+    assert history == [Turn("user", "Tell me of the cat.")]
+    found = ServedPipeline(bundle).answer("Where is it?", history)
+    assert "cat" in found.query
+    assert as_turns(None) == []
+
+
+def test_bundle_of_other_parts_or_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    _, bundle = shipped(tmp_path, "retriever=bm25")
+    manifest = json.loads((bundle / MANIFEST).read_text())
+    index = max((bundle / "stages").iterdir(), key=lambda path: path.stat().st_size)
+    whole = index.read_bytes()
+    index.write_bytes(whole[:-3] + b"xxx")
+    with pytest.raises(InputError, match="cannot be used"):
+        ServedPipeline(bundle)
+    index.write_bytes(whole)
+    changed = {**manifest, "config": {**manifest["config"], "top_k": 2}}
+    (bundle / MANIFEST).write_text(json.dumps(changed))
+    with pytest.raises(InputError, match="compute something else"):
+        ServedPipeline(bundle)
+    (bundle / MANIFEST).write_text(json.dumps(manifest))
+    corpus = bundle / "corpus.jsonl"
+    corpus.write_text(corpus.read_text().replace("cat", "dog"))
+    with pytest.raises(InputError, match="is not the corpus"):
+        ServedPipeline(bundle)
+    with pytest.raises(InputError, match="no bundle"):
+        ServedPipeline(tmp_path)
