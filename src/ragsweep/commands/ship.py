@@ -126,7 +126,7 @@ def _files(found: RecordedRun, reference: str, path: str) -> tuple[ModelFiles, M
     example = {"question": str(result.outcomes["question"][0])}
     packages = [Path(next(iter(ragsweep.serving.__path__))).parent]
     code = Path(ragsweep.serving.__path__[0]) / "mlflow_model.py"
-    return ModelFiles(code, packages, folder, _requirements(), _signature(), [example]), tags
+    return ModelFiles(code, packages, folder, _requirements(), [example]), tags
 
 
 def _requirements() -> list[str]:
@@ -135,20 +135,3 @@ def _requirements() -> list[str]:
         re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0] for line in requires("ragsweep") or () if "extra ==" not in line
     ]
     return [f"{name}=={version(name).partition('+')[0]}" for name in names if name not in UNSERVED]
-
-
-def _signature() -> Any:
-    """Describe a row that comes in, and the row that goes out."""
-    from mlflow.models import ModelSignature
-    from mlflow.types.schema import Array, ColSpec, DataType, Object, Property, Schema
-
-    text, number, whole = DataType.string, DataType.double, DataType.long
-    turn = Object([Property("role", text), Property("text", text)])
-    passage = Object([Property("document", text), Property("start", whole), Property("end", whole),
-                      Property("text", text), Property("score", number)])  # fmt: skip
-    step = Object([Property("step", text), Property("value", number)])
-    inputs = [ColSpec(text, "question"), ColSpec(Array(turn), "history", required=False)]
-    outputs = [ColSpec(text, "query"), ColSpec(Array(passage), "context"), ColSpec(text, "answer"),
-               ColSpec(DataType.boolean, "abstained"), ColSpec(text, "failed"), ColSpec(whole, "tokens"),
-               ColSpec(Array(step), "milliseconds")]  # fmt: skip
-    return ModelSignature(Schema([*inputs]), Schema([*outputs]))

@@ -12,8 +12,6 @@ from ragsweep.core.types import Corpus
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
 
-NO_METRICS: Mapping[str, BuiltPart] = {}
-
 
 def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
     """Build an optional part; None where it is switched off."""
@@ -22,7 +20,7 @@ def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> Bui
 
 
 def build_graph(
-    builder: Builder, plain: Mapping[str, Any], corpus: Corpus, judged: Mapping[str, BuiltPart] = NO_METRICS,
+    builder: Builder, plain: Mapping[str, Any], corpus: Corpus, judged: Mapping[str, BuiltPart] | None = None,
     exact: bool = False,
 ) -> ConfigGraph:  # fmt: skip
     """Build the graph of a config over a corpus; ``exact``: search exactly beside approximate indexes, too.
@@ -37,6 +35,6 @@ def build_graph(
     return graph(
         Parts(
             corpus, chunker, retriever, reranker, depth, plain["top_k"], exact, plain["context_budget"], generator,
-            judged, router, query,
+            judged or {}, router, query,
         )
     )  # fmt: skip

@@ -24,7 +24,6 @@ class ModelFiles(NamedTuple):
     packages: Sequence[Path]  # that the code imports and no index has
     bundle: Path
     requirements: Sequence[str]
-    signature: Any
     example: Any
 
 
@@ -74,7 +73,7 @@ class ModelRegistry:
                     artifacts={ARTIFACT: str(files.bundle)},
                     code_paths=[str(path) for path in files.packages],
                     pip_requirements=list(files.requirements),
-                    signature=files.signature,
+                    signature=_signature(),
                     input_example=files.example,
                 )
             client = self.connection.client()
@@ -87,3 +86,20 @@ class ModelRegistry:
         """Let an alias point to a version."""
         with self.connection.opened():
             self.connection.client().set_registered_model_alias(version.name, alias, version.number)
+
+
+def _signature() -> Any:
+    """Describe a row that comes in, and the row that goes out."""
+    from mlflow.models import ModelSignature
+    from mlflow.types.schema import Array, ColSpec, DataType, Object, Property, Schema
+
+    text, number, whole = DataType.string, DataType.double, DataType.long
+    turn = Object([Property("role", text), Property("text", text)])
+    passage = Object([Property("document", text), Property("start", whole), Property("end", whole),
+                      Property("text", text), Property("score", number)])  # fmt: skip
+    step = Object([Property("step", text), Property("value", number)])
+    inputs = [ColSpec(text, "question"), ColSpec(Array(turn), "history", required=False)]
+    outputs = [ColSpec(text, "query"), ColSpec(Array(passage), "context"), ColSpec(text, "answer"),
+               ColSpec(DataType.boolean, "abstained"), ColSpec(text, "failed"), ColSpec(whole, "tokens"),
+               ColSpec(Array(step), "milliseconds")]  # fmt: skip
+    return ModelSignature(Schema([*inputs]), Schema([*outputs]))
