@@ -254,12 +254,8 @@ class PairReport:
         options = [{"label": unit, "figure": pair_charts.bars(self.results, names)}
                    for unit, names in by_unit.items()]  # fmt: skip
         yield make_charts(options, "Means with their 95 % intervals.", "Means")
-        first = self.rows[0]["metric"]
-        boxes = [{"label": label, "figure": charts.boxes(self.results, label, row["metric"]), "note": row["metric"]}
-                 for label in before.groups for row in self.rows[:1]]  # fmt: skip
         quality = self._quality()
-        boxes += [{"label": f"{label}: {quality}", "figure": charts.boxes(self.results, label, quality)}
-                  for label in before.groups if quality != first]  # fmt: skip
+        boxes = [{"label": label, "figure": charts.boxes(self.results, label, quality)} for label in before.groups]
         if boxes:
             yield make_charts(
                 boxes, "The middle half of the questions in a box, the mean as a dotted line.", "By label"
