@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -113,7 +114,8 @@ def test_mlflow_serves_it_over_http_without_our_store(swept: str, tmp_path: Path
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", "models:/handbook@champion", "-p", str(port)]
-    environment = user_environment(MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path / 'mlflow.db'}")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # MLflow starts uvicorn by its name
+    environment = user_environment(MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path / 'mlflow.db'}", PATH=path)
     with subprocess.Popen(
         [*command, "--env-manager", "local"], cwd=elsewhere, env=environment, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -133,7 +135,7 @@ def _asked(port: int, body: dict[str, Any]) -> Any:
         try:
             with urllib.request.urlopen(request, timeout=30) as reply:
                 return json.load(reply)
-        except OSError:
+        except (OSError, http.client.HTTPException):
             time.sleep(1)
     raise AssertionError("no answer in two minutes")
 
