@@ -68,7 +68,8 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
         lines = [*write_dataset(place, golden), "chunker=none", "retriever=hybrid_rrf", "embedder=hashing", "depth=4",
                  "reranker._target_=toys.LongestFirst", "+reranker.candidates=1", "top_k=1", "llm=openai",
                  "llm.model=m", "judge=openai", *service, "metrics=[retrieval,swayed]", f"metrics.{METRIC}.share=1",
-                 "~metrics.semantic_similarity", "targets=none", f"answer_headline=[{METRIC}]"]  # fmt: skip
+                 "~metrics.semantic_similarity", "targets=none",
+                 "objective=context_ndcg", f"answer_headline=[{METRIC}]"]  # fmt: skip
         session, tracker, secrets = Session(), Mlflow(), Secrets()
         secrets.add("on the warm mat", named=True)
         results = [evaluate(session, *lines, f"tracking.traces={which}") for which in ("failures", "all")]
