@@ -70,7 +70,7 @@ def test_a_mini_set_has_the_chosen_lines_unchanged(folder: Path, capsys: pytest.
     golden, mini = folder / "golden.jsonl", folder / "out" / "mini.jsonl"
     options = ["aaaa", "bbbb", "--golden", str(golden), "--mini", str(mini), "--share", ".25", "--path", str(folder)]
     assert items(options) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert f"10 of 40 questions, in {mini}" in printed
     assert "chosen on 6 configs and compared with the full set on the other 6" in printed
     chosen = choose_mini(score_matrix(configs(), "hit"), CATEGORY, 10)

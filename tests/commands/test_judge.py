@@ -63,7 +63,7 @@ def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureF
     assert low <= truth <= high
     assert found["corrected_mean"][1] <= truth <= found["corrected_mean"][2]
     assert judge(["calibrate", labels, "--verdicts", given]) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert FAITHFUL in printed
     assert "corrected for its errors" in printed
 

@@ -155,7 +155,7 @@ def test_a_set_is_planned_before_it_is_annotated(capsys: pytest.CaptureFixture[s
         assert row["cost_needed"] == 2.5 * row["questions_needed"]
         assert row["questions_needed"] == 4 * row["clusters_needed"]
     assert power(plan) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert "500 euros of annotation; 12 configs are compared with one" in printed
     assert "independent ones; one question a document would show" in printed
 
