@@ -64,6 +64,7 @@ class Typo(Refusal):
 """
 
 
+@pytest.mark.nightly
 def test_metric_with_a_typo_is_named_before_anything_is_generated_and_costs_nothing_else(
     flaky: Ragsweep, tmp_path: Path
 ) -> None:

@@ -20,13 +20,15 @@ BLANK = [
     {"id": "found", "question": " ", "evidence": [{"document": "cats"}]},
 ]
 CHOICES = [
-    ["llm=extractive", "retriever=bm25", "retriever.backend=rank_bm25"],
     ["llm=openai", "retriever=vector"],
+    ["llm=openai", "retriever=hybrid_rrf", "reranker=late_interaction", "reranker.candidates=4"],
+    ["llm=extractive", "retriever=vector", "reranker=cross_encoder", "reranker.candidates=4"],
+]
+MORE = [
+    ["llm=extractive", "retriever=bm25", "retriever.backend=rank_bm25"],
     ["llm=extractive", "retriever=vector", "retriever/index=hnsw"],
     ["llm=openai", "retriever=hybrid_rrf"],
     ["llm=extractive", "retriever=hybrid_convex"],
-    ["llm=openai", "retriever=hybrid_rrf", "reranker=late_interaction", "reranker.candidates=4"],
-    ["llm=extractive", "retriever=vector", "reranker=cross_encoder", "reranker.candidates=4"],
 ]
 
 
@@ -42,7 +44,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
         yield made
 
 
-@pytest.mark.parametrize("choices", CHOICES, ids=" ".join)
+@pytest.mark.parametrize(
+    "choices", [*CHOICES, *(pytest.param(one, marks=pytest.mark.nightly) for one in MORE)], ids=" ".join
+)
 def test_blank_question_is_evaluated_and_counted_whatever_the_parts(
     choices: list[str], session: Session, server: LlmServer, tiny_classifier: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -46,6 +46,7 @@ def results(folder: Path) -> dict[str, object]:
     return facts
 
 
+@pytest.mark.nightly
 def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep, tmp_path: Path) -> None:
     typed = [*SEARCH, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=4"]
     done = ragsweep(*typed)

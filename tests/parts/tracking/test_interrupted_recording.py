@@ -347,6 +347,7 @@ def gate(server_uri: str) -> Iterator[Gate]:
     made.shut()
 
 
+@pytest.mark.nightly
 def test_outage_is_told_at_once_and_what_it_missed_can_be_sent_later(gate: Gate) -> None:
     tracker = Mlflow(gate.uri)
     parent, oracle = sweep(tracker), undisturbed(tracker)
