@@ -340,6 +340,7 @@ def test_command_without_a_known_name_shows_the_usage() -> None:
 def test_help_names_groups_and_keys(ragsweep: Ragsweep) -> None:
     done = ragsweep("--help")
     assert done.returncode == 0
-    sweeps = ", ".join(sorted(path.stem for path in (ROOT / "sweeps").glob("*.yaml")))
-    for word in ("retriever: bm25, hybrid_convex", f"sweeps: {sweeps}", "top_k: 5", "plan=true"):
+    for word in ("retriever: bm25, hybrid_convex", "top_k: 5", "plan=true"):
         assert word in done.stdout
+    listed = set(done.stdout.split("sweeps: ")[1].splitlines()[0].split(", "))  # installed packages may add some
+    assert listed >= {path.stem for path in (ROOT / "sweeps").glob("*.yaml")}
