@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,7 @@ def test_a_closed_pipe_ends_the_printing_and_nothing_else() -> None:
         for _ in range(2):
             terminal.line("job", "1/2")
             stream.flush()  # as when Python ends, or another one prints
+        assert os.path.samestat(os.fstat(stream.fileno()), Path(os.devnull).stat())
 
 
 def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringIO) -> None:

@@ -55,7 +55,8 @@ def ship(arguments: Sequence[str]) -> int:
     decision = None
     if champion and champion.tags.get(CONFIG) != reference:
         decision = _gate(champion, found, options.run, options.path, options.unless_worse)
-    made = registry.register(options.name, *_files(found, reference, options.path))
+    with tempfile.TemporaryDirectory(prefix="ragsweep-ship-") as folder:
+        made = registry.register(options.name, *_files(found, reference, options.path, Path(folder) / "bundle"))
     with ignore_closed_pipe():
         terminal.line("shipped", f"{found} as {made.uri}")
         if decision:
@@ -97,8 +98,8 @@ def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, mar
     return decide(baseline._replace(typed=champion.uri), None, found, options)
 
 
-def _files(found: RecordedRun, reference: str, path: str) -> tuple[ModelFiles, Mapping[str, str]]:
-    """Write the bundle into a folder that lives as long as the process; return the model's files and tags."""
+def _files(found: RecordedRun, reference: str, path: str, folder: Path) -> tuple[ModelFiles, Mapping[str, str]]:
+    """Write the bundle into a folder; return the model's files and tags."""
     result = found.result
     config = {**result.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
@@ -110,7 +111,6 @@ def _files(found: RecordedRun, reference: str, path: str) -> tuple[ModelFiles, M
     graph = build_graph(session.builder, config, dataset.corpus)
     if graph.context.address != result.addresses["context"]:
         raise InputError(f"{found}: parts or weights have changed since; run the config again, and ship that")
-    folder = Path(tempfile.mkdtemp(prefix="ragsweep-ship-")) / "bundle"
     write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
     summaries = {name: result.summaries[name] for name in (*objectives(config), *shown_metrics(config))
                  if name in result.summaries}  # fmt: skip
