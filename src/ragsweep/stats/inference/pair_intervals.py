@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from ragsweep.stats.inference.matrix import Matrix
-
-RESAMPLES = 2000
+from ragsweep.stats.intervals import RESAMPLES
 
 
 def student_interval(matrix: Matrix) -> tuple[float, float]:
@@ -32,7 +31,7 @@ def bootstrap_interval(matrix: Matrix) -> tuple[float, float]:
     NaN with fewer than two clusters.
     """
     differences = matrix.values[1] - matrix.values[0]
-    sums, sizes = np.bincount(matrix.clusters, differences), np.bincount(matrix.clusters)
+    sums, sizes = np.bincount(matrix.clusters, differences), np.bincount(matrix.clusters, matrix.weights)
     if len(sums) < 2:
         return math.nan, math.nan
     drawn = np.random.default_rng(0).integers(0, len(sums), (RESAMPLES, len(sums)))
