@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,24 @@ def test_only_what_varies_has_a_column_and_the_best_stands_first() -> None:
     assert table.header[:3] == [">#", ">top_k", ">ndcg"]
     assert [row[0] for row in table.rows] == [*(str(n) for n in range(40, 31, -1)), "1"]
     assert table.hidden == 30
+
+
+def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
+    judged = {f"faithful_{n}": normal(0.5, 60, 0.1, n) for n in range(9)}
+    steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60
+    results = [
+        replace(one, summaries={**one.summaries, **scored(judged).summaries}, outcomes={**one.outcomes, "steps": steps})
+        for one in RESULTS[:2]
+    ]
+    shown = ["ndcg", "recall", "tokens", *judged]
+    narrow = sweep_table(results, shown, compared(RESULTS[:2]), width=100)
+    columns = {name.removeprefix(">") for name in narrow.header}
+    assert not columns & {"recall", "tokens"}
+    assert set(narrow.left_out) == judged.keys() - columns
+    assert 0 < len(narrow.left_out) < len(judged)
+    (line,) = narrow.omissions("abc")
+    assert line == f"... {len(narrow.left_out)} more judged metrics: ragsweep show abc#{narrow.rows[0][0]}"
+    assert not sweep_table(results, shown, compared(RESULTS[:2]), width=400).left_out
 
 
 def test_baseline_recommended_and_best_have_a_row_and_a_mark() -> None:

@@ -182,6 +182,13 @@ def judge_words(steps: str | None) -> dict[str, str]:
     return {name.removeprefix(JUDGE): step["words"] for name, step in known if "words" in step}
 
 
+def judged_metrics(result: Result) -> tuple[str, ...]:
+    """List the metrics that a judge decided, in their order in the config."""
+    steps = [json.loads(known or "{}") for known in result.outcomes.get(STEPS, ())]
+    names = {name.removeprefix(JUDGE) for one in steps for name in one if name.startswith(JUDGE)}
+    return tuple(name for name in result.summaries if name in names)
+
+
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
     """List the metrics that the key ``objective`` names, the one that decides first; none where there is no such key.
 

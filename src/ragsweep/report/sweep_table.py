@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ragsweep.core.ordering import in_order, is_number
-from ragsweep.core.results import Result, Summary, objectives
+from ragsweep.core.plurals import counted
+from ragsweep.core.results import Result, Summary, judged_metrics, objectives
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number, verdict_word
 from ragsweep.report.verdict import change
@@ -24,18 +25,30 @@ MARKED = "* the interval may be too short, so nothing is claimed: rare questions
 MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Characters of a parameter's value in a cell."""
-FAMILY = re.compile("^context_|^latency_|_ms$")
+FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 """Parts of metrics' names that narrow tables leave out: the unit stands in the cells."""
 GAP = 2
 """Spaces between columns."""
 
 
 class SweepTable(NamedTuple):
-    """A header, rows of texts, and the number of configs that have no row; right-aligned columns begin with ``>``."""
+    """A header, rows of texts, the number of configs without a row, and the judged metrics without a column.
+
+    Right-aligned columns begin with ``>``.
+    """
 
     header: list[str]
     rows: list[list[str]]
     hidden: int
+    left_out: tuple[str, ...] = ()
+
+    def omissions(self, sweep: str) -> Iterator[str]:
+        """Yield what has no room, and the commands that show it."""
+        if self.hidden:
+            yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
+        if self.left_out:
+            first = self.rows[0][0]
+            yield f"... {counted(len(self.left_out), 'more judged metric')}: ragsweep show {sweep}#{first}"
 
 
 class Column(NamedTuple):
@@ -98,7 +111,8 @@ def sweep_table(
     first = [Column(">#", [name.partition(" ")[0].lstrip("#") for name in (one.name for one in shown)])]
     parameters = _parameters(results, chosen)
     decides = set(objectives(results[0].config)) | ({found.metric} if found else set())
-    answers = decides | set(results[0].config.get("answer_headline", ()))  # paid for, so dropped last
+    judged = decides.union(*map(judged_metrics, results))  # paid for, so dropped last
+    answers = judged | set(results[0].config.get("answer_headline", ()))
     wanted, ends = dict[str, Column](), list[Column]()
 
     def is_wide() -> bool:
@@ -110,7 +124,7 @@ def sweep_table(
         wanted = {name: _metric(shown, name, found, narrow, name in others[:bare]) for name in metrics}
         if not is_wide():
             break
-    for kept_metrics in (answers, decides):
+    for kept_metrics in (answers, judged, decides):
         while is_wide() and any(name not in kept_metrics for name in wanted):
             del wanted[next(name for name in reversed(wanted) if name not in kept_metrics)]
     if is_wide():
@@ -120,6 +134,7 @@ def sweep_table(
         [one.header for one in columns],
         [list(row) for row in zip(*(one.cells for one in columns), strict=True)],
         len(results) - len(shown),
+        tuple(name for name in metrics if name in judged and name not in wanted),
     )
 
 

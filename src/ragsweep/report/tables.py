@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.missing import failed, repeatable
-from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary, objectives
+from ragsweep.core.plurals import counted
+from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary, judged_metrics, objectives
 from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.report.numbers import NOT_MEASURED, cell, number
 from ragsweep.stats.inference.matrix import WEIGHT
@@ -59,7 +60,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def headline(results: Sequence[Result]) -> list[str]:
-    """List the metrics that tables show: those that configs name, of answers where there are any, and objectives."""
+    """List the metrics that tables show: those of the headline, of answers, decided by a judge, and objectives."""
     names: dict[str, None] = {}
     for result in results:
         names.update(dict.fromkeys(result.config.get("headline", ())))
@@ -67,26 +68,24 @@ def headline(results: Sequence[Result]) -> list[str]:
         if "answer" in result.outcomes:
             names.update(dict.fromkeys(result.config.get("answer_headline", ())))
     for result in results:
-        names.update(dict.fromkeys(objectives(result.config)))
+        names.update(dict.fromkeys((*judged_metrics(result), *objectives(result.config))))
     return [name for name in names if any(name in result.summaries for result in results)]
 
 
 def partial_note(result: Result) -> str:
-    """Describe a PARTIAL result: what could not be scored, why, and the possible range of its metrics."""
+    """Describe a PARTIAL result: of the metric with the fewest scores why, and its possible range; how many others."""
     least = result.config.get("coverage", 1.0)
     below = [one for one in result.summaries.values() if one.coverage < least]
     worst = min(below, key=lambda one: one.coverage)
     why = ", ".join(f"{count:,} {reason}" for reason, count in worst.reasons.items() if failed(reason))
-    bounds = "; ".join(
-        f"{one.name} between {number(one.low_bound, one.unit)} and {number(one.high_bound, one.unit)}"
-        for one in below[:3]
-        if math.isfinite(one.low_bound) and math.isfinite(one.high_bound)
-    )
-    fact = f"{worst.name} is known of {worst.coverage:.0%} of its questions, coverage={least:g} ({why})"
+    low, high = (number(bound, worst.unit) for bound in (worst.low_bound, worst.high_bound))
+    bounds = f", so between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
+    others = f", and {counted(len(below) - 1, 'other metric')} of too few" if len(below) > 1 else ""
+    fact = f"{worst.name} is known of {worst.coverage:.0%} of its questions ({why}), coverage={least:g}{bounds}{others}"
     advice = "a reason that is not in ragsweep.core.missing counts as a failed measurement"
     if repeatable((reason for one in below for reason in one.reasons), result.outcomes.get("answer_failed", ())):
         advice = "run it again: only failed calls are repeated"
-    return f"{fact}{'; ' if bounds else ''}{bounds}; {advice}"
+    return f"{fact}; {advice}"
 
 
 def evidence_note(facts: DatasetFacts) -> str:

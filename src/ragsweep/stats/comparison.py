@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, objectives
+from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
 from ragsweep.stats.comparable import differing_parameters, is_mean, labels_of
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
 from ragsweep.stats.inference.confidence_set import ConfidenceSet, are_losses_unseen, model_confidence_set
@@ -168,7 +168,7 @@ def compare_configs(
     if reason := _reason_incomparable(results):
         return NoComparison(reason)
     config = results[0].config
-    names = dict.fromkeys([*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ())])
+    names = dict.fromkeys([*shown_metrics(config), *judged_metrics(results[0])])
     measured = [name for name in names if name and all(name in result.summaries for result in results)]
     skipped = {name: why for name in measured if (why := _reason_not_compared(results, name))}
     usable = [name for name in measured if name not in skipped]

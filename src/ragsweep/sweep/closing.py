@@ -124,8 +124,8 @@ class SweepSummary:
         terminal.block("", [INTERVALS])
         if any(cell.endswith(MARK) for row in table.rows for cell in row):
             terminal.block("", [MARKED])
-        if table.hidden:
-            terminal.line("", f"... {table.hidden:,} more: ragsweep list {reference}".rstrip())
+        for line in table.omissions(reference):
+            terminal.line("", line)
         if by:
             metric = self.verdict.metric if isinstance(self.verdict, SweepComparison) else self.objectives[0]
             terminal.block("", [f"{metric} by {by}:"])

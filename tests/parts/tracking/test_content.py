@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from ragsweep.parts.tracking.files import key, metrics, question_table
 from recorded import NAN, a_result, summary
 
-ENDS = ("_n_failed", "_coverage", "_low_bound", "_high_bound")
-
 
 @settings(deadline=None)  # shared machines stall, and libraries are loaded inside
 @given(st.text(st.sampled_from("a.é /-:@\n_"), max_size=20).map(lambda text: text * 20))
@@ -22,13 +20,30 @@ def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
     assert len(key(name)) <= MAX_ENTITY_KEY_LENGTH
 
 
-def test_objective_and_headline_have_intervals_and_metrics_at_a_rank_are_left_to_the_files() -> None:
+def test_objective_has_an_interval_and_metrics_at_a_rank_are_left_to_the_files() -> None:
     measured = {name: summary(name) for name in ("recall_at_5", "recall_at_10", "mrr", "map", "latency_p99_ms", "f1")}
     config = {"objective": "recall_at_10", "headline": ["mrr"]}
     sent = metrics(a_result(summaries=measured, config=config, groups={"category": {"a": measured}}, usage={}, race={}))
-    intervals = [f"{name}{end}" for name in ("recall_at_10", "mrr") for end in ("", "_low", "_high")]
-    failures = [f"{name}{end}" for name in ("recall_at_10", "mrr", "map", "f1") for end in ENDS]
-    assert sorted(sent) == sorted([*intervals, "map", "f1", *failures])
+    decides = ["recall_at_10", "recall_at_10_low", "recall_at_10_high", "recall_at_10_n_failed"]
+    assert sorted(sent) == sorted([*decides, "mrr", "mrr_low", "mrr_high", "mrr_n_failed", "map", "f1"])
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60), st.integers(0, 15), st.booleans())
+def test_a_run_has_at_most_forty_metrics_and_those_that_were_paid_for_are_among_them(
+    unpaid: int, judged: int, used: bool
+) -> None:
+    names = [f"m{n}" for n in range(unpaid)] + [f"j{n}" for n in range(judged)]
+    steps = json.dumps({f"judge/j{n}": {"ms": 1.0} for n in range(judged)})
+    spent = dict.fromkeys(("calls", "tokens_in", "tokens_out", "estimated", "money"), 1.0)
+    known = a_result(summaries={name: summary(name) for name in names}, config={"objective": "m0", "headline": ["m50"]},
+                     outcomes={"steps": [steps, "{}"]}, usage={"generate": spent, "judge": spent} if used else {},
+                     race={})  # fmt: skip
+    sent = metrics(known)
+    assert {f"j{n}" for n in range(judged)} <= sent.keys()
+    assert {"m0", "m50"} & set(names) <= sent.keys()
+    assert len(sent) <= 40
+    assert len(sent) == 40 or set(names) <= sent.keys()
 
 
 def test_what_arithmetic_leaves_of_nothing_is_nothing() -> None:

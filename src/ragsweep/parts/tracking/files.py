@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -12,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from ragsweep.core.replacing import replace_file
-from ragsweep.core.results import STEPS, Result, judge_words, shown_metrics
+from ragsweep.core.results import STEPS, Result, judge_words, judged_metrics, objectives, shown_metrics
 from ragsweep.parts.tracking.database import local_folder
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ LONGEST_DIGEST = 36
 LONGEST_REQUEST = 600_000
 """Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
 
+MOST_METRICS = 40
+"""Metrics of a run that MLflow's pages still show side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
 """Metrics of which there are many: at each rank, at each quantile."""
 
@@ -96,33 +99,33 @@ def key(name: str) -> str:
 def metrics(result: Result) -> dict[str, float]:
     """Name the numbers of a result that MLflow's pages can show side by side; results.json and the ledger have all.
 
-    - ``<metric>``, ``<metric>_low``, ``<metric>_high``: value and 95 % interval of each objective and headline metric
-    - ``<metric>``: the values of the others, without the many of a rank (``recall_at_5``) or a quantile of latency
-    - ``<metric>_n_failed``: questions that could not be measured, where there are any; then also ``_coverage``, and
-      ``_low_bound`` and ``_high_bound``, the value if each of them had the lowest or the highest score
+    - ``<metric>`` of the objectives, the headline and the judged metrics
+    - ``<objective>_low``, ``<objective>_high``: its 95 % interval
+    - up to MOST_METRICS in all: the other metrics in the order of the config, without the many of a rank
+      (``recall_at_5``) or a quantile of latency, then the intervals of the headline
+    - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, where there are any
     - ``race_asked``, ``race_ahead``: questions asked, and least lead of the best over this dropped config
-    - ``usage_generate_tokens_in`` and the like: the cost of the answers when they were first made
+    - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money`` and so for ``judge``: the cost of the
+      answers when they were first made
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
     """
-    first = shown_metrics(result.config)
-    numbers: dict[str, float] = {}
-    for summary in (result.summaries[name] for name in first if name in result.summaries):
-        numbers |= {
-            summary.name: summary.value,
-            f"{summary.name}_low": summary.low,
-            f"{summary.name}_high": summary.high,
-        }
-    for name, summary in result.summaries.items():
-        if name in first or not OF_MANY.search(name):
-            numbers.setdefault(name, summary.value)
-        if summary.n_failed and name in numbers:
-            numbers |= {f"{name}_n_failed": summary.n_failed, f"{name}_coverage": summary.coverage,
-                        f"{name}_low_bound": summary.low_bound, f"{name}_high_bound": summary.high_bound}  # fmt: skip
+    shown, decides = shown_metrics(result.config), objectives(result.config)
+    summaries = result.summaries
+    first = [name for name in dict.fromkeys([*shown, *judged_metrics(result)]) if name in summaries]
+    numbers = {name: summaries[name].value for name in first}
+    for one in (summaries[name] for name in decides if name in summaries):
+        numbers |= {f"{one.name}_low": one.low, f"{one.name}_high": one.high}
+    numbers |= {f"{name}_n_failed": summaries[name].n_failed for name in first
+                if name in shown and summaries[name].n_failed}  # fmt: skip
     for row, used in result.usage.items():
-        numbers |= {f"usage_{row}_{name}": float(value) for name, value in used.items()}
+        numbers |= {f"usage_{row}_{name}": float(value) for name, value in used.items() if name != "estimated"}
     numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
     if "tokens_cut_share" in result.stages.get("embed", {}):
         numbers["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
+    further = {name: one.value for name, one in summaries.items() if name not in numbers and not OF_MANY.search(name)}
+    for one in (summaries[name] for name in first if name in shown and name not in decides):
+        further |= {f"{one.name}_low": one.low, f"{one.name}_high": one.high}
+    numbers |= dict(itertools.islice(further.items(), max(0, MOST_METRICS - len(numbers))))
     return {key(name.replace("/", "_")): without_noise(value) for name, value in numbers.items()}
 
 
