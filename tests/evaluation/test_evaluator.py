@@ -121,6 +121,7 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
     share = 1 - np.minimum(lengths, 30).sum() / lengths.sum()  # toys.Letters reads 30 letters
     result = Evaluator().evaluate(cut)
     assert result.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
+    assert result.stages["embed"]["chunks"] == len(lengths)
     (warning,) = result.warnings
     assert f"{share:.0%} of the tokens" in warning
     assert warning.endswith("choose a smaller chunker.size")  # whole documents have no size

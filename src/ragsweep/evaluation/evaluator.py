@@ -211,8 +211,8 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return this config's share of the executor's counts, and of tokens beyond its embedder's limit."""
-        shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
+        """Return this config's share of the executor's counts; of embedding, chunks and the largest share cut, too."""
+        embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}
         for stage, work in self.executor.work.items():
             old = vars(before.get(stage, StageWork()))
@@ -221,8 +221,9 @@ class Evaluator:
             if node.stage in stages:  # what it cost when it was computed, be that today or long ago
                 seconds = stages[node.stage].get("first_seconds", 0.0)
                 stages[node.stage]["first_seconds"] = seconds + self.executor.seconds(node)
-        if shares:
-            stages["embed"]["tokens_cut_share"] = max(shares)
+        if embedded:
+            stages["embed"]["tokens_cut_share"] = max(map(_cut_share, embedded))
+            stages["embed"]["chunks"] = sum(len(one.tokens) for one in embedded)
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,7 +57,8 @@ def test_every_figure_is_one_that_plotly_accepts() -> None:
     past = [PastSweep(str(n), "k", 1e9 + n, 6, HOSTILE, grids.results[0].summaries["ndcg"]) for n in range(2)]
     assert section(build_document(replace(grids, history=past[:1])), "history") == []
     grids = replace(grids, history=past)
-    found = [figure for one in (grids, search, changes) for figure in figures(build_document(one))]
+    embedders = source([embedded("small", 0.0, 0.0), embedded("large", 0.2, 300.0)])
+    found = [figure for one in (grids, search, changes, embedders) for figure in figures(build_document(one))]
     assert len(found) > 15
     for figure in found:
         go.Figure(painted(figure))
@@ -183,6 +185,58 @@ def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers
     assert [panel["x"] for panel in shown["m"]] == [[4.0, 8.0, 16.0]] * 3
     assert [panel["y"] for panel in shown["m"][1:]] == [[10.0, 12.0, 11.0], [1.0, 3.0, 2.0]]
     assert [panel["y"] for panel in shown["ef"][1:]] == [[11.0, 14.0, 13.0], [2.0, 5.0, 4.0]]
+
+
+def embedded(embedder: str, gain: float, seconds: float, **settings: str) -> Result:
+    """A config whose embedder took so many seconds for 600 chunks, 0 if unknown, and 4 ms for a question."""
+    found = config(gain, 1, embedder=embedder, **settings)
+    recall = {"context_recall": replace(found.summaries["ndcg"], value=0.5 + gain, low=0.4, high=0.9)}
+    return replace(found, summaries=found.summaries | recall,
+                   config={**found.config, "embedder": {"_target_": embedder}},
+                   parameters={**found.parameters, f"embedder.only_{embedder}": "1"},
+                   stages={"embed": {"executed": 0, "seconds": 0.0, "first_seconds": seconds, "chunks": 600}},
+                   latency={"embed_queries": {"p50_ms": 3.0, "p95_ms": 9.0},
+                            "retrieve": {"p50_ms": 1.0, "p95_ms": 9.0}})  # fmt: skip
+
+
+def costs_of_embedders(*results: Result) -> dict[str, Any]:
+    *_, costs = section(build_document(source(results)), "effects")
+    assert costs["title"] == "What an embedder costs"
+    (option,) = costs["options"]
+    return option["figure"]  # type: ignore[no-any-return]
+
+
+def test_an_embedder_has_recall_with_its_interval_time_of_a_question_and_time_to_build() -> None:
+    figure = costs_of_embedders(
+        embedded("small", 0.0, 0.2), embedded("large", 0.2, 300.0), embedded("other", 0.1, 9.0, top_k="3")
+    )
+    recall, question, build = figure["data"]
+    assert [panel["x"] for panel in figure["data"]] == [["small", "large"]] * 3  # those that differ in nothing else
+    assert recall["y"] == pytest.approx([0.5, 0.7])
+    assert recall["error_y"]["array"] == pytest.approx([0.4, 0.2])
+    assert recall["error_y"]["arrayminus"] == pytest.approx([0.1, 0.3])
+    assert question["y"] == [4.0, 4.0]  # of both stages
+    assert build["y"] == [0.2, 300.0]  # when they were made, and not what this sweep spent
+    assert [text.strip() for text in build["text"]] == ["0.20 s, 3,000 chunks/s", "5 min, 2.0 chunks/s"]
+    assert figure["layout"]["yaxis3"]["type"] == "log"
+    assert figure["layout"]["annotations"] == []
+
+
+def test_a_time_to_build_that_is_unknown_is_said_to_be_so() -> None:
+    figure = costs_of_embedders(embedded("small", 0.0, 0.0), embedded("large", 0.0, 300.0))  # of one quality, too
+    assert figure["data"][2]["y"] == [None, 300.0]
+    assert [(one["x"], one["yref"], one["text"]) for one in figure["layout"]["annotations"]] == [
+        ("small", "y3 domain", "unknown")
+    ]
+
+
+def test_a_number_of_an_embedder_is_a_curve() -> None:
+    shortened = [replace(embedded("small", 0.0, size - 10), parameters={"embedder.dimensions": f"{size}"})
+                 for size in (1000, 100, 10)]  # fmt: skip
+    figure = costs_of_embedders(*shortened)
+    assert [(panel["x"], panel["mode"]) for panel in figure["data"]] == [([10.0, 100.0, 1000.0], "lines+markers")] * 3
+    assert figure["layout"]["xaxis"]["type"] == "log"
+    assert [one["x"] for one in figure["layout"]["annotations"]] == [1.0]  # the logarithm of 10, of unknown time
 
 
 def test_a_number_that_the_best_config_leaves_alone_has_a_curve_too() -> None:

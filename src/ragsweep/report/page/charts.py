@@ -156,7 +156,7 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
         "mode": "lines+markers",
         "x": [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.created)) for one in past],
         "y": [one.value for one in summaries],
-        "error_y": _bars(summaries, MUTED),
+        "error_y": interval_bars(summaries, MUTED),
         "line": {"color": MUTED, "width": 1, "dash": "dot"},
         "marker": {"color": [MUTED] * (len(past) - 1) + [ACCENT], "size": 9},
         "hovertext": hover,
@@ -237,12 +237,12 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
         "marker": marker,
     }  # fmt: skip
     if intervals:
-        trace["error_y"] = _bars(quality, marker["color"])
+        trace["error_y"] = interval_bars(quality, marker["color"])
     return trace
 
 
-def _bars(summaries: Sequence[Summary], colour: str) -> Figure:
-    """Return the bars of intervals."""
+def interval_bars(summaries: Sequence[Summary], colour: str) -> Figure:
+    """Return the vertical bars of intervals."""
     return {
         "type": "data",
         "symmetric": False,

@@ -14,7 +14,8 @@ from ragsweep.report.definitions import define
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.page import charts, details, effect_charts
-from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects, groups_over, swept_within
+from ragsweep.report.page.costs import cost_items
+from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects, swept_within
 from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
@@ -247,7 +248,11 @@ class _Page:
         yield make_charts([{"label": "", "figure": charts.differences(found, self.recommended)}], note)
 
     def effects(self) -> Iterator[Item]:
-        """Yield what each swept parameter does to the objective."""
+        """Yield what each swept parameter does to the objective, and what the swept indexes and embedders cost."""
+        yield from self._effects_on_quality()
+        yield from cost_items(self.best_first, varying_keys(list(self.settings.values())), self.metric)
+
+    def _effects_on_quality(self) -> Iterator[Item]:
         found = self.compared
         if not found or not found.differences.apart.any():
             return
@@ -276,22 +281,6 @@ class _Page:
                     "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
         if options:
             yield make_charts(options, "")
-        yield from self._index_costs()
-
-    def _index_costs(self) -> Iterator[Item]:
-        """Yield recall, search time and build time over each number of an index."""
-        keys = [key for key in varying_keys(list(self.settings.values())) if ".index." in key]
-        options = [
-            {"label": name, "figure": effect_charts.index_costs(groups[0], key, name, self.metric)}
-            for key, name in short_keys(keys).items()
-            if (groups := groups_over(self.best_first, key))
-        ]
-        if options:
-            note = (
-                "Configs that differ in this number only. ann_recall: share of the nearest chunks that the index finds,"
-                " 1 is all. Search: median milliseconds of one question in the index. Build: seconds, once."
-            )
-            yield make_charts(options, note, "What an index costs")
 
     def _generalising(self, shown: ParameterMeans | Cloud) -> Iterator[str]:
         """Yield where a curve is flat, and what its best value is worth on unseen questions."""

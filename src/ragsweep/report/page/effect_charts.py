@@ -71,35 +71,6 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
     return {"data": [band, {**points, "mode": "lines+markers"}], "layout": layout}
 
 
-def index_costs(results: Sequence[Result], key: str, name: str, metric: str) -> Figure:
-    """Draw recall, time to search and time to build over a number of an index, one panel each."""
-    ordered = sorted(results, key=lambda one: float(one.parameters[key]))
-    recall = next((one for one in ordered[0].summaries if one.startswith("ann_recall")), metric)
-    panels = {
-        recall: [one.summaries[recall].value for one in ordered],
-        "search, ms": [_milliseconds(one) for one in ordered],
-        "build, s": [sum(found["seconds"] for found in one.indexes.values()) for one in ordered],
-    }
-    x = [float(one.parameters[key]) for one in ordered]
-    layout: Figure = {"xaxis": {"title": {"text": literal(name)}, "tickvals": x, **axis_type(x)}, "height": 460}
-    traces = []
-    for n, (title, values) in enumerate(panels.items()):
-        place = str(n + 1) if n else ""
-        top = 1 - n / len(panels)
-        layout[f"yaxis{place}"] = {"title": {"text": literal(title)}, "domain": [top - 0.28, top]}
-        layout[f"yaxis{place}"] |= {"rangemode": "tozero"} if n else {}
-        hover = [lines(one.name, f"{title} {value:.3g}") for one, value in zip(ordered, values, strict=True)]
-        traces.append({"type": "scatter", "mode": "lines+markers", "x": x, "y": as_list(values), "yaxis": f"y{place}",
-                       "hovertext": hover, "hoverinfo": "text", "marker": {"color": ACCENT, "size": 8},
-                       "line": {"color": ACCENT, "width": 2}})  # fmt: skip
-    layout["xaxis"]["anchor"] = f"y{len(panels)}"
-    return {"data": traces, "layout": layout}
-
-
-def _milliseconds(result: Result) -> float:
-    return sum(found["p50_ms"] for stage, found in result.latency.items() if stage.startswith("retrieve"))
-
-
 def parallel(
     results: Sequence[Result], settings: Mapping[str, Mapping[str, str]], metric: str, names: Mapping[str, str]
 ) -> Figure:

@@ -1,0 +1,186 @@
+"""What an index or an embedder costs beside what it finds: recall, time of one question, and time to build."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragsweep.core.results import Result
+from ragsweep.report.naming import short, short_keys, varying_keys
+from ragsweep.report.numbers import cell, duration, number
+from ragsweep.report.page.charts import (
+    ACCENT,
+    INK,
+    MUTED,
+    Figure,
+    as_list,
+    axis_type,
+    interval_bars,
+    lines,
+    literal,
+    marker,
+)
+from ragsweep.report.page.curves import groups_over, read_numbers
+from ragsweep.report.page.items import Item, make_charts
+from ragsweep.stats.comparable import factor_values
+
+RECALL = "context_recall"
+UNKNOWN = "unknown"
+INDEX = (
+    "Configs that differ in this number only. ann_recall: share of the nearest chunks that the index finds, 1 is all."
+    " Search: median milliseconds of one question in the index. Build: seconds, once."
+)
+EMBEDDER = (
+    "Configs that differ in the embedder only. Bars are 95 % intervals. Question: median milliseconds to embed one"
+    " question and to search for it, added up. Build: seconds to embed the corpus, once; of vectors that were in the"
+    " store, as they were measured when they were made."
+)
+
+
+@dataclass(frozen=True)
+class CostPanel:
+    """One amount of several configs, NaN where it is unknown; ``texts`` stand beside the points."""
+
+    title: str
+    values: Sequence[float]
+    texts: Sequence[str]
+    bars: Figure | None = None
+
+
+def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Item]:
+    """Yield the charts of the indexes and embedders that were swept.
+
+    ``best_first`` are the configs by the metric, ``keys`` the settings that vary, in the order of the sweep.
+    """
+    yield from _index_items(best_first, [key for key in keys if ".index." in key], metric)
+    yield from _embedder_items(best_first, metric)
+
+
+def _index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Item]:
+    options = []
+    for key, name in short_keys(keys).items():
+        for group in groups_over(best_first, key)[:1]:
+            ordered = sorted(group, key=lambda one: float(one.parameters[key]))
+            recall = next((one for one in ordered[0].summaries if one.startswith("ann_recall")), metric)
+            panels = [
+                CostPanel(recall, [one.summaries[recall].value for one in ordered], ()),
+                _times("search, ms", [_milliseconds(one, "retrieve") for one in ordered]),
+                _times("build, s", [_total(found["seconds"] for found in one.indexes.values()) for one in ordered]),
+            ]
+            figure = _draw(name, [one.parameters[key] for one in ordered], [one.name for one in ordered], panels)
+            options.append({"label": name, "figure": figure})
+    if options:
+        yield make_charts(options, INDEX, "What an index costs")
+
+
+def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Item]:
+    settings = factor_values(best_first)
+    keys = [key for key in varying_keys(settings) if "embedder" in key.split(".")]
+    options = []
+    for key, name in short_keys(keys).items():
+        group = _differing_in(key, best_first, settings)
+        if len(group) < 2:
+            continue
+        values, ordered = list(group), list(group.values())
+        recall = RECALL if all(RECALL in one.summaries for one in ordered) else metric
+        summaries = [one.summaries[recall] for one in ordered]
+        panels = [
+            CostPanel(recall, [one.value for one in summaries], [cell(one) for one in summaries],
+                  interval_bars(summaries, MUTED)),
+            _times("question, ms", [_milliseconds(one, "embed_queries", "retrieve") for one in ordered]),
+            _builds(ordered),
+        ]  # fmt: skip
+        figure = _draw(name, values, [one.name for one in ordered], panels)
+        options.append({"label": name, "figure": figure})
+    if options:
+        yield make_charts(options, EMBEDDER, "What an embedder costs")
+
+
+def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
+    """Return value -> config of those that differ from each other in one factor only: the best config's group first.
+
+    Numbers are in their order, options in that of the sweep.
+    """
+    groups: dict[tuple[tuple[str, str], ...], dict[str, Result]] = {}
+    for one, known in zip(best_first, settings, strict=True):
+        if known.get(key):
+            rest = tuple((name, text) for name, text in known.items() if name != key)
+            groups.setdefault(rest, {}).setdefault(known[key], one)
+    found = next((group for group in groups.values() if len(group) > 1), {})
+    return dict(sorted(found.items(), key=lambda item: _place(item[0], found)))
+
+
+def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
+    """Return a sort key: the number where all values are numbers, else the number of the config in its sweep."""
+    if read_numbers(tuple(group)):
+        return float(value), ""
+    digits = group[value].name.partition(" ")[0].lstrip("#")
+    return (float(digits) if digits.isdigit() else math.inf), value
+
+
+def _builds(results: Sequence[Result]) -> CostPanel:
+    """Return the seconds that embedding took when it was done, 0 meaning unknown, with the chunks per second."""
+    stages = [one.stages.get("embed", {}) for one in results]
+    seconds = [one.get("first_seconds", 0.0) or math.nan for one in stages]
+    speeds = [one.get("chunks", math.nan) / took for one, took in zip(stages, seconds, strict=True)]
+    texts = [
+        duration(took) + (f", {number(speed, 'chunks')} chunks/s" if math.isfinite(speed) else "")
+        for took, speed in zip(seconds, speeds, strict=True)
+    ]
+    return CostPanel("build, s", seconds, texts)
+
+
+def _times(title: str, values: Sequence[float]) -> CostPanel:
+    unit = title.rpartition(" ")[2]
+    return CostPanel(title, values, [f"{number(one, unit)} {unit}" if math.isfinite(one) else "" for one in values])
+
+
+def _milliseconds(result: Result, *stages: str) -> float:
+    return _total(found["p50_ms"] for stage, found in result.latency.items() if stage.startswith(stages))
+
+
+def _total(amounts: Iterator[float]) -> float:
+    """Add up amounts; NaN where there is none, or where one is unknown."""
+    known = list(amounts)
+    return sum(known) if known else math.nan
+
+
+def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequence[CostPanel]) -> Figure:
+    """Draw panels below each other over the same values: lines over numbers, points with texts over options."""
+    numbers = read_numbers(values)
+    x: list[Any] = [literal(short(value)) for value in values] if numbers is None else [*numbers]
+    axis: Figure = (
+        {"tickvals": x, **axis_type(numbers)} if numbers else {"type": "category", "range": [-0.5, len(x) - 0.5]}
+    )
+    layout: Figure = {"xaxis": {"title": {"text": literal(name)}, **axis}, "height": 460, "annotations": []}
+    layout["xaxis"]["anchor"] = f"y{len(panels)}"
+    places = [*map(math.log10, numbers)] if numbers and axis.get("type") == "log" else x  # as plotly has annotations
+    traces = []
+    for n, panel in enumerate(panels):
+        place, top = str(n + 1) if n else "", 1 - n / len(panels)
+        known = [value for value in panel.values if math.isfinite(value)]
+        # of two options one may take a thousand times as long as the other
+        scale = axis_type(known) if known and n and numbers is None else {}
+        scale |= {"dtick": 1} if scale else {}  # powers of ten only
+        layout[f"yaxis{place}"] = {"title": {"text": literal(panel.title)}, "domain": [top - 0.28, top], **scale}
+        layout[f"yaxis{place}"] |= {"rangemode": "tozero"} if n and not scale else {}
+        traces.append(_points(panel, x, configs, numbers is None) | {"yaxis": f"y{place}"})
+        layout["annotations"] += [
+            {"x": where, "y": 0.5, "yref": f"y{place} domain", "text": UNKNOWN, "showarrow": False,
+             "font": {"color": MUTED}}
+            for where, value in zip(places, panel.values, strict=True) if not math.isfinite(value)
+        ]  # fmt: skip
+    return {"data": traces, "layout": layout}
+
+
+def _points(panel: CostPanel, x: Sequence[Any], configs: Sequence[str], options: bool) -> Figure:
+    hover = [lines(config, f"{panel.title} {value:.3g}") for config, value in zip(configs, panel.values, strict=True)]
+    trace: Figure = {"type": "scatter", "mode": "lines+markers", "x": [*x], "y": as_list(panel.values),
+                     "hovertext": hover, "hoverinfo": "text", "marker": marker(ACCENT, "circle", 8),
+                     "line": {"color": ACCENT, "width": 2}}  # fmt: skip
+    if options:
+        trace |= {"mode": "markers+text", "textposition": "middle right", "textfont": {"color": INK}}
+        trace |= {"text": [f"  {literal(text)}" for text in panel.texts], "cliponaxis": False}
+    return trace | ({"error_y": panel.bars} if panel.bars else {})
