@@ -38,8 +38,8 @@ GROUPS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges"
 APART = {"testing", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
-         "httpx", "pydantic", "pypdf", "qdrant_client", "sentencex", "tokenizers", "rouge_score",
-         "sacrebleu", "plotly"}  # fmt: skip
+         "httpx", "lancedb", "pgvector", "psycopg", "pydantic", "pypdf", "qdrant_client", "sentencex", "tokenizers",
+         "rouge_score", "sacrebleu", "plotly"}  # fmt: skip
 
 
 def package(path: Path) -> str:

@@ -22,7 +22,8 @@ import pytest
 
 import forked
 from command_line import RUN, call, user_environment, write_dataset
-from ragsweep.commands.ship import ship
+from ragsweep.commands.ship import external_indexes, requirements, ship
+from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
@@ -102,6 +103,26 @@ def test_config_whose_corpus_is_gone_is_refused(swept: str, tmp_path: Path) -> N
     (tmp_path / "corpus.jsonl").write_text('{"id": "cats", "text": "another text"}\n')
     with pytest.raises(InputError, match="its corpus is not there as it was evaluated"):
         ship([f"{swept}#1", "--name", "handbook"])
+
+
+def test_index_that_lies_in_a_folder_of_this_machine_is_refused_and_the_packages_of_another_are_pinned() -> None:
+    def retriever(*indexes: dict[str, Any]) -> Any:
+        legs = {f"leg{n}": {"_target_": "ragsweep.parts.retrievers.Vector", "min_score": None, "index": index,
+                            "exact": {"_target_": "ragsweep.parts.indexes.Flat"},
+                            "embedder": {"_target_": "ragsweep.parts.embedders.HashingEmbedder"}}
+                for n, index in enumerate(indexes)}  # fmt: skip
+        hybrid = {"_target_": "ragsweep.parts.retrievers.HybridRrf", "legs": legs}
+        return Builder().build(hybrid if len(legs) > 1 else legs["leg0"], "retriever").value
+
+    place = "ragsweep.parts.indexes"
+    flat, bucket = {"_target_": f"{place}.Flat"}, {"_target_": f"{place}.LanceHnsw", "uri": "s3://bucket/tables"}
+    (folder,) = external_indexes(retriever(flat, {"_target_": f"{place}.LanceHnsw"}))
+    with pytest.raises(InputError, match=r"index\.uri: the table lies in a folder of this machine"):
+        folder.check_ship()
+    indexes = list(external_indexes(retriever(bucket)))
+    assert [index.check_ship() for index in indexes] == [None]
+    assert any(line.startswith("lancedb==") for line in requirements(indexes))
+    assert not any(line.startswith("lancedb") for line in requirements(list(external_indexes(retriever(flat)))))
 
 
 @pytest.mark.nightly

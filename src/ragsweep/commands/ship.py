@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import requires, version
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ragsweep.commands.gate_report import EXIT_STATUS, show
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import objectives, shown_metrics
 from ragsweep.evaluation.assembly import build_graph
+from ragsweep.parts.indexes.external import ExternalIndex
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
 from ragsweep.report.terminal import Terminal
@@ -109,6 +110,9 @@ def _files(found: RecordedRun, reference: str, path: str, folder: Path) -> tuple
     if dataset is None:
         raise InputError(f"{found}: its corpus is not there as it was evaluated; run the config again, and ship that")
     graph = build_graph(session.builder, config, dataset.corpus)
+    indexes = list(external_indexes(session.builder.build(config["retriever"], "retriever").value))
+    for index in indexes:
+        index.check_ship()
     if graph.context.address != result.addresses["context"]:
         raise InputError(f"{found}: parts or weights have changed since; run the config again, and ship that")
     write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
@@ -126,12 +130,20 @@ def _files(found: RecordedRun, reference: str, path: str, folder: Path) -> tuple
     example = {"question": str(result.outcomes["question"][0])}
     packages = [Path(next(iter(ragsweep.serving.__path__))).parent]
     code = Path(ragsweep.serving.__path__[0]) / "mlflow_model.py"
-    return ModelFiles(code, packages, folder, _requirements(), [example]), tags
+    return ModelFiles(code, packages, folder, requirements(indexes), [example]), tags
 
 
-def _requirements() -> list[str]:
-    """Pin what ragsweep requires, and MLflow, to what runs here."""
+def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
+    """Yield the indexes of a retriever, or of its legs, that lie outside of the store."""
+    for leg in getattr(retriever, "legs", {"": retriever}).values():
+        if isinstance(index := getattr(leg, "index", None), ExternalIndex):
+            yield index
+
+
+def requirements(indexes: Sequence[ExternalIndex]) -> list[str]:
+    """Pin what ragsweep requires, and MLflow, and what the indexes require, to what runs here."""
     names = [
         re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0] for line in requires("ragsweep") or () if "extra ==" not in line
     ]
+    names += sorted({name for index in indexes for name in index.REQUIRES})
     return [f"{name}=={version(name).partition('+')[0]}" for name in names if name not in UNSERVED]

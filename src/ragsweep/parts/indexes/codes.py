@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats
 from ragsweep.parts.indexes.faiss_index import FaissIndex, check_shape, lend, library
-from ragsweep.parts.indexes.vectors import blocks, check_at_least, sample
+from ragsweep.parts.indexes.vectors import blocks, check_at_least, check_pieces, sample
 
 BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
 
@@ -115,9 +115,7 @@ class Pq(CodeIndex):
         if not len(vectors):
             return {"codes": np.empty((0, 0), dtype=np.uint8), "means": np.empty((0, 0, 0), dtype=np.float32)}
         dimension = vectors.shape[1]
-        if dimension % self.m:
-            divisors = ", ".join(str(number) for number in range(1, dimension + 1) if dimension % number == 0)
-            raise ConfigError(f"index.m is {self.m}; vectors of {dimension} numbers can be cut into {divisors} pieces")
+        check_pieces("m", self.m, dimension)
         drawn = sample(vectors, A_MEAN << self.nbits)
         drawn = np.resize(drawn, (max(len(drawn), 1 << LEAST), dimension))  # means may be equal
         index = self._empty(dimension, min(self.nbits, len(drawn).bit_length() - 1))

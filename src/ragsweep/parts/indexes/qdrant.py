@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import importlib.util
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +16,9 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import MASK
-from ragsweep.core.types import NO_CHUNK, Arrays, Floats, Rankings
-from ragsweep.parts.indexes.vectors import blocks, check_at_least, rank_candidates
-from ragsweep.parts.ranking import empty_rankings
+from ragsweep.core.types import NO_CHUNK, Floats
+from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
+from ragsweep.parts.indexes.vectors import check_at_least
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import Service
 
@@ -35,7 +33,7 @@ PAUSE = 0.2
 
 
 @dataclass(eq=False)
-class Qdrant:
+class Qdrant(ExternalIndex):
     """Find near vectors by the index of a Qdrant server, and score them as the exact index does.
 
     Every set of vectors and of parameters that build has a collection of its own, named by their hash. A collection
@@ -46,6 +44,8 @@ class Qdrant:
     ranking is longer than ``ef_search``.
     """
 
+    NAME: ClassVar[str] = "collection"
+    REQUIRES: ClassVar[tuple[str, ...]] = ("qdrant-client",)
     VERSION: ClassVar[str] = "2"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"path", "key_env", "timeout"})
     SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
@@ -65,7 +65,6 @@ class Qdrant:
         check_at_least(4, ef_construct=self.ef_construct)
         check_at_least(1, ef_search=self.ef_search)
         self.service = Service(self.base_url or "", self.key_env, self.timeout)
-        self._complete: set[str] = set()  # names of collections that hold all their vectors
 
     def check(self) -> None:
         """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
@@ -85,40 +84,11 @@ class Qdrant:
         if self.path is None:
             self.service.check_key("retriever.index")
 
-    def build(self, vectors: Floats) -> Arrays:
-        """Fill a collection, unless there is one that is complete, and return its name."""
-        name = self._name(vectors)
-        if len(vectors):
-            with self._readable_faults():
-                self._fill(name, vectors)
-        return {"collection": np.frombuffer(name.encode(), dtype=np.uint8)}
-
-    def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` near vectors of every query.
-
-        Raises:
-            CallFailed: The server did not answer, or refused.
-            ConfigError: The key is not in the environment.
-        """
-        if not len(vectors) or not len(queries):
-            return empty_rankings(len(queries), depth)
-        name, queries = index["collection"].tobytes().decode(), np.asarray(queries, dtype=np.float32)
-        with self._readable_faults():
-            if name not in self._complete:
-                self._fill(name, vectors)
-            candidates = self._near(name, queries, min(depth, len(vectors)))
-        if candidates.max() >= len(vectors):
-            raise CallFailed(
-                f"the collection {name} holds a point {candidates.max()}, of {len(vectors)} vectors; delete it"
-            )
-        return rank_candidates(vectors, queries, candidates, depth)
-
     def _name(self, vectors: Floats) -> str:
-        facts = [self.VERSION, vectors.shape, self.m, self.ef_construct]
-        state = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
-        for _, block in blocks(vectors):
-            state.update(block.data)
-        return f"{self.collection}-{state.hexdigest()}"
+        return name_by_content(self.collection, [self.VERSION, vectors.shape, self.m, self.ef_construct], vectors)
+
+    def _local(self) -> str:
+        return "path" if self.path is not None else ""
 
     def _fill(self, name: str, vectors: Floats) -> None:
         """Make sure that a collection holds all vectors, by position, and is indexed."""
@@ -145,7 +115,6 @@ class Qdrant:
             raise CallFailed(f"the collection {name} holds {count} points, not {len(vectors)}; delete it")
         while self._client.get_collection(name).status == "yellow":  # it builds its index
             time.sleep(PAUSE)
-        self._complete.add(name)
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
         """Return the positions (queries, number) of near vectors, padded with NO_CHUNK."""

@@ -27,6 +27,13 @@ def check_at_least(least: int, **values: int) -> None:
             raise ConfigError(f"index.{key} is {value}; it must be {least} or more")
 
 
+def check_pieces(key: str, number: int, dimension: int) -> None:
+    """Raise ConfigError where vectors cannot be cut into so many pieces of one length."""
+    if dimension % number:
+        divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
+        raise ConfigError(f"index.{key} is {number}; vectors of {dimension} numbers can be cut into {divisors} pieces")
+
+
 def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:
     """Yield the vectors block by block, with the rows of each."""
     for start in range(0, len(vectors), BLOCK):

@@ -1,0 +1,265 @@
+"""Search in tables of LanceDB, a vector store without a server: on disk or in object storage, larger than memory."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.locks import locks, private_folder
+from ragsweep.core.types import NO_CHUNK, Floats
+from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
+from ragsweep.parts.indexes.vectors import blocks, check_at_least, check_pieces
+from ragsweep.services.errors import CallFailed, quote
+
+COMPLETE = "complete"
+"""The tag of a table's version that holds all vectors and their index: the last thing that is written."""
+
+LEAST = 256
+"""Vectors a table has at least to be indexed, and a partition to be made: LanceDB trains 256 means on them."""
+
+A_GRAPH = 2**20
+"""Vectors that share a graph, as LanceDB itself divides them."""
+
+ALL = 10_000
+"""More graphs than a table has."""
+
+MOST = 1_000_000
+"""More tables than a folder has."""
+
+
+@dataclass(eq=False)
+class LanceTable(ExternalIndex):
+    """Keep vectors in a table of LanceDB, and score what its index finds as the exact index does.
+
+    ``uri`` is a folder, or object storage (``s3://bucket/folder``, ``gs://``, ``az://``), whose keys LanceDB reads from
+    the environment. A table is filled and indexed, and then tagged; what a kill left without its tag is made anew, by
+    one process at a time. In object storage, where nothing locks, it is refused, since another process may be at it.
+
+    LanceDB trains and builds by unseeded draws and several threads: another filling of the same table may miss other
+    neighbours. Fewer vectors than 256 are not indexed but compared one by one.
+    """
+
+    REQUIRES: ClassVar[tuple[str, ...]] = ("lancedb",)
+
+    uri: str = ".ragsweep/lancedb"
+    table: str = "ragsweep"
+
+    def check(self) -> None:
+        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
+        if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not repeated: it may hold a key
+            raise ConfigError(
+                "index.uri must be a folder or the address of object storage, without user, key or query; keys go into"
+                " the environment, by the names that LanceDB reads: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+            )
+        if not re.fullmatch(r"[A-Za-z0-9_]+", self.table):
+            raise ConfigError(f"index.table is {self.table!r}; it must be letters, digits and _")
+        if importlib.util.find_spec("lancedb") is None:
+            raise ConfigError("index: lancedb is not installed; pip install 'ragsweep[lancedb]'")
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version of the library that builds the index."""
+        return {"lancedb": importlib.metadata.version("lancedb")}
+
+    @abstractmethod
+    def _config(self, number: int, dimension: int) -> Any:
+        """Return LanceDB's description of the index of so many vectors."""
+
+    @abstractmethod
+    def _tuned(self, query: Any, depth: int) -> Any:
+        """Set the effort of a search, and the number of its candidates."""
+
+    @abstractmethod
+    def _facts(self) -> list[Any]:
+        """List the parameters that build."""
+
+    def _local(self) -> str:
+        return "" if "://" in self.uri else "uri"
+
+    def _name(self, vectors: Floats) -> str:
+        facts = [type(self).__name__, *self.fingerprint().values(), vectors.shape, *self._facts()]
+        return name_by_content(self.table, facts, vectors)
+
+    def _fill(self, name: str, vectors: Floats) -> None:
+        with self._alone(name):
+            table = self._table(name)
+            if table is not None and COMPLETE not in table.tags.list():
+                if not self._local():
+                    raise CallFailed(
+                        f"{self.uri}: the table {name} is incomplete: another process fills it, or was killed while it"
+                        " did; wait for the one, or delete the table"
+                    )
+                self._database.drop_table(name)
+                table = None
+            if table is None:
+                self._make(name, vectors)
+        self._check(self._open(name), name, len(vectors))
+
+    def _make(self, name: str, vectors: Floats) -> None:
+        config = self._config(*vectors.shape) if len(vectors) >= LEAST else None
+        table = self._database.create_table(name, data=_batches(vectors))
+        if config:
+            table.create_index("vector", config=config)
+        self._check(table, name, len(vectors))
+        table.tags.create(COMPLETE, table.version)
+
+    def _check(self, table: Any, name: str, number: int) -> None:
+        """Raise CallFailed for a table that someone changed."""
+        held = table.count_rows()
+        indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
+        if held != number or indexed != [number]:
+            raise CallFailed(
+                f"{self.uri}: the table {name} holds {held} vectors, {sum(indexed)} of them indexed, not {number};"
+                " delete it"
+            )
+
+    def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
+        table, found = self._open(name), []
+        for query in queries:
+            search = table.search(query, vector_column_name="vector", query_type="vector").distance_type("dot")
+            answer = self._tuned(search, number).select(["position", "_distance"]).to_arrow()
+            found.append(answer["position"].to_numpy())
+        positions = np.full((len(queries), max(map(len, found))), NO_CHUNK, dtype=np.int64)
+        for row, near in enumerate(found):
+            positions[row, : len(near)] = near
+        return positions
+
+    def _open(self, name: str) -> Any:
+        """Open the complete version of a table once: whatever is added to it later is not searched."""
+        if name not in self._opened:
+            self._opened[name] = self._table(name)
+            self._opened[name].checkout(COMPLETE)
+        return self._opened[name]
+
+    def _table(self, name: str) -> Any:
+        found = self._database.list_tables(limit=MOST).tables
+        return self._database.open_table(name) if name in found else None
+
+    def _alone(self, name: str) -> AbstractContextManager[None]:
+        if not self._local():
+            return nullcontext()
+        private_folder(Path(self.uri))
+        return locks(Path(self.uri) / "locks").alone(name)
+
+    @cached_property
+    def _opened(self) -> dict[str, Any]:
+        return {}
+
+    @cached_property
+    def _database(self) -> Any:
+        import lancedb
+
+        return lancedb.connect(self.uri)
+
+    @contextmanager
+    def _readable_faults(self) -> Iterator[None]:
+        """Turn a fault of the library into one line: it raises no class of its own."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as fault:
+            raise CallFailed(f"{self.uri} failed: {quote(str(fault))}") from None
+
+
+@dataclass(eq=False)
+class LanceIvfPq(LanceTable):
+    """Search a table of LanceDB by product quantisation, in the nearest of many partitions around means.
+
+    A vector is cut into ``num_sub_vectors`` pieces of one length, and each piece becomes a byte. There are
+    ``num_partitions``, or as many as the square root of the number of vectors, but no partition has fewer than 256; the
+    ``nprobes`` nearest are searched. ``oversampling`` times the depth are scored by the vectors themselves.
+
+    A rebuilt table may miss other neighbours: LanceDB draws what it trains on without a seed. See :class:`LanceTable`.
+    """
+
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"uri", "table"})
+    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"nprobes", "oversampling"})
+
+    num_partitions: int | None = None
+    num_sub_vectors: int = 48
+    nprobes: int = 32
+    oversampling: int = 4
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values out of range; nothing is opened."""
+        if self.num_partitions is not None:
+            check_at_least(1, num_partitions=self.num_partitions)
+        check_at_least(1, num_sub_vectors=self.num_sub_vectors, nprobes=self.nprobes, oversampling=self.oversampling)
+
+    def _facts(self) -> list[Any]:
+        return [self.VERSION, self.num_partitions, self.num_sub_vectors]
+
+    def _config(self, number: int, dimension: int) -> Any:
+        from lancedb.index import IvfPq
+
+        check_pieces("num_sub_vectors", self.num_sub_vectors, dimension)
+        wanted = self.num_partitions or math.isqrt(number)
+        parts = max(1, min(wanted, number // LEAST))
+        return IvfPq(distance_type="dot", num_partitions=parts, num_sub_vectors=self.num_sub_vectors)
+
+    def _tuned(self, query: Any, depth: int) -> Any:
+        return query.nprobes(self.nprobes).limit(self.oversampling * depth)
+
+
+@dataclass(eq=False)
+class LanceHnsw(LanceTable):
+    """Search a table of LanceDB in a graph of near vectors, whose numbers take one byte each.
+
+    A million vectors share a graph, and all graphs are searched. The ``ef_search`` candidates are scored by the vectors
+    themselves, and no ranking is longer.
+
+    A rebuilt table may miss other neighbours: several threads build the graph. See :class:`LanceTable`.
+    """
+
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"uri", "table"})
+    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
+
+    m: int = 16
+    ef_construction: int = 128
+    ef_search: int = 128
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values out of range; nothing is opened."""
+        check_at_least(2, m=self.m)
+        check_at_least(1, ef_construction=self.ef_construction, ef_search=self.ef_search)
+
+    def _facts(self) -> list[Any]:
+        return [self.VERSION, self.m, self.ef_construction]
+
+    def _config(self, number: int, dimension: int) -> Any:
+        from lancedb.index import HnswSq
+
+        graphs = math.ceil(number / A_GRAPH)
+        return HnswSq(distance_type="dot", num_partitions=graphs, m=self.m, ef_construction=self.ef_construction)
+
+    def _tuned(self, query: Any, depth: int) -> Any:
+        return query.nprobes(ALL).ef(self.ef_search).limit(self.ef_search)
+
+
+def _batches(vectors: Floats) -> Any:
+    """Return the vectors with their positions as a stream of Arrow batches."""
+    import pyarrow as pa
+
+    length = vectors.shape[1]
+    schema = pa.schema({"position": pa.int64(), "vector": pa.list_(pa.float32(), length)})
+
+    def stream() -> Iterator[Any]:
+        for part, block in blocks(vectors):
+            rows = np.arange(part.start, part.start + len(block))
+            numbers = pa.FixedSizeListArray.from_arrays(pa.array(block.ravel()), length)
+            yield pa.RecordBatch.from_arrays([pa.array(rows), numbers], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, stream())
