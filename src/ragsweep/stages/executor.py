@@ -131,7 +131,9 @@ class Executor:
 
     def notes(self, node: Node) -> StoredReplies:
         """Return the stored replies of a node: those of earlier processes too, where there is a store."""
-        if node.address not in self._notes:
+        if node.address in self._notes:
+            self._notes[node.address].read()
+        else:
             self._notes[node.address] = StoredReplies(node, self._store_of(node))
         return self._notes[node.address]
 
@@ -157,14 +159,14 @@ class Executor:
         table, store = self._rows.of(node.address), self._store_of(node)
         most = MOST if self.store else math.inf
         if store and not table.covers(rows):
-            _read(table, store, node)
+            _read(table, store, node, rows)
         if table.covers(rows):
             self._count(node).recalled += 1
         else:
             self._rows.put(node.address, table, most)  # with what is kept on the way
             with self._alone(node, store):
                 if store:
-                    _read(table, store, node)  # another process may have added them while this one waited
+                    _read(table, store, node, rows)  # another process may have added them while this one waited
                 if table.covers(rows):
                     self._count(node).recalled += 1
                 else:
@@ -189,7 +191,7 @@ class Executor:
     def _alone(self, node: Node, store: Store | None) -> AbstractContextManager[None]:
         if store is None:
             return nullcontext()
-        return store.locks.alone(node.address, lambda: self.listener.waiting(node))
+        return store.alone(node, lambda: self.listener.waiting(node))
 
     def _store_of(self, node: Node) -> Store | None:
         return self.store if node.stored else None
@@ -200,8 +202,15 @@ class Executor:
         return self.work.setdefault(node.stage, StageWork())
 
 
-def _read(table: RowTable, store: Store, node: Node) -> None:
-    """Add the stored rows that the table lacks."""
+def _read(table: RowTable, store: Store, node: Node, rows: Rows) -> None:
+    """Add the stored rows that the table lacks; those of other machines where some of ``rows`` are not here."""
+    _add_segments(table, store, node)
+    if not table.covers(rows):
+        store.fetch_rows(node)
+        _add_segments(table, store, node)
+
+
+def _add_segments(table: RowTable, store: Store, node: Node) -> None:
     for segment in store.segments(node, table.seen):
         table.add(segment.piece.keys or (), segment.piece.value)
         table.seen = segment.number

@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,6 +76,10 @@ class Store:
         """This process's locks: one an address."""
         return locks(self.folder / "locks")
 
+    def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
+        """Exclude other processes from computing a node; ``waiting`` is called once where one does."""
+        return self.locks.alone(node.address, waiting)
+
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
@@ -88,7 +92,7 @@ class Store:
             size = self._write(self._path(node.address), pack(node.address, value))
             shutil.rmtree(self._pieces(node), ignore_errors=True)
             with self._database.transaction() as connection:
-                _insert_entry(connection, node, size, 0, Cost(node.amount, seconds))
+                insert_entry(connection, node, size, 0, Cost(node.amount, seconds))
             return True
         return False
 
@@ -117,21 +121,19 @@ class Store:
 
     def keep_rows(self, node: Node, rows: StoredPiece, cost: Cost) -> bool:
         """Write rows as segments, in one transaction; return whether that worked."""
-        keys = rows.keys or ()
-        step = max(1, min(ROWS_A_SEGMENT, BYTES_A_SEGMENT * len(keys) // max(size_of(rows.value), 1)))
         with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
             size = 0
-            for start in range(0, len(keys), step):
-                some = keys[start : start + step]
-                value = rows.value if len(some) == len(keys) else cut(rows.value, np.arange(start, start + len(some)))
-                data = b"".join(pack(node.address, value, some))
+            for digest, data in self._pack_rows(node, rows):
                 connection.execute(
-                    "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)", (node.address, _digest(some), data)
+                    "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)", (node.address, digest, data)
                 )
                 size += len(data)
-            _insert_entry(connection, node, size, len(keys), cost)
+            insert_entry(connection, node, size, len(rows.keys or ()), cost)
             return True
         return False
+
+    def fetch_rows(self, node: Node) -> None:
+        """Copy the rows of a node that are stored elsewhere; a store of one machine has no such place."""
 
     # --- what is there -----------------------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class Store:
         if node.kind == "whole":
             return self._path(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
-        if not digests or (_digest(rows),) in digests:  # the rows as they were written: nothing need be read
+        if not digests or (keys_digest(rows),) in digests:  # the rows as they were written: nothing need be read
             return bool(digests)
         keys = self.keys(node)
         return bool(keys) and keys.issuperset(rows)
@@ -207,6 +209,15 @@ class Store:
 
     # --- inside ------------------------------------------------------------------------------------------------
 
+    def _pack_rows(self, node: Node, rows: StoredPiece) -> Iterator[tuple[str, bytes]]:
+        """Yield the segments of rows, each with the digest of its keys."""
+        keys = rows.keys or ()
+        step = max(1, min(ROWS_A_SEGMENT, BYTES_A_SEGMENT * len(keys) // max(size_of(rows.value), 1)))
+        for start in range(0, len(keys), step):
+            some = keys[start : start + step]
+            value = rows.value if len(some) == len(keys) else cut(rows.value, np.arange(start, start + len(some)))
+            yield keys_digest(some), b"".join(pack(node.address, value, some))
+
     def _path(self, address: str) -> Path:
         return self.folder / "whole" / address
 
@@ -260,8 +271,7 @@ class Store:
 
     def _write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
         """Write a file so that it is there as a whole or not at all."""
-        me = myself()
-        temporary = self.folder / "temporary" / f"{me.host}~{me.process}~{me.started}~{time.monotonic_ns()}"
+        temporary = self._temporary()
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
@@ -274,6 +284,11 @@ class Store:
             temporary.unlink(missing_ok=True)
             raise
         return size
+
+    def _temporary(self) -> Path:
+        """Return a new name for a file that is being written; the name says by which process."""
+        me = myself()
+        return self.folder / "temporary" / f"{me.host}~{me.process}~{me.started}~{time.monotonic_ns()}"
 
     def _sweep(self) -> None:
         """Remove unfinished writes of dead processes, and the pieces of whole values."""
@@ -305,10 +320,13 @@ class Store:
         self._works = False
 
 
-def open_store(folder: Path, warn: Callable[[str], None]) -> Store | None:
-    """Open the store; one that can be neither made nor written is a warning, and work goes on without."""
+def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Store] | None = None) -> Store | None:
+    """Open the store; one that can be neither made nor written is a warning, and work goes on without.
+
+    ``make`` opens another kind of store in the folder.
+    """
     try:
-        return Store(folder, warn)
+        return make() if make else Store(folder, warn)
     except (OSError, sqlite3.Error) as fault:
         warn(f"cannot use the store in {folder}: {fault}; going on without: what is computed now is computed again")
         return None
@@ -320,7 +338,10 @@ def still_written(name: str, silent: float) -> bool:
     return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE
 
 
-def _insert_entry(connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost) -> None:
+def insert_entry(
+    connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
+) -> None:
+    """Add to the row that describes an entry; ``where``: the machine that it was computed on, if not this one."""
     now = time.time()
     connection.execute(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
@@ -329,12 +350,13 @@ def _insert_entry(connection: sqlite3.Connection, node: Node, size: int, rows: i
         " seconds = excluded.seconds + seconds * (excluded.kind = 'rows')",
         (
             node.address, node.stage, node.spec.target, node.spec.digest, node.kind, size, rows, cost.amount,
-            cost.seconds, machine(), now, now,
+            cost.seconds, machine() if where is None else where, now, now,
         ),
     )  # fmt: skip
 
 
-def _digest(keys: Rows) -> str:
+def keys_digest(keys: Rows) -> str:
+    """Hash the keys of a segment."""
     return content_hash(list(dict.fromkeys(keys)))
 
 

@@ -23,7 +23,7 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 
 
 class StoredReplies(MutableMapping[str, str]):
-    """Texts under a node's address: read from the store once, written through to it.
+    """Texts under a node's address: read from the store, written through to it.
 
     It may be read in any thread, and written in the one that made it. A text that cannot be stored is kept in memory.
     """
@@ -32,9 +32,18 @@ class StoredReplies(MutableMapping[str, str]):
         self._node = node
         self._store = store
         self._known: dict[str, str] = {}
-        for segment in store.segments(node) if store else ():
-            texts = (json.loads(row) for row in segment.piece.value.tolist())
-            self._known.update(zip(segment.piece.keys or (), texts, strict=True))
+        self._seen = 0  # the last segment of the store that is in here
+        self.read()
+
+    def read(self) -> None:
+        """Add the replies that other processes have stored meanwhile."""
+        if self._store is None:
+            return
+        self._store.fetch_rows(self._node)
+        for segment in self._store.segments(self._node, self._seen):
+            for key, row in zip(segment.piece.keys or (), segment.piece.value.tolist(), strict=True):
+                self._known.setdefault(key, json.loads(row))
+            self._seen = segment.number
 
     def __getitem__(self, key: str) -> str:
         """Look up a reply."""

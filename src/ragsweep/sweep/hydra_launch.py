@@ -92,7 +92,7 @@ class HydraTask:
 def _worker_context(sweep: str, plain: PlainConfig, whole: Any) -> RunContext:
     """Make what a job needs in a process that a launcher started."""
     store = plain.values["store"]
-    session = _session(Path(store["path"]).absolute(), store["stages"])
+    session = _session(Path(store["path"]).absolute(), store["stages"], store["remote"])
     settings: Any = OmegaConf.to_container(whole.hydra.sweeper, resolve=True)
     return RunContext(
         session,
@@ -105,9 +105,10 @@ def _worker_context(sweep: str, plain: PlainConfig, whole: Any) -> RunContext:
 
 
 @cache
-def _session(folder: Path, stages: bool) -> Session:
+def _session(folder: Path, stages: bool, remote: str | None) -> Session:
     """Return this worker's session: jobs that one worker runs share loaded models."""
-    return open_session({"store": {"path": str(folder), "stages": stages}}, Terminal.current(plain=True))
+    store = {"path": str(folder), "stages": stages, "remote": remote}
+    return open_session({"store": store}, Terminal.current(plain=True))
 
 
 def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None:

@@ -32,7 +32,8 @@ from ragsweep.report.terminal import Lines, Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.store import open_store
+from ragsweep.stages.remote import open_remote
+from ragsweep.stages.shared_store import open_shared_store
 from ragsweep.stats.context_effect import resolve_success
 from ragsweep.sweep.compose import JobConfig, PlainConfig
 from ragsweep.sweep.settings import check_config, checked_metrics
@@ -280,15 +281,21 @@ class Session:
 
 def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
     """Open a session on the store that a config names. Raises ConfigError for settings of no store."""
-    path, stages = values["store"]["path"], values["store"]["stages"]
+    path, stages, url = values["store"]["path"], values["store"]["stages"], values["store"].get("remote")
     if not isinstance(path, str) or not path:
         raise ConfigError(f"store.path: must be a folder, given {path!r}")
     if not isinstance(stages, bool):
         raise ConfigError(f"store.stages: must be true or false, given {stages!r}")
     folder, executor = Path(path).absolute(), Executor(listener=Lines(terminal))
+    if url is not None and not stages:
+        raise ConfigError("store.remote: shares the results of stages, and store.stages=false keeps none")
+
+    def warn(text: str) -> None:  # looked up at each warning: a stage's progress may be on the screen by then
+        executor.listener.warned(text)
+
+    remote = open_remote(url, warn)
     if stages:
-        # Looked up at each warning: a stage's progress may be on the screen by then.
-        executor.store = open_store(folder / "stages", lambda text: executor.listener.warned(text))
+        executor.store = open_shared_store(folder / "stages", warn, remote)
     return Session(Evaluator(executor), folder=folder)
 
 

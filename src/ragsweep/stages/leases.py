@@ -1,0 +1,131 @@
+"""Leases: one of several machines computes, the others wait; by put-if-absent alone, which every object store has.
+
+A lease is the last of the numbered objects below its name, and belongs to the process that made that object. Its owner
+rewrites it every few seconds; one that others have seen unchanged for ``lapse`` seconds by their own clocks, whose
+process on this machine is dead, or that was given back, is over, and the next number may be made. So no clocks are
+compared, nothing is deleted, and an owner that was thought dead and wakes up touches its own number only.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ragsweep.core.locks import Holder, myself
+from ragsweep.stages.remote import Remote
+
+LAPSE = 30.0
+"""Seconds without a sign of life after which an owner on another machine counts as dead."""
+
+BEAT = 5.0
+"""Seconds between two signs of life."""
+
+FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
+"""Seconds between two looks of a process that waits: at first, and at last."""
+
+FREE = b"free"
+
+
+@dataclass
+class _Watch:
+    """The content of a lease as it was seen last, and since when it has been that."""
+
+    content: bytes = b""
+    since: float = 0.0
+
+
+class Leases:
+    """The leases that this process takes below ``leases/``."""
+
+    def __init__(self, remote: Remote, lapse: float = LAPSE, beat: float = BEAT) -> None:
+        self._remote = remote
+        self._lapse, self._beat = lapse, beat
+        self._lock = threading.Lock()
+        self._held: dict[str, str] = {}  # name -> the object
+        self._beats = 0
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Hold a lease inside the block; call ``waiting`` once where another machine has it.
+
+        Where the object store is out of reach, the block runs without one: two machines may then compute the same.
+        """
+        if name in self._held:
+            yield
+            return
+        taken = self._take(name, waiting)
+        if taken:
+            self._keep_alive(name, taken)
+        try:
+            yield
+        finally:
+            if taken:
+                with self._lock:  # no sign of life may follow
+                    del self._held[name]
+                    self._remote.overwrite(taken, FREE)
+
+    def _take(self, name: str, waiting: Callable[[], None]) -> str | None:
+        """Wait for a lease and take it; return its object, None where that is out of reach."""
+        watch, pause, reported = _Watch(), FIRST_PAUSE, False
+        while True:
+            found = self._remote.names(f"leases/{name}/")
+            if found is None:
+                return None
+            if not found or self._is_over(found[-1], watch):
+                number = int(found[-1].rpartition("/")[2]) + 1 if found else 1
+                taken = f"leases/{name}/{number:08d}"
+                made = self._remote.put(taken, self._content())
+                if made or made is None:
+                    return taken if made else None
+                continue  # another machine was faster
+            if not reported:
+                waiting()
+                reported = True
+            time.sleep(pause)
+            pause = min(2 * pause, LAST_PAUSE)
+
+    def _is_over(self, last: str, watch: _Watch) -> bool:
+        content = self._remote.get(last)
+        if content is None:
+            return False
+        if content == FREE:
+            return True
+        if content != watch.content:
+            watch.content, watch.since = content, time.monotonic()
+        owner = _owner(content)
+        if owner and owner.host == myself().host:
+            return not owner.lives(0)
+        return time.monotonic() - watch.since >= self._lapse
+
+    def _content(self) -> bytes:
+        me = myself()
+        return json.dumps([me.host, me.process, me.started, self._beats]).encode()
+
+    def _keep_alive(self, name: str, taken: str) -> None:
+        with self._lock:
+            self._held[name] = taken
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._give_signs, name="ragsweep-leases", daemon=True)
+                self._thread.start()
+
+    def _give_signs(self) -> None:
+        while True:
+            time.sleep(self._beat)
+            self._beats += 1
+            for name in list(self._held):
+                with self._lock:
+                    if name in self._held:
+                        self._remote.overwrite(self._held[name], self._content())
+
+
+def _owner(content: bytes) -> Holder | None:
+    try:
+        host, process, started, _ = json.loads(content)
+        return Holder(str(host), int(process), str(started))
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,256 @@
+"""The remote half of a store: an object store that several machines share.
+
+Objects are named by address and never change: what is needed is get, put-if-absent, list, and delete for damage. Both
+directions go through a maintained library (obstore), which reads credentials from the environment. An object store
+that cannot be reached is one warning and costs time: it is left alone for a minute, then tried again.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from ragsweep.core.errors import ConfigError, nearest
+
+KEY = "store.remote"
+SCHEMES = ("s3", "gs", "az", "file")
+
+PAUSE = 60.0
+"""Seconds for which an object store that failed is left alone."""
+
+AT_ONCE = 8
+"""Requests in flight."""
+
+WAITING = 64
+"""Objects that wait for their upload at most; then the computation waits."""
+
+LARGE = 2**30
+"""Bytes from which a file is sent in parts, without the condition: what has an address has one content."""
+
+_CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
+_RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
+
+Found = TypeVar("Found")
+
+
+class Remote:
+    """Objects by name. Methods return None (or False) for what is not there and for what is out of reach.
+
+    Args:
+        objects: An object store of obstore.
+        url: What it is called in warnings.
+        warn: Called, in any thread, when the object store begins to fail.
+        pause: Seconds for which it is left alone then.
+    """
+
+    def __init__(self, objects: Any, url: str, warn: Callable[[str], None], pause: float = PAUSE) -> None:
+        self.url = url.rstrip("/")
+        self.warn = warn
+        self._objects = objects
+        self._pause = pause
+        self._silent = 0.0  # monotonic time until which nothing is tried
+        self._works = True
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(AT_ONCE, "ragsweep-remote")
+        self._room = threading.BoundedSemaphore(WAITING)
+        self._pending: set[Future[None]] = set()
+
+    @property
+    def reachable(self) -> bool:
+        """Whether requests are made at all."""
+        return time.monotonic() >= self._silent
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> bytes | None:
+        """Return an object's bytes."""
+        import obstore
+
+        return self._reach(lambda: obstore.get(self._objects, name).bytes().to_bytes())
+
+    def get_all(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield those of the objects that are there, several of them read at once."""
+        listed = list(names)
+        for name, data in zip(listed, self._threads.map(self.get, listed), strict=True):
+            if data is not None:
+                yield name, data
+
+    def download(self, name: str, path: Path) -> bool:
+        """Write an object's bytes into a new file, in pieces of some megabytes."""
+        import obstore
+
+        def copy() -> bool:
+            with path.open("xb") as file:
+                for chunk in obstore.get(self._objects, name).stream():
+                    file.write(chunk)
+            return True
+
+        return bool(self._reach(copy))
+
+    def has(self, name: str) -> bool:
+        """Return whether an object is there; it may still prove to be damaged."""
+        import obstore
+
+        return self._reach(lambda: obstore.head(self._objects, name)) is not None
+
+    def names(self, prefix: str) -> list[str] | None:
+        """List the objects below a prefix, which ends with a slash; None where the object store is out of reach."""
+        import obstore
+
+        return self._reach(
+            lambda: sorted(meta["path"] for batch in obstore.list(self._objects, prefix=prefix) for meta in batch)
+        )
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def put(self, name: str, data: Any) -> bool | None:
+        """Write an object unless there is one; return whether it was written, None where that is out of reach."""
+        import obstore
+
+        def write() -> bool:
+            try:
+                obstore.put(self._objects, name, data, mode="create", use_multipart=False)
+            except obstore.exceptions.AlreadyExistsError:
+                return False
+            return True
+
+        return self._reach(write, writing=True)
+
+    def overwrite(self, name: str, data: bytes) -> None:
+        """Write an object whose only writer this process is."""
+        import obstore
+
+        self._reach(lambda: obstore.put(self._objects, name, data, use_multipart=False), writing=True)
+
+    def put_later(self, name: str, data: bytes) -> None:
+        """Write an object in another thread, unless there is one; see ``flush``."""
+        self._later(lambda: self.put(name, data))
+
+    def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
+        """Write a file's bytes as an object, unless there is one; afterwards call ``then``, in that thread."""
+        self._later(lambda: then() if self._upload(name, path) is not None else None)
+
+    def remove(self, name: str) -> None:
+        """Delete an object, where it is there."""
+        import obstore
+
+        self._reach(lambda: obstore.delete(self._objects, name))
+
+    def remove_below(self, prefix: str) -> None:
+        """Delete the objects below a prefix."""
+        for name in self.names(prefix) or ():
+            self.remove(name)
+
+    def flush(self) -> None:
+        """Wait until everything is written, or cannot be."""
+        for future in list(self._pending):
+            future.result()
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _upload(self, name: str, path: Path) -> bool | None:
+        import obstore
+
+        try:
+            if path.stat().st_size < LARGE:
+                with path.open("rb") as file:
+                    return self.put(name, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            if self.has(name):
+                return False
+            return self._reach(lambda: bool(obstore.put(self._objects, name, path)), writing=True)
+        except (OSError, ValueError):  # evicted meanwhile
+            return None
+
+    def _later(self, action: Callable[[], object]) -> None:
+        if not self.reachable:
+            return
+        self._room.acquire()
+
+        def work() -> None:
+            try:
+                action()
+            finally:
+                self._room.release()
+
+        future = self._threads.submit(work)
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+
+    def _reach(self, action: Callable[[], Found], writing: bool = False) -> Found | None:
+        """Call a function of the library; None for what is not there, and for whatever fails."""
+        import obstore
+
+        if not self.reachable:
+            return None
+        try:
+            found = action()
+        except FileNotFoundError as fault:  # of a write: the bucket itself
+            if writing:
+                self._fail(fault)
+            return None
+        except (obstore.exceptions.BaseError, OSError, NotImplementedError) as fault:
+            self._fail(fault)
+            return None
+        self._works = True
+        return found
+
+    def _fail(self, fault: Exception) -> None:
+        with self._lock:
+            self._silent = time.monotonic() + self._pause
+            first, self._works = self._works, False
+        if first:
+            why = str(fault).partition("\n")[0]
+            self.warn(f"cannot use {self.url}: {why}; going on without: other machines compute the same again")
+
+
+def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
+    """Open what store.remote names; None for null. Nothing is requested yet.
+
+    Raises ConfigError for what is no URL of an object store, and where the library is not installed.
+    """
+    if url is None:
+        return None
+    scheme = check_remote(url)
+    from obstore.store import from_url
+
+    more: dict[str, Any] = (
+        {"mkdir": True} if scheme == "file" else {"client_options": _CLIENT, "retry_config": _RETRIES}
+    )
+    if scheme == "file":
+        with suppress(OSError):  # which the first request reports
+            Path(urlsplit(str(url)).path).mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        objects = from_url(str(url), **more)
+    except Exception as fault:  # the library's own, or ValueError
+        raise ConfigError(f"{KEY}: {url}: {str(fault).partition(chr(10))[0]}") from None
+    return Remote(objects, str(url), warn)
+
+
+def check_remote(url: object) -> str:
+    """Return the scheme of a URL of an object store; raises ConfigError for anything else."""
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        parts = None
+    if parts is None or not parts.scheme:
+        raise ConfigError(f"{KEY}: must be a URL such as s3://bucket/folder, given {url!r}")
+    if parts.scheme not in SCHEMES:
+        raise ConfigError(f"{KEY}: {parts.scheme}:// is no object store here{nearest(parts.scheme, SCHEMES)}")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ConfigError(f"{KEY}: holds more than a place; credentials are read from the environment")
+    if parts.scheme == "file" and (parts.netloc or not parts.path.strip("/")):
+        raise ConfigError(f"{KEY}: must be a folder, as in file:///mnt/shared/store, given {url}")
+    if parts.scheme != "file" and not parts.netloc:
+        raise ConfigError(f"{KEY}: names no bucket, given {url}")
+    if find_spec("obstore") is None:
+        raise ConfigError(f"{KEY}: obstore is not installed; pip install 'ragsweep[remote]'")
+    return parts.scheme

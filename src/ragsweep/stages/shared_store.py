@@ -1,0 +1,177 @@
+"""A store with a remote half: what one machine computes, the others find.
+
+    whole/ADDRESS              the file of a whole value
+    costs/ADDRESS              what it took to compute, as JSON
+    rows/ADDRESS/HASH          a segment of rows, named by the hash of its bytes
+    pieces/ADDRESS/NAME        a piece of a whole value that is being computed
+    leases/ADDRESS/NUMBER      who computes it (see `leases`)
+
+What is computed is written to both halves at once. What is missing here is looked up there, checked as a local entry
+is, and kept here. A damaged object is deleted with a warning and counts as missing, so that it is written anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.identity import Node, Rows
+from ragsweep.stages.blobs import Damaged, OtherFormat, StoredPiece, pack, unpack
+from ragsweep.stages.latency import machine
+from ragsweep.stages.leases import Leases
+from ragsweep.stages.remote import Remote
+from ragsweep.stages.store import Cost, Store, insert_entry, keys_digest, open_store
+
+
+class SharedStore(Store):
+    """Open (or make) the local half in a folder; the constructor raises as `Store`'s does."""
+
+    def __init__(self, folder: Path, warn: Callable[[str], None], remote: Remote, leases: Leases | None = None) -> None:
+        super().__init__(folder, warn)
+        self.remote = remote
+        self._leases = leases or Leases(remote)
+
+    def close(self) -> None:
+        """Finish uploads, and close the database."""
+        self.remote.flush()
+        super().close()
+
+    @contextmanager
+    def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Exclude the processes of all machines from computing a node; what was computed is there when this ends."""
+        with super().alone(node, waiting), self._leases.alone(node.address, waiting):
+            try:
+                yield
+            finally:
+                self.remote.flush()
+
+    # --- whole values ------------------------------------------------------------------------------------------
+
+    def whole(self, node: Node) -> Any | None:
+        """Return a whole value, from the remote half where it is not here."""
+        value = super().whole(node)
+        if value is None and self._fetch_whole(node):
+            value = super().whole(node)
+        return value
+
+    def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
+        """Write a whole value to both halves; return whether that worked here."""
+        kept = super().keep_whole(node, value, seconds)
+        if kept:
+            cost = {"amount": node.amount, "seconds": seconds, "machine": machine()}
+            self.remote.put_later(f"costs/{node.address}", json.dumps(cost).encode())
+            self.remote.upload_later(
+                f"whole/{node.address}",
+                self._path(node.address),
+                lambda: self.remote.remove_below(f"pieces/{node.address}/"),
+            )
+        return kept
+
+    def piece(self, node: Node, name: str) -> Any | None:
+        """Return a piece of a whole value that an interrupted computation, on any machine, left behind."""
+        value = super().piece(node, name)
+        remote = f"pieces/{node.address}/{name}"
+        if value is None and (data := self.remote.get(remote)) is not None:
+            with self._healing(remote):
+                return unpack(data, f"{node.address}/{name}", node.result).value
+        return value
+
+    def keep_piece(self, node: Node, name: str, value: Any) -> None:
+        """Write a piece of a whole value to both halves."""
+        super().keep_piece(node, name, value)
+        with self._writing(f"a piece of {node.stage}"):
+            self.remote.put_later(f"pieces/{node.address}/{name}", b"".join(pack(f"{node.address}/{name}", value)))
+
+    # --- rows --------------------------------------------------------------------------------------------------
+
+    def fetch_rows(self, node: Node) -> None:
+        """Copy the segments of a node that other machines have written."""
+        prefix = f"rows/{node.address}/"
+        names = self.remote.names(prefix)
+        if not names:
+            return
+        stored = self._database.rows("SELECT CAST(data AS BLOB) FROM segments WHERE address = ?", node.address)
+        here = {prefix + _hash(data or b"") for (data,) in stored}
+        found = []
+        for name, data in self.remote.get_all(name for name in names if name not in here):
+            with self._healing(name):
+                keys = unpack(data, node.address, node.result).keys
+                if keys is None or name != prefix + _hash(data):
+                    raise Damaged("it is not what was written")
+                found.append((keys, data))
+        if found:
+            with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
+                for keys, data in found:
+                    connection.execute(
+                        "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)",
+                        (node.address, keys_digest(keys), data),
+                    )
+                    insert_entry(connection, node, len(data), len(keys), Cost(0, 0.0))
+
+    def has(self, node: Node, rows: Rows) -> bool:
+        """Return whether a value, or all these rows of it, are stored in either half."""
+        if super().has(node, rows):
+            return True
+        if node.kind == "whole":
+            return self.remote.has(f"whole/{node.address}")
+        self.fetch_rows(node)
+        return super().has(node, rows)
+
+    def _pack_rows(self, node: Node, rows: StoredPiece) -> Iterator[tuple[str, bytes]]:
+        for keys, data in super()._pack_rows(node, rows):
+            self.remote.put_later(f"rows/{node.address}/{_hash(data)}", data)
+            yield keys, data
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _fetch_whole(self, node: Node) -> bool:
+        """Copy a whole value here, if it is what was written."""
+        name, temporary = f"whole/{node.address}", self._temporary()
+        try:
+            if not self.remote.download(name, temporary):
+                return False
+            with self._healing(name), temporary.open("rb") as file:
+                size = temporary.stat().st_size
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+                unpack(data, node.address, node.result)
+                with self._writing(f"{node.stage} {node.label}".strip()):
+                    temporary.replace(self._path(node.address))
+                    self._keep_cost(node, size)
+                    return True
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _keep_cost(self, node: Node, size: int) -> None:
+        """Record what a copied value took to compute where it was computed."""
+        cost, where = Cost(0, 0.0), ""
+        with suppress(ValueError, TypeError, LookupError):
+            facts = json.loads(self.remote.get(f"costs/{node.address}") or b"")
+            cost, where = Cost(float(facts["amount"]), float(facts["seconds"])), str(facts["machine"])
+        with self._database.transaction() as connection:
+            insert_entry(connection, node, size, 0, cost, where)
+
+    @contextmanager
+    def _healing(self, name: str) -> Iterator[None]:
+        """Turn a damaged object into a warning; it is deleted, and written anew when it is computed."""
+        try:
+            yield
+        except (Damaged, OtherFormat) as fault:
+            self._warn(f"{self.remote.url}/{name} is damaged ({fault}); it is deleted there and computed again")
+            self.remote.remove(name)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=20).hexdigest()
+
+
+def open_shared_store(folder: Path, warn: Callable[[str], None], remote: Remote | None) -> Store | None:
+    """Open a store with its remote half, if it has one; as `open_store` where the local half cannot be used."""
+    if remote is None:
+        return open_store(folder, warn)
+    return open_store(folder, warn, lambda: SharedStore(folder, warn, remote))

@@ -1,0 +1,273 @@
+"""What one machine has stored the others find, each thing is computed once, and a remote half never costs a result."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import MemoryStore
+
+from faults import Small
+from object_store import ObjectServer, object_server
+from ragsweep.core.errors import ConfigError
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.leases import FREE, Leases
+from ragsweep.stages.remote import Remote, check_remote, open_remote
+from ragsweep.stages.shared_store import SharedStore
+from test_store import TRUTH, executed, mutant, small
+
+__all__ = ["object_server"]
+
+
+class Shared:
+    """Machines with a folder each, and one object store."""
+
+    def __init__(self, folder: Path, open_objects: Callable[[], Remote]) -> None:
+        self.folder, self.open_objects = folder, open_objects
+        self.warnings: list[str] = []
+
+    def machine(self, name: str, graph: Small | None = None) -> Executor:
+        """Compute the small graph on a machine, and check it."""
+        remote = self.open_objects()
+        remote.warn = self.warnings.append
+        store = SharedStore(self.folder / name, self.warnings.append, remote)
+        executor = Executor(store)
+        assert (graph or small()).results(executor) == TRUTH
+        store.close()
+        return executor
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Shared:
+    if request.param == "memory":
+        objects = MemoryStore()
+        return Shared(tmp_path, lambda: Remote(objects, "memory://", pytest.fail))
+    if request.param == "file":
+        url = f"file://{tmp_path / 'objects'}"
+    else:
+        server: ObjectServer = request.getfixturevalue("object_server")
+        url = f"{server.bucket()}/a/folder"
+    return Shared(tmp_path, lambda: _opened(url))
+
+
+def _opened(url: str) -> Remote:
+    remote = open_remote(url, pytest.fail)
+    assert remote is not None
+    return remote
+
+
+def test_object_is_put_if_absent_and_returned_as_it_was(shared: Shared) -> None:
+    remote = shared.open_objects()
+    assert remote.get("a/b") is None
+    assert remote.names("a/") == []
+    assert (remote.put("a/b", b"one"), remote.put("a/b", b"two")) == (True, False)
+    assert remote.get("a/b") == b"one"
+    assert remote.names("a/") == ["a/b"]
+    remote.overwrite("a/b", b"three")
+    assert remote.get("a/b") == b"three"
+    remote.remove("a/b")
+    remote.remove("a/b")
+    assert not remote.has("a/b")
+
+
+def test_second_machine_computes_nothing_and_keeps_all_of_it(shared: Shared) -> None:
+    assert executed(shared.machine("one")) > 0
+    assert executed(shared.machine("two")) == 0
+    shared.open_objects = lambda: Remote(MemoryStore(), "memory://", pytest.fail)
+    assert executed(shared.machine("two")) == 0  # without the remote half
+    assert shared.warnings == []
+
+
+def test_damaged_objects_are_not_used_and_are_replaced(shared: Shared) -> None:
+    shared.machine("one")
+    remote, chance = shared.open_objects(), random.Random(5)
+    names = [name for prefix in ("whole/", "rows/") for name in remote.names(prefix) or ()]
+    assert len(names) >= 5
+    for name in names:
+        data = remote.get(name) or b""
+        while (changed := mutant(data, chance)) == data:
+            pass
+        remote.overwrite(name, changed)
+    assert executed(shared.machine("two")) > 0
+    assert len(shared.warnings) == len(names)
+    assert all("is damaged" in text and "deleted there" in text for text in shared.warnings)
+    shared.warnings.clear()
+    assert executed(shared.machine("three")) == 0
+    assert shared.warnings == []
+
+
+def test_pieces_of_a_machine_that_died_are_found_by_another(shared: Shared) -> None:
+    made: list[str] = []
+
+    class Died(Exception): ...
+
+    def die(text: str) -> None:
+        if text == "made embed/3":
+            raise Died
+
+    with pytest.raises(Died):
+        shared.machine("one", Small(die))
+    shared.machine("two", Small(made.append))
+    assert [text for text in made if text.startswith("made embed")] == ["made embed/3", "made embed/6"]
+    assert "made chunk" not in made
+    assert (shared.open_objects().names("pieces/") or []) == []  # the whole is there
+
+
+def test_out_of_reach_is_one_warning_and_no_result_less(tmp_path: Path, object_server: ObjectServer) -> None:
+    lost = Shared(tmp_path, lambda: _opened("s3://no-such-bucket/folder"))
+    assert executed(lost.machine("one")) > 0
+    assert len(lost.warnings) == 1
+    assert lost.warnings[0].startswith("cannot use s3://no-such-bucket/folder: ")
+    assert "\n" not in lost.warnings[0]
+
+
+def test_remote_half_is_tried_again_after_a_pause(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    folder = tmp_path / "objects"
+    remote = _opened(f"file://{folder}")
+    remote.warn, remote._pause = warnings.append, 0.05
+    folder.rename(tmp_path / "away")
+    folder.write_text("a file, where the folder was")
+    assert remote.put("a", b"1") is None
+    assert remote.put("a", b"1") is None
+    assert not remote.reachable
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    time.sleep(0.1)
+    assert remote.put("a", b"1") is True
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (7, "must be a URL such as s3://bucket/folder, given 7"),
+        ("bucket", "must be a URL such as s3://bucket/folder"),
+        ("s4://bucket", 's4:// is no object store here; did you mean "s3"?'),
+        ("s3://", "names no bucket"),
+        ("file://mnt/store", "must be a folder, as in file:///mnt/shared/store"),
+        ("s3://key:word@bucket/x", "credentials are read from the environment"),
+        ("s3://bucket/x?key=word", "credentials are read from the environment"),
+    ],
+)
+def test_place_that_is_none_is_one_sentence(url: object, message: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        check_remote(url)
+    assert str(fault.value).startswith("store.remote: ")
+    assert message in str(fault.value)
+    assert "word" not in str(fault.value).replace("must be", "")
+
+
+def test_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.stages.remote.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'ragsweep\[remote\]'"):
+        open_remote("s3://bucket", pytest.fail)
+
+
+# --- leases -------------------------------------------------------------------------------------------------------
+
+
+def test_machines_at_once_compute_each_node_once(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.core.locks.Holder.lives", lambda holder, silent: True)
+    executors: dict[str, Executor] = {}
+    threads = [
+        threading.Thread(target=lambda name=name: executors.update({name: shared.machine(name)})) for name in "abc"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(map(executed, executors.values())) == executed(small_alone())
+    assert shared.warnings == []
+
+
+def small_alone() -> Executor:
+    executor = Executor()
+    small().results(executor)
+    return executor
+
+
+def foreign(remote: Remote, beat: int = 0) -> str:
+    """A lease of another machine's."""
+    remote.overwrite("leases/x/00000007", json.dumps(["elsewhere", 1, "1", beat]).encode())
+    return "leases/x/00000007"
+
+
+def test_lease_of_another_machine_is_waited_for_while_it_gives_signs() -> None:
+    remote, waits = Remote(MemoryStore(), "memory://", pytest.fail), list[float]()
+    lease, stop = foreign(remote), threading.Event()
+
+    def owner() -> None:
+        for beat in range(1, 8):
+            time.sleep(0.1)
+            foreign(remote, beat)
+        stop.set()
+        remote.overwrite(lease, FREE)
+
+    thread = threading.Thread(target=owner)
+    thread.start()
+    with Leases(remote, lapse=0.6).alone("x", lambda: waits.append(1)):
+        assert stop.is_set()
+        assert remote.names("leases/x/") == [lease, "leases/x/00000008"]
+    thread.join()
+    assert waits == [1]
+    assert remote.get("leases/x/00000008") == FREE
+
+
+def test_silent_machine_loses_its_lease_and_cannot_take_it_back() -> None:
+    remote = Remote(MemoryStore(), "memory://", pytest.fail)
+    lease = foreign(remote)
+    leases = Leases(remote, lapse=0.2)
+    with leases.alone("x"):
+        foreign(remote, 1)  # it was only paused, and rewrites its own number
+        other, entered = Leases(remote, lapse=60), threading.Event()
+
+        def enter() -> None:
+            with other.alone("x"):
+                entered.set()
+
+        thread = threading.Thread(target=enter)
+        thread.start()
+        time.sleep(0.3)
+        assert not entered.is_set()
+    thread.join()
+    assert entered.is_set()
+    assert (remote.names("leases/x/") or [])[0] == lease
+
+
+def _hold(url: str, taken: multiprocessing.synchronize.Event) -> None:
+    with Leases(_opened(url)).alone("x"):
+        taken.set()
+        time.sleep(600)
+
+
+def test_killed_process_of_this_machine_loses_its_lease_at_once(tmp_path: Path) -> None:
+    url, context = f"file://{tmp_path}", multiprocessing.get_context("spawn")
+    taken = context.Event()
+    process = context.Process(target=_hold, args=(url, taken))
+    process.start()
+    assert taken.wait(60)
+    process.kill()
+    process.join()
+    with Leases(_opened(url), lapse=600).alone("x"):
+        pass
+
+
+def test_owner_gives_signs_of_life() -> None:
+    objects = MemoryStore()
+    remote = Remote(objects, "memory://", pytest.fail)
+    with Leases(remote, beat=0.02).alone("x"):
+        seen = set()
+        end = time.monotonic() + 60
+        while len(seen) < 3 and time.monotonic() < end:
+            seen.add(bytes(obstore.get(objects, "leases/x/00000001").bytes()))
+        assert len(seen) >= 3
+    time.sleep(0.1)
+    assert remote.get("leases/x/00000001") == FREE
