@@ -176,6 +176,14 @@ def test_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_machines_at_once_compute_each_node_once(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.core.locks.Holder.lives", lambda holder, silent: True)
+    put = Remote.put
+
+    def slow(remote: Remote, name: str, data: object) -> bool | None:
+        if not name.startswith("leases/"):
+            time.sleep(0.1)  # a lease given back too soon would be taken before the result is there
+        return put(remote, name, data)
+
+    monkeypatch.setattr(Remote, "put", slow)
     executors: dict[str, Executor] = {}
     threads = [
         threading.Thread(target=lambda name=name: executors.update({name: shared.machine(name)})) for name in "abc"
