@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,14 +33,16 @@ def call(*command: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def database() -> Iterator[Database]:
-    """Make empty databases on a server, and return their URLs."""
-    programs = binaries()
-    if programs is None:
-        pytest.skip("no PostgreSQL server is installed (apt-get install postgresql)")
-    if find_spec("psycopg") is None:
-        pytest.skip("no driver for PostgreSQL is installed (pip install 'ragsweep[postgresql]')")
+def binaries_with_vectors() -> Path | None:
+    """Find the programs of the package pgserver, which has the extension vector."""
+    found = find_spec("pgserver")
+    places = list(found.submodule_search_locations or ()) if found else []
+    return Path(places[0]) / "pginstall" / "bin" if places else None
+
+
+@contextmanager
+def serving(programs: Path) -> Iterator[Database]:
+    """Run a server on a socket of its own; yield what makes empty databases and returns their URLs."""
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # not below pytest's: the user postgres cannot look into that
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
@@ -50,7 +53,7 @@ def database() -> Iterator[Database]:
 
     def make() -> str:
         name = f"study_{uuid.uuid4().hex[:12]}"
-        call(str(programs / "createdb"), "-h", str(folder), "-U", "postgres", name)
+        call(str(programs / "psql"), "-h", str(folder), "-U", "postgres", "-qc", f"CREATE DATABASE {name}")
         return f"postgresql://postgres@/{name}?host={folder}"
 
     try:
@@ -58,3 +61,25 @@ def database() -> Iterator[Database]:
     finally:
         call(control, "-D", data, "-m", "immediate", "stop")
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[Database]:
+    """Make empty databases on a server, and return their URLs."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed (apt-get install postgresql)")
+    if find_spec("psycopg") is None:
+        pytest.skip("no driver for PostgreSQL is installed (pip install 'ragsweep[postgresql]')")
+    with serving(programs) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def vector_database() -> Iterator[Database]:
+    """Make empty databases on a server that has the extension vector, and return their URLs."""
+    programs = binaries_with_vectors()
+    if programs is None:
+        pytest.skip("no PostgreSQL server with pgvector is installed (pip install pgserver)")
+    with serving(programs) as made:
+        yield made

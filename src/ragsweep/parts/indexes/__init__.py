@@ -5,6 +5,7 @@ from ragsweep.parts.indexes.flat import Flat
 from ragsweep.parts.indexes.hnsw import Hnsw
 from ragsweep.parts.indexes.ivf import Ivf
 from ragsweep.parts.indexes.lance import LanceHnsw, LanceIvfPq
+from ragsweep.parts.indexes.pgvector import PgVector
 from ragsweep.parts.indexes.qdrant import Qdrant
 
-__all__ = ["Flat", "Hnsw", "Ivf", "LanceHnsw", "LanceIvfPq", "Pq", "Qdrant", "Sq"]
+__all__ = ["Flat", "Hnsw", "Ivf", "LanceHnsw", "LanceIvfPq", "PgVector", "Pq", "Qdrant", "Sq"]

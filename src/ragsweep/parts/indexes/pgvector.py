@@ -1,0 +1,261 @@
+"""Search in tables of a PostgreSQL database, by its extension pgvector."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.secrets import mask_text
+from ragsweep.core.types import NO_CHUNK, Floats
+from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
+from ragsweep.parts.indexes.vectors import blocks, check_at_least
+from ragsweep.services.errors import CallFailed, quote
+
+LONGEST = 2000
+"""Numbers of a vector that pgvector indexes at most."""
+
+WIDEST = 1000
+"""Candidates of a question that pgvector keeps at most."""
+
+EXTENSION = 7_233_100
+"""Key of the advisory lock under which the extension is created: two processes at once would fail."""
+
+
+@dataclass(eq=False)
+class PgVector(ExternalIndex):
+    """Find near vectors by a graph (HNSW) in a PostgreSQL database, and score them as the exact index does.
+
+    The database is given by ``url``, without a password, or by ``url_env``, the name of the environment variable that
+    holds the whole URL. Where the URL has no password, PostgreSQL's client takes it from PGPASSWORD or ``~/.pgpass``.
+
+    A table is made, filled and indexed in one transaction, under an advisory lock: after a kill there is no table, and
+    of two processes one waits. The database needs the extension ``vector``, which is created where that is allowed.
+
+    pgvector draws the layers of its graph without a seed, and builds by several processes: another filling of the same
+    table may miss other neighbours. Vectors have at most 2,000 numbers, and no ranking is longer than ``ef_search``.
+    """
+
+    REQUIRES: ClassVar[tuple[str, ...]] = ("pgvector", "psycopg", "psycopg-binary")
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
+        {"url", "url_env", "table", "build_memory", "build_workers", "timeout"}
+    )
+    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
+
+    url: str | None = "postgresql://localhost/ragsweep"
+    url_env: str | None = None
+    table: str = "ragsweep"
+    m: int = 16
+    ef_construction: int = 128
+    ef_search: int = 128
+    build_memory: str | None = None
+    build_workers: int | None = None
+    timeout: int = 60
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values out of range; nothing is called."""
+        check_at_least(2, m=self.m)
+        check_at_least(1, ef_search=self.ef_search, timeout=self.timeout)
+        check_at_least(2 * self.m, ef_construction=self.ef_construction)
+        if self.build_workers is not None:
+            check_at_least(0, build_workers=self.build_workers)
+        for key, value, most in (
+            ("m", self.m, 100), ("ef_construction", self.ef_construction, 1000), ("ef_search", self.ef_search, WIDEST)
+        ):  # fmt: skip
+            if value > most:
+                raise ConfigError(f"index.{key} is {value}; pgvector takes at most {most}")
+
+    def check(self) -> None:
+        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
+        if (self.url is None) == (self.url_env is None):
+            raise ConfigError("index.url and index.url_env: give one, and null for the other")
+        # Values are not repeated: they may hold the password.
+        if self.url is not None and (not _is_url(self.url) or _secrets(self.url)):
+            raise ConfigError(
+                "index.url must begin with postgresql:// and hold no password; put it into ~/.pgpass, or the whole URL"
+                " into the environment variable that index.url_env names"
+            )
+        if self.url_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.url_env):
+            raise ConfigError("index.url_env must be the NAME of an environment variable, in capitals, not the URL")
+        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,29}", self.table):
+            raise ConfigError(
+                f"index.table is {self.table!r}; it must be at most 30 small letters, digits and _, a letter first"
+            )
+        if self.build_memory is not None and not re.fullmatch(r"\d+(kB|MB|GB)", self.build_memory):
+            raise ConfigError(f"index.build_memory is {self.build_memory!r}; it must be like 512MB or 4GB, or null")
+        if any(importlib.util.find_spec(name) is None for name in ("pgvector", "psycopg")):
+            raise ConfigError("index: pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
+
+    def check_key(self) -> None:
+        """Raise ConfigError where the URL is not in the environment, without any call."""
+        self._address()
+
+    def _address(self) -> str:
+        if self.url_env is None:
+            return self.url or ""
+        address = os.environ.get(self.url_env, "").strip()
+        if not _is_url(address):
+            raise ConfigError(
+                f"retriever.index: the environment variable {self.url_env}, named by url_env, must hold"
+                " postgresql://USER:PASSWORD@HOST/DATABASE; export it"
+            )
+        return address
+
+    def _local(self) -> str:
+        return ""
+
+    def _name(self, vectors: Floats) -> str:
+        if vectors.shape[1:] and vectors.shape[1] > LONGEST:
+            raise ConfigError(
+                f"index: pgvector indexes vectors of at most {LONGEST} numbers, given {vectors.shape[1]}; choose an"
+                " embedder with fewer, or another index"
+            )
+        facts = [self.VERSION, vectors.shape, self.m, self.ef_construction]
+        return name_by_content(self.table, facts, vectors, separator="_")
+
+    def _fill(self, name: str, vectors: Floats) -> None:
+        session = self._session
+        with session.transaction() as run:
+            run("SELECT set_config('statement_timeout', '0', true)")
+            run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)  # whoever else fills it is waited for
+            if run("SELECT to_regclass(%s)", name) == [(None,)]:
+                run(f"CREATE TABLE {name} (position integer NOT NULL, vector vector({vectors.shape[1]}) NOT NULL)")
+                session.copy(name, vectors)
+                for setting, value in (
+                    ("maintenance_work_mem", self.build_memory),
+                    ("max_parallel_maintenance_workers", self.build_workers),
+                ):
+                    if value is not None:
+                        run("SELECT set_config(%s, %s, true)", setting, str(value))
+                links = f"m = {self.m}, ef_construction = {self.ef_construction}"
+                run(f"CREATE INDEX {name}_hnsw ON {name} USING hnsw (vector vector_ip_ops) WITH ({links})")
+            ((held,),) = run(f"SELECT count(*) FROM {name}")
+            indexed = run("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"{name}_hnsw")
+        if held != len(vectors) or indexed != [(True,)]:
+            lacks = "" if indexed == [(True,)] else ", without their index"
+            raise CallFailed(f"the table {name} holds {held} vectors{lacks}, not {len(vectors)}; drop it")
+
+    def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
+        number = min(number, self.ef_search)
+        positions = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
+        self._session.set_effort(self.ef_search)
+        for row, query in enumerate(queries):
+            near = self._session.run(f"SELECT position FROM {name} ORDER BY vector <#> %s LIMIT {number}", query)
+            positions[row, : len(near)] = [position for (position,) in near]
+        return positions
+
+    @property
+    def _session(self) -> _Session:
+        return _session(self._address(), self.timeout)
+
+    @contextmanager
+    def _readable_faults(self) -> Iterator[None]:
+        """Turn a fault of the server into one line without the password."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as fault:
+            address = self._address()
+            raise CallFailed(f"PostgreSQL failed: {quote(mask_text(str(fault), *_secrets(address)))}") from None
+
+
+class _Session:
+    """A connection, made again where it was lost, and the effort that is set in it."""
+
+    def __init__(self, address: str, timeout: int) -> None:
+        self._address, self._timeout = address, timeout
+        self._effort = 0
+
+    @cached_property
+    def _connection(self) -> Any:
+        import psycopg
+        from pgvector.psycopg import register_vector
+
+        # A table that is small would be read whole: what is measured is the index, as it is at any size.
+        options = f"-c enable_seqscan=off -c statement_timeout={1000 * self._timeout}"
+        connection = psycopg.connect(self._address, autocommit=True, connect_timeout=self._timeout, options=options)
+        try:
+            if not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchall():
+                with connection.transaction():
+                    connection.execute("SELECT pg_advisory_xact_lock(%s)", (EXTENSION,))
+                    connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            register_vector(connection)
+        except psycopg.Error:
+            connection.close()
+            raise
+        self._effort = 0
+        return connection
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if "_connection" in self.__dict__:
+            self._connection.close()
+
+    def run(self, statement: Any, *values: Any) -> list[tuple[Any, ...]]:
+        """Run a statement, and return its rows."""
+        cursor = self._alive().execute(statement, values or None, binary=True)
+        rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
+        return rows
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Yield what runs statements that all hold, or none does."""
+        with self._alive().transaction():
+            yield self.run
+
+    def set_effort(self, effort: int) -> None:
+        """Set the candidates that a question keeps, unless they are set."""
+        self._alive()
+        if effort != self._effort:
+            self.run("SELECT set_config('hnsw.ef_search', %s, false)", str(effort))
+            self._effort = effort
+
+    def copy(self, table: str, vectors: Floats) -> None:
+        """Send vectors with their positions into a table."""
+        statement = f"COPY {table} (position, vector) FROM STDIN WITH (FORMAT BINARY)"
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types(["int4", "vector"])
+            for part, block in blocks(vectors):
+                for position, vector in enumerate(block, part.start):
+                    copy.write_row((position, vector))
+
+    def _alive(self) -> Any:
+        if self._connection.closed:
+            del self._connection
+        return self._connection
+
+
+@cache
+def _session(address: str, timeout: int) -> _Session:
+    """Share a connection between the configs of a process: a server has not many."""
+    session = _Session(address, timeout)
+    atexit.register(session.close)
+    return session
+
+
+def _is_url(text: str) -> bool:
+    return re.match(r"postgres(ql)?://", text) is not None
+
+
+def _secrets(url: str) -> set[str]:
+    """List the password in a URL, before its host or among its parameters.
+
+    Also the pieces of one that is not escaped: what is before its ``/`` or ``@`` is taken for a port or a host, and
+    named in the message.
+    """
+    _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
+    found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]
+    return {form for text in found if text for form in (text, unquote(text))}
