@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import lancedb
 import numpy as np
 import pytest
 
+from object_store import ObjectServer, object_server
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Floats
@@ -17,6 +21,8 @@ from ragsweep.parts.indexes.lance import LanceTable
 from ragsweep.services.errors import CallFailed
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
+
+__all__ = ["object_server"]
 
 
 @pytest.fixture(scope="module")
@@ -237,3 +243,63 @@ def test_library_that_is_not_installed_is_named_with_the_way_out(monkeypatch: py
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'ragsweep\[lancedb\]'"):
         LanceHnsw().check()
+
+
+def test_table_in_object_storage_is_filled_once_and_found_again(
+    object_server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    place = f"{object_server.bucket()}/tables"
+    index = LanceHnsw(place).build(VECTORS)
+    part = LanceHnsw(place, ef_search=600)
+    monkeypatch.setattr(part, "_make", None)
+    assert_equal(part.search(index, VECTORS, QUERIES, 10), exact())
+    assert lancedb.connect(place).open_table(name_of(index)).tags.list()["complete"]["version"] == 2
+    part.check_ship()
+
+
+FILLING = """
+import sys
+import numpy as np
+from ragsweep.parts.indexes import LanceHnsw
+vectors = np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32)
+print("begun", flush=True)
+LanceHnsw(sys.argv[1]).build(vectors)
+"""
+"""What another process does."""
+
+
+def filling(folder: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", FILLING, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def assert_whole(folder: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32)
+    part = LanceHnsw(str(folder), ef_search=400)
+    found = part.search(part.build(vectors), vectors, vectors[:50], 10).positions
+    ideal = Flat().search(Flat().build(vectors), vectors, vectors[:50], 10).positions
+    assert np.mean([len({*one} & {*other}) / 10 for one, other in zip(found, ideal, strict=True)]) > 0.95
+    (name,) = names(folder)
+    assert lancedb.connect(folder).open_table(name).count_rows() == 6000
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 3.0, 4.0, 6.0])
+def test_kill_at_any_time_leaves_nothing_that_is_searched(seconds: float, tmp_path: Path) -> None:
+    with filling(tmp_path) as process:
+        time.sleep(seconds)
+        process.kill()
+    assert_whole(tmp_path)
+
+
+@pytest.mark.nightly
+def test_of_processes_that_fill_a_table_at_once_one_does_it(tmp_path: Path) -> None:
+    processes = [filling(tmp_path) for _ in range(3)]
+    for process in processes:
+        with process:
+            assert process.wait(timeout=300) == 0
+    assert version_of(tmp_path) == 2
+    assert_whole(tmp_path)
