@@ -33,6 +33,7 @@ _COMMANDS = (
     "show",
     "store",
     "sync",
+    "watch",
 )
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
@@ -45,6 +46,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep power [RUN] --questions N [--clusters N] [--cost-per-question X] ...
        ragsweep gate [--baseline RUN] --candidate RUN --margin METRIC=X[%] | --at-least METRIC=X ...
        ragsweep ship RUN --name NAME [--alias ALIAS --unless-worse METRIC=X] ...
+       ragsweep watch MODEL@ALIAS [--since 7d] [--max NUMBER=X] [--corpus FOLDER] [--prometheus FILE] ...
        ragsweep ablate RUN [KEY=VALUE ...] [--plan] ...
        ragsweep effects SWEEP [--metric METRIC] ...
        ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
@@ -63,6 +65,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   power         the smallest difference that the golden set can show, or a planned one would
   gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 undecided
   ship          register a config as a model that MLflow serves, and move an alias to it
+  watch         requests of a served model against its evaluation: drifts, latency, what the golden set lacks
   ablate        change one thing at a time in a config, and show the effect of each change
   effects       the effect of each swept parameter, and of two together
   judge         compare a judge with people: judge calibrate; with itself: judge noise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import requires, version
 from pathlib import Path
@@ -20,12 +21,26 @@ from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.indexes.external import ExternalIndex
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
+from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.terminal import Terminal
 from ragsweep.serving.bundle import write_bundle
+from ragsweep.serving.reference import write_reference
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep.session import open_session
 
-UNSERVED = frozenset({"arch", "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "ragas", "langchain-community"})
+UNSERVED = frozenset(
+    {
+        "arch",
+        "cmaes",
+        "hydra-core",
+        "matplotlib",
+        "optuna",
+        "plotly",
+        "prometheus-client",
+        "ragas",
+        "langchain-community",
+    }
+)
 """Requirements of ragsweep that answering a question needs none of."""
 
 _ABOUT = """Register an evaluated config as a model in MLflow: its chunks and indexes go with it, so that nothing is
@@ -42,8 +57,12 @@ def ship(arguments: Sequence[str]) -> int:
     worse = "how much worse than the alias's present version it may be; may be given several times"
     parser.add_argument("--unless-worse", action="append", default=[], metavar="METRIC=X", help=worse)
     parser.add_argument("--uri", help="MLflow database or server; default: the one of the config, else of MLflow")
+    sample = "share of the requests that the served model traces to MLflow, for ragsweep watch; 0 traces none"
+    parser.add_argument("--trace-sample", type=float, default=1.0, metavar="SHARE", help=sample)
     add_path(parser)
     options = parser.parse_args(arguments)
+    if not 0 <= options.trace_sample <= 1:
+        raise ConfigError(f"--trace-sample: must be a share from 0 to 1, given {options.trace_sample}")
     if options.unless_worse and not options.alias:
         raise ConfigError("--unless-worse: guards an alias; name it with --alias champion")
     if not re.fullmatch(r"[\w .-]+", options.name):
@@ -57,7 +76,9 @@ def ship(arguments: Sequence[str]) -> int:
     if champion and champion.tags.get(CONFIG) != reference:
         decision = _gate(champion, found, options.run, options.path, options.unless_worse)
     with tempfile.TemporaryDirectory(prefix="ragsweep-ship-") as folder:
-        made = registry.register(options.name, *_files(found, reference, options.path, Path(folder) / "bundle"))
+        names = options.name, uuid.uuid4().hex, options.trace_sample
+        files = _files(found, (reference, options.path), names, Path(folder) / "bundle")
+        made = registry.register(options.name, *files)
     with ignore_closed_pipe():
         terminal.line("shipped", f"{found} as {made.uri}")
         if decision:
@@ -99,9 +120,14 @@ def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, mar
     return decide(baseline._replace(typed=champion.uri), None, found, options)
 
 
-def _files(found: RecordedRun, reference: str, path: str, folder: Path) -> tuple[ModelFiles, Mapping[str, str]]:
-    """Write the bundle into a folder; return the model's files and tags."""
-    result = found.result
+def _files(
+    found: RecordedRun, at: tuple[str, str], names: tuple[str, str, float], folder: Path
+) -> tuple[ModelFiles, Mapping[str, str]]:
+    """Write the bundle into a folder; return the model's files and tags.
+
+    ``at`` is how commands name the config, and the folder of the ledger; ``names`` are those of its reference.
+    """
+    result, (reference, path) = found.result, at
     config = {**result.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
         raise InputError(f"{found}: is an external system, which serves itself")
@@ -116,10 +142,12 @@ def _files(found: RecordedRun, reference: str, path: str, folder: Path) -> tuple
     if graph.context.address != result.addresses["context"]:
         raise InputError(f"{found}: parts or weights have changed since; run the config again, and ship that")
     write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
+    write_reference(folder, names, result, dataset, (graph, session.evaluator.executor))
     summaries = {name: result.summaries[name] for name in (*objectives(config), *shown_metrics(config))
                  if name in result.summaries}  # fmt: skip
     tags = {
         CONFIG: reference,
+        BUNDLE: names[1],
         "ragsweep.name": result.name,
         "ragsweep.signature": result.signature,
         "ragsweep.golden_set": result.dataset.golden_digest,

@@ -54,6 +54,20 @@ def write_bundle(
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, default=str), "utf-8")
 
 
+def read_bundled_corpus(folder: Path, manifest: Mapping[str, Any]) -> Corpus:
+    """Read the corpus of a bundle. Raises InputError where it is not there, or not the one that was bundled."""
+    try:
+        with (folder / CORPUS).open(encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+    except (OSError, ValueError) as fault:
+        raise InputError(f"{folder}: no bundle of ragsweep: {fault}") from None
+    ids, titles, texts = zip(*rows, strict=True) if rows else ((), (), ())
+    corpus = Corpus(ids, titles, texts, manifest["corpus"]["version"])
+    if corpus.digest != manifest["corpus"]["digest"]:
+        raise InputError(f"{folder / CORPUS}: is not the corpus that was bundled")
+    return corpus
+
+
 @dataclass(frozen=True)
 class Bundle:
     """A bundle that was read."""
@@ -67,17 +81,11 @@ class Bundle:
         """Read manifest and corpus. Raises InputError for a folder that is no bundle, or is damaged."""
         try:
             manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-            with (folder / CORPUS).open(encoding="utf-8") as file:
-                rows = [json.loads(line) for line in file]
         except (OSError, ValueError) as fault:
             raise InputError(f"{folder}: no bundle of ragsweep: {fault}") from None
         if manifest.get("format") != FORMAT:
             raise InputError(f"{folder}: format {manifest.get('format')}, this version reads {FORMAT}")
-        ids, titles, texts = zip(*rows, strict=True) if rows else ((), (), ())
-        corpus = Corpus(ids, titles, texts, manifest["corpus"]["version"])
-        if corpus.digest != manifest["corpus"]["digest"]:
-            raise InputError(f"{folder / CORPUS}: is not the corpus that was bundled")
-        return cls(folder, manifest, corpus)
+        return cls(folder, manifest, read_bundled_corpus(folder, manifest))
 
     def load(self, graph: ConfigGraph, executor: Executor) -> None:
         """Give an executor the bundled values.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
+from ragsweep.parts.tracking.served_traces import is_traced, send_served
 from ragsweep.serving.pipeline import ServedAnswer, ServedPipeline, as_turns
+from ragsweep.serving.reference import REFERENCE, Reference
+from ragsweep.serving.tracing import TraceQueue, describe, describe_failure
 
 
 class ShippedConfig(PythonModel):
@@ -17,13 +22,30 @@ class ShippedConfig(PythonModel):
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the bundle."""
-        self.pipeline = ServedPipeline(Path(context.artifacts["bundle"]))
+        folder = Path(context.artifacts["bundle"])
+        self.pipeline = ServedPipeline(folder)
+        self.reference = Reference.read(folder) if (folder / REFERENCE).exists() else None
+        self.traces = TraceQueue(send_served, self.reference.trace_sample if self.reference else 0.0)
 
     # Without annotations: MLflow would take them for the model's signature.
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
         """Return a row for each question: query, context, answer and milliseconds."""
-        return [_row(self.pipeline.answer(str(row["question"]), as_turns(_given(row.get("history")))))
+        return [_row(self._answer(str(row["question"]), _given(row.get("history"))))
                 for row in model_input.to_dict("records")]  # fmt: skip
+
+    def _answer(self, question: str, history: Any) -> ServedAnswer:
+        """Answer a question, and trace it where MLflow is there."""
+        asked, began = (question, as_turns(history)), time.time()
+        if self.reference is None or not is_traced():
+            return self.pipeline.answer(*asked)
+        names = self.reference.model, self.reference.bundle
+        try:
+            found = self.pipeline.answer(*asked)
+        except Exception as fault:
+            self.traces.put(partial(describe_failure, *names, asked, began, fault))
+            raise
+        self.traces.put(partial(describe, *names, asked, began, found, self.pipeline.price))
+        return found
 
 
 def _given(value: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,9 @@ from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.generation import write_queries
 from ragsweep.evaluation.question_table import QuestionTable
 from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import Pricing
 from ragsweep.serving.bundle import Bundle
+from ragsweep.serving.steps import StepClock, TimedStep, ranking_nodes, top_scores
 from ragsweep.stages.executor import Executor
 
 
@@ -30,6 +33,14 @@ class ServedPassage(NamedTuple):
     score: float
 
 
+class RankedStep(NamedTuple):
+    """What a step that ranks found: the first chunks, the top score and its distance from the second; NaN for none."""
+
+    found: list[ServedPassage]
+    top_score: float
+    gap: float
+
+
 class ServedAnswer(NamedTuple):
     """What a question got: its context, best first, the answer where the config has a generator, and milliseconds."""
 
@@ -37,6 +48,8 @@ class ServedAnswer(NamedTuple):
     answer: Answer | None
     query: str  # what was searched with; "" where nothing was
     milliseconds: dict[str, float]  # by step, and "total"
+    steps: tuple[TimedStep, ...] = ()  # in their order
+    rankings: Mapping[str, RankedStep] = {}  # by step
 
 
 class ServedPipeline:
@@ -46,7 +59,9 @@ class ServedPipeline:
         """Load a bundle; models are loaded at the first question. Raises a RagsweepError where it cannot be used."""
         self.bundle = Bundle.read(folder)
         self._executor = Executor()
-        self._graph = build_graph(Builder(ServiceSession().connect), self.bundle.manifest["config"], self.bundle.corpus)
+        config, builder = self.bundle.manifest["config"], Builder(ServiceSession().connect)
+        self._graph = build_graph(builder, config, self.bundle.corpus)
+        self.price: Pricing = builder.build(config["prices"], "prices").value.money
         self.bundle.load(self._graph, self._executor)
         self._chunks = chunks_of(self._graph, self._executor.get)
         self._lock = threading.Lock()
@@ -61,6 +76,7 @@ class ServedPipeline:
 
     def _answer(self, question: Question) -> ServedAnswer:
         begin, before = time.perf_counter(), self._seconds()
+        self._executor.listener = clock = StepClock()
         graph, get, table = self._graph, self._executor.get, QuestionTable((question,))
         if graph.route:
             (route,) = unpacked(get(graph.route, table.wordings), Route)
@@ -72,7 +88,13 @@ class ServedPipeline:
         milliseconds = {stage: value for stage, value in spent.items() if value > 0}
         milliseconds["total"] = 1000 * (time.perf_counter() - begin)
         query = table.queries[0] if table.queries else ""
-        return ServedAnswer(self._passages(context), answer, query, milliseconds)
+        found = {name: self._ranked(get(node, table.queries)) for name, node in ranking_nodes(graph).items()}
+        return ServedAnswer(self._passages(context), answer, query, milliseconds, tuple(clock.steps), found)
+
+    def _ranked(self, rankings: Rankings) -> RankedStep:
+        tops, gaps = top_scores(rankings)
+        top, gap = (float(one[0]) if len(one) else math.nan for one in (tops, gaps))
+        return RankedStep(self._passages(rankings.first(self.bundle.manifest["config"]["top_k"])), top, gap)
 
     def _passages(self, context: Rankings) -> list[ServedPassage]:
         found = []

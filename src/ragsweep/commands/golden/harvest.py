@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import embed, need_corpus, need_file, read_config, split, user_name
+from ragsweep.commands.watch import MODEL, SINCE, read_since, read_traces
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
@@ -19,6 +22,7 @@ from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import read_entries
 from ragsweep.curation.harvest import Harvest, as_entries, find_question, read_log
 from ragsweep.curation.harvest import harvest as choose
+from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
 from ragsweep.report.terminal import Terminal
 
@@ -35,13 +39,15 @@ def harvest(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden harvest``; return the exit status."""
     parser = Parser("ragsweep golden harvest", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
+    parser.add_argument("--model", help=f"take them from the traces of {MODEL}; traces=MLFLOW_URI says where")
+    parser.add_argument("--since", metavar="WHEN", help=f"of --model, {SINCE} (7d)")
     parser.add_argument("--weights", action="store_true", help="weight each new question by how often it was asked")
     options = parser.parse_args(arguments)
     file, builder = need_file(options, "harvest"), Builder()
     values = read_config([word for word in options.words if "=" in word], Secrets())
     corpus = need_corpus(values, "harvest")
     entries = read_set(file, options.weights)
-    questions = _read_questions(values)
+    questions = _read_questions(values, options)
     embedding = partial(embed, values=values, builder=builder) if "embedder" in values else None
     found = choose(questions, entries, embedding)
     if found.new:
@@ -67,10 +73,19 @@ def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     return entries
 
 
-def _read_questions(values: Mapping[str, Any]) -> list[str]:
+def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
     log, traces, experiment = values["log"], values["traces"], values["experiment"]
+    if options.model:
+        if log is not None:
+            raise ConfigError("golden harvest: --model and log=FILE: give one of the two")
+        registry = Mlflow(traces, "ragsweep").registry()
+        since = read_since(options.since or "7d", time.time())
+        found = read_traces(registry, registry.find(options.model), since, experiment)
+        return [one.question for one in found]
+    if options.since:
+        raise ConfigError("--since: is of --model; of a log or an experiment all questions are taken")
     if (log is None) == (traces is None) or (traces is None) != (experiment is None):
-        raise ConfigError("golden harvest: give log=FILE, or traces=MLFLOW_URI and experiment=NAME")
+        raise ConfigError("golden harvest: give --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI and experiment=NAME")
     if log is not None:
         return read_log(Path(str(log)).expanduser())
     return [find_question(inputs) for inputs in read_root_inputs(str(traces), str(experiment))]

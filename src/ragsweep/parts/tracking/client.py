@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ragsweep.core.errors import ConfigError, TrackingError
+from ragsweep.core.errors import ConfigError, InputError, TrackingError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import COMPLETE, NO_TRACES, PARTIAL, TRACES, DatasetFacts, Failure, Result
 from ragsweep.golden.golden_set import weighted_by_traffic
@@ -78,6 +78,14 @@ class Mlflow:
         """Return the registry of models there, which logs to the experiment."""
         with self._connection.opened():
             return ModelRegistry(self._connection, self._experiment_id())
+
+    def registry(self) -> ModelRegistry:
+        """Return the registry of models there, to read from: nothing is created."""
+        path = database_path(self.uri)
+        if path and not path.exists():  # MLflow would make it
+            raise InputError(f"{path}: no such file (seen from {Path.cwd()}); name MLflow's place with --uri")
+        self._connection.check()
+        return ModelRegistry(self._connection, "0")
 
     @property
     def identity(self) -> str:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.parts.tracking.connection import Connection
+from ragsweep.parts.tracking.database import mask_uri
 
 ARTIFACT = "bundle"
 """The name under which a model finds its bundle."""
@@ -59,6 +61,43 @@ class ModelRegistry:
                     return None
                 raise
             return ModelVersion(found.name, str(found.version), dict(found.tags))
+
+    def find(self, reference: str) -> ModelVersion:
+        """Find a version by ``NAME@ALIAS`` or ``NAME/NUMBER``, with ``models:/`` before it or not.
+
+        Raises InputError where there is none.
+        """
+        from mlflow.exceptions import MlflowException
+
+        text = reference.removeprefix("models:/")
+        name, sign, rest = text.rpartition("@" if "@" in text else "/")
+        if not (name and sign and rest) or (sign == "/" and not rest.isdigit()):
+            raise ConfigError(f'"{reference}" is no version of a model; write NAME@ALIAS or NAME/NUMBER')
+        if sign == "@":
+            found = self.holder(name, rest)
+        else:
+            with self.connection.opened():
+                try:
+                    version = self.connection.client().get_model_version(name, rest)
+                except MlflowException as fault:
+                    if fault.error_code != "RESOURCE_DOES_NOT_EXIST":
+                        raise
+                    found = None
+                else:
+                    found = ModelVersion(version.name, str(version.version), dict(version.tags))
+        if found is None:
+            raise InputError(f'{mask_uri(self.connection.uri)}: no model "{text}"; `ragsweep ship` registers one')
+        return found
+
+    def download(self, version: ModelVersion, names: Sequence[str], folder: Path) -> Path:
+        """Download files of a version's bundle into a folder; return the folder in which they lie."""
+        import mlflow
+
+        with self.connection.opened(), self.connection.as_default(self.experiment):
+            for name in names:
+                place = f"{version.uri}/artifacts/{ARTIFACT}/{name}"
+                path = mlflow.artifacts.download_artifacts(artifact_uri=place, dst_path=str(folder))
+        return Path(path).parent
 
     def register(self, name: str, files: ModelFiles, tags: Mapping[str, str]) -> ModelVersion:
         """Log a model and register it as a new version, with its tags from the beginning, and without any alias."""

@@ -1,0 +1,278 @@
+"""What ``ragsweep watch`` found, and how it is written: for a terminal, for programs, for Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from ragsweep.commands.stale import CorpusChanges
+from ragsweep.core.plurals import counted
+from ragsweep.parts.tracking.models import ModelVersion
+from ragsweep.report.numbers import NOT_MEASURED, number
+from ragsweep.report.tables import log_table, to_json
+from ragsweep.report.terminal import Terminal
+from ragsweep.serving.reference import Reference
+from ragsweep.serving.watching import (
+    EMPTY,
+    FAILED,
+    FORM,
+    GAP,
+    LANGUAGE,
+    LATENCY,
+    REFUSED,
+    STALE,
+    TOP_SCORE,
+    UNKNOWN_WORDS,
+    Lack,
+    Measure,
+    Requests,
+    can_tell,
+    is_alarm,
+)
+from ragsweep.stats.drift import DRIFT, ORDER, RATIO, SHARE, Drift
+
+Decision = Literal["fine", "alarm", "too few"]
+EXIT_STATUS: Mapping[Decision, int] = {"fine": 0, "alarm": 1, "too few": 3}
+FORMAT = "ragsweep.watch/1"
+EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold of one number; ``kind`` is max or min."""
+
+    name: str
+    bound: float
+    kind: str
+    outcome: str = ""
+
+    def decide(self, measures: Mapping[str, Measure]) -> Threshold:
+        """Decide by the interval: exceeded where all of it lies beyond, kept where none of it does."""
+        one = measures[self.name]
+        sides = one.low > self.bound, one.high <= self.bound
+        if self.kind == "min":
+            sides = one.high < self.bound, one.low >= self.bound
+        return replace(self, outcome=EXCEEDED if sides[0] else KEPT if sides[1] else UNDECIDED)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The requests of one version since a time, beside its evaluation."""
+
+    version: ModelVersion
+    since: float
+    requests: Requests
+    reference: Reference
+    drifts: Sequence[Drift]
+    lacks: Sequence[Lack]
+    measures: Mapping[str, Measure]
+    thresholds: Sequence[Threshold]
+    changes: CorpusChanges | None = None
+
+    @property
+    def alarms(self) -> list[Drift]:
+        """The drifts that somebody should look at."""
+        return [one for one in self.drifts if is_alarm(one)]
+
+    @property
+    def decision(self) -> Decision:
+        """Whether there is an alarm."""
+        if self.alarms or any(one.outcome == EXCEEDED for one in self.thresholds):
+            return "alarm"
+        undecided = any(one.outcome == UNDECIDED for one in self.thresholds)
+        return "too few" if undecided or not can_tell(self.requests) else "fine"
+
+
+def show(found: Watch, terminal: Terminal) -> None:
+    """Print the comparison, and what it means."""
+    terminal.line("watch", f"{found.version.uri} ({found.reference.facts.get('name', '')}): {_counts(found)}")
+    if found.changes is not None:
+        terminal.line("index", f"{found.changes} since the model was made" if found.changes else "as the documents are")
+    if rows := [_row(one) for one in sorted(found.drifts, key=lambda one: not is_alarm(one))]:
+        terminal.table(["", "quantity", ">today", ">evaluation", ">difference"], rows)
+    for lack in found.lacks:
+        terminal.line(
+            "lacking", f"{lack.what} {lack.value}: {_percent(lack.measure)} of the requests, no evaluated question"
+        )
+    if rows := [_measure_row(name, one) for name, one in found.measures.items()]:
+        terminal.table(["", "number", ">today", ">95 % interval", ">evaluation"], rows)
+    for one in found.thresholds:
+        terminal.line("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}")
+    terminal.block("RESULT", results(found))
+
+
+def _counts(found: Watch) -> str:
+    since = datetime.fromtimestamp(found.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    asked = (
+        f"{counted(len(found.requests.traces), 'request')}, {counted(found.requests.questions, 'different question')}"
+    )
+    return f"{asked} since {since}, against {counted(len(found.reference.cluster), 'evaluated question')}"
+
+
+def _row(drift: Drift) -> list[str]:
+    word = "DRIFT" if is_alarm(drift) else {"drift": "less", "same": "same", "open": "open"}[drift.verdict]
+    unit = "ms" if drift.kind == RATIO else ""
+    return [
+        word,
+        drift.name,
+        _number(drift.now, drift.kind, unit),
+        _number(drift.before, drift.kind, unit),
+        _difference(drift),
+    ]
+
+
+def _number(value: float, kind: str, unit: str = "") -> str:
+    if value != value:
+        return NOT_MEASURED
+    return f"{100 * value:.1f} %" if kind == SHARE else f"{number(value, unit)}{f' {unit}' if unit else ''}"
+
+
+def _difference(drift: Drift) -> str:
+    found = drift.compared
+    if found.low != found.low:
+        return "too few to compare"
+    if drift.kind == SHARE:
+        return f"{100 * found.estimate:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}] points"
+    if drift.kind == ORDER:
+        return f"larger in {_span(found, 100, '.0f')} % of pairs"
+    return f"x {_span(found, 1, '.2f')}"
+
+
+def _span(found: Sequence[float], factor: float, style: str) -> str:
+    value, low, high = (format(factor * one, style) for one in found[:3])
+    return f"{value} [{low}, {high}]"
+
+
+def _percent(measure: Measure) -> str:
+    return f"{_span(measure, 100, '.1f')} %"
+
+
+def _measure_row(name: str, one: Measure) -> list[str]:
+    unit = "ms" if "_ms" in name else ""
+    value, low, high, before = (NOT_MEASURED if part != part else number(part, unit) for part in one)
+    return ["", name, value, f"[{low}, {high}]", before]
+
+
+def results(found: Watch) -> Iterator[str]:
+    """Yield what was found, a sentence each."""
+    if not found.requests.traces:
+        yield ("There is no trace. The served process sends traces where MLFLOW_TRACKING_URI names this database or"
+               " server; they arrive within seconds.")  # fmt: skip
+        return
+    for drift in found.alarms:
+        yield _sentence(drift, found)
+    falls = [one for one in found.alarms if one.name.startswith(TOP_SCORE) and one.compared.estimate < 0.5]
+    if falls and found.changes is None:
+        yield "Scores fall where questions change, and where the documents have moved on: --corpus FOLDER says whether."
+    for one in found.thresholds:
+        if one.outcome != KEPT:
+            value = found.measures[one.name]
+            shown = f"{one.name} is {number(value.value, '_')} {_interval(value)}"
+            yield f"{shown}: --{one.kind} {one.bound:g} is {one.outcome}."
+    if found.decision == "too few":
+        yield "The requests are too few to decide."
+    elif found.decision == "fine":
+        yield "No drift beyond the tolerance is shown."
+
+
+def _interval(one: Measure) -> str:
+    return f"[{number(one.low, '_')}, {number(one.high, '_')}]"
+
+
+def _sentence(drift: Drift, found: Watch) -> str:
+    """Name a drift, with its size."""
+    what, _, rest = drift.name.partition("/")
+    shares = f"{_number(drift.now, drift.kind)} of the requests, {_number(drift.before, drift.kind)} in the evaluation"
+    size = f"{shares}: {_difference(drift)}"
+    more = drift.compared.estimate > (0.5 if drift.kind == ORDER else 0)
+    if what == UNKNOWN_WORDS:
+        now, before = (f"{100 * value:.0f} %" for value in (found.measures[what].value, found.measures[what].before))
+        return (f"Topic shift: the documents lack {now} of a request's content words, {before} of an evaluated"
+                f" question's; {_difference(drift)}.")  # fmt: skip
+    if what in (TOP_SCORE, GAP):
+        name = "Top scores" if what == TOP_SCORE else "Gaps between the first two scores"
+        return (f"{name} of {rest} are {'higher' if more else 'lower'}: median {number(drift.now)},"
+                f" {number(drift.before)} in the evaluation; {_difference(drift)}.")  # fmt: skip
+    words = {
+        LANGUAGE: f"Language shift: {rest} {size}.",
+        FORM: f"Question types shift: {rest} {size}.",
+        EMPTY: f"More empty results: {size}.",
+        FAILED: f"More failures: {size}.",
+        REFUSED: f"{'More' if more else 'Fewer'} refusals: {size}.",
+        STALE: f"Stale index: {found.changes}; they concern {size}.",
+        LATENCY: f"Slower {rest}: {_number(drift.now, RATIO, 'ms')} in the median, {_number(drift.before, RATIO, 'ms')}"
+        f" in the evaluation, {_difference(drift)}.",
+    }  # fmt: skip
+    medians = f"median {number(drift.now, '_')}, {number(drift.before, '_')} in the evaluation"
+    usual = f"More {what}: {medians}; {_difference(drift)}."
+    return words.get(what, usual)
+
+
+def next_steps(found: Watch, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Yield what to do about it."""
+    names = {one.name.partition("/")[0] for one in found.alarms}
+    if names & {LANGUAGE, FORM, UNKNOWN_WORDS, TOP_SCORE, GAP} or found.lacks:
+        typed = f"--model {shlex.quote(options.model)} --since {shlex.quote(options.since)}"
+        yield f"ragsweep golden harvest golden.jsonl corpus=FOLDER {typed}", "add these questions to the golden set"
+    if STALE in names:
+        yield "ragsweep run ... && ragsweep ship RUN ...", "evaluate and ship the config with today's documents"
+
+
+def as_json(found: Watch) -> str:
+    """Write all of it; ``drifts`` and ``measures`` are tables as MLflow's log_table writes them."""
+    rows = [{"name": one.name, "kind": one.kind, "today": one.now, "evaluation": one.before, **one.compared._asdict(),
+             "requests": one.requests, "tolerance": one.tolerance, "verdict": one.verdict, "alarm": is_alarm(one)}
+            for one in found.drifts]  # fmt: skip
+    measures = [{"name": name, **one._asdict()} for name, one in found.measures.items()]
+    changes = found.changes
+    document = {
+        "format": FORMAT,
+        "decision": found.decision,
+        "exit_status": EXIT_STATUS[found.decision],
+        "model": found.version.name,
+        "version": found.version.number,
+        "config": found.reference.facts,
+        "since": found.since,
+        "requests": len(found.requests.traces),
+        "questions": found.requests.questions,
+        "evaluated": len(found.reference.cluster),
+        "results": list(results(found)),
+        "drifts": log_table(rows),
+        "lacking": [{"what": one.what, "value": one.value, "requests": one.requests} for one in found.lacks],
+        "measures": log_table(measures),
+        "thresholds": [vars(one) for one in found.thresholds],
+        "documents": changes and {name: sorted(getattr(changes, name)) for name in ("new", "changed", "gone")},
+    }
+    return to_json(document) + "\n"
+
+
+def write_prometheus(found: Watch, path: Path) -> None:
+    """Write the numbers in Prometheus' text format, as a textfile collector reads it."""
+    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+    registry = CollectorRegistry()
+    labels = {"model": found.version.name, "version": found.version.number}
+
+    def gauge(name: str, about: str, *own: str) -> Gauge:
+        return Gauge(f"ragsweep_watch_{name}", about, [*labels, *own], registry=registry)
+
+    gauge("requests", "Traced requests that were compared").labels(**labels).set(len(found.requests.traces))
+    gauge("decision", "Exit status: 0 fine, 1 alarm, 3 too few").labels(**labels).set(EXIT_STATUS[found.decision])
+    value = gauge("value", "A number of the requests", "number")
+    bound = gauge("bound", "An end of its 95 % interval", "number", "end")
+    before = gauge("evaluation", "The same number in the evaluation", "number")
+    for name, one in found.measures.items():
+        value.labels(**labels, number=name).set(one.value)
+        before.labels(**labels, number=name).set(one.before)
+        for end in ("low", "high"):
+            bound.labels(**labels, number=name, end=end).set(getattr(one, end))
+    alarm = gauge("alarm", "1 where a drift is shown", "quantity")
+    for drift in found.drifts:
+        alarm.labels(**labels, quantity=drift.name).set(float(drift.verdict == DRIFT and is_alarm(drift)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_to_textfile(str(path), registry)

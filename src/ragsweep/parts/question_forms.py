@@ -1,0 +1,65 @@
+"""The form of a question (what, why, how many, yes or no, keywords) by its first words, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragsweep.parts.languages import STOP_WORDS, WORD, detect_language, fold
+
+KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
+"""A few content words; a sentence of none of the forms, such as a request; a question that yes or no would answer."""
+
+_LOOKED_AT = 4
+"""Words in which a question word is looked for where there is no question mark: "in which year", "et pourquoi"."""
+
+_MOST_KEYWORDS = 4
+"""Words of a text without a stop word that still are keywords, if there is no question mark."""
+
+_PHRASES: Mapping[str, str] = {
+    "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"
+    " wie lange; es: cuanto, cuanta, cuantos, cuantas; it: quanto, quanta, quanti, quante; nl: hoeveel; pt: quanto,"
+    " quanta, quantos, quantas",
+    "why": "en: why; fr: pourquoi; de: warum, wieso, weshalb; es: por que; it: perche; nl: waarom; pt: por que",
+    "when": "en: when; fr: quand; de: wann; es: cuando; it: quando; nl: wanneer; pt: quando",
+    "where": "en: where; fr: ou est, ou sont, ou se, ou peut, ou puis, d ou; de: wo, wohin, woher; es: donde; it: dove;"
+    " nl: waar; pt: onde",
+    "who": "en: who, whom, whose; fr: qui; de: wer, wen, wem, wessen; es: quien, quienes; it: chi; nl: wie; pt: quem",
+    "which": "en: which; fr: quel, quelle, quels, quelles, lequel, laquelle; de: welche, welcher, welches, welchen,"
+    " welchem; es: cual, cuales; it: quale, quali; nl: welke, welk; pt: qual, quais",
+    "how": "en: how; fr: comment; de: wie; es: como; it: come; nl: hoe; pt: como",
+    "what": "en: what; fr: que, qu, quoi; de: was; es: que; it: che, cosa, che cosa; nl: wat; pt: o que, que",
+    YES_NO: "en: is, are, was, were, do, does, did, can, could, may, might, must, should, shall, will, would,"
+    " has, have, had; fr: est ce que, est ce qu, est il, est elle, peut on, puis je, faut il, dois je, y a t il;"
+    " de: ist, sind, war, kann, darf, muss, soll, wird, hat, haben, gibt; es: es, son, puede, pueden, puedo, hay, debo;"
+    " it: posso, puo, si puo, devo, e possibile; nl: is, zijn, kan, mag, moet, heeft; pt: posso, pode, ha, devo",
+}  # fmt: skip
+
+
+def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    """Return by language the forms with the words of each phrase, longest phrases first."""
+    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for form, text in _PHRASES.items():
+        for part in text.split(";"):
+            language, _, phrases = part.strip().partition(": ")
+            found.setdefault(language, []).extend((form, tuple(phrase.split())) for phrase in phrases.split(", "))
+    return {language: sorted(some, key=lambda one: -len(one[1])) for language, some in found.items()}
+
+
+_FORMS = _phrases()
+
+
+def question_form(text: str) -> str:
+    """Return the form of a question: the first phrase of its language in it, else keywords or other.
+
+    The language is detected, English where that fails. What begins a question that yes or no answers counts as the
+    first word only.
+    """
+    words = WORD.findall(fold(text))
+    language = detect_language(text) or "en"
+    phrases = _FORMS.get(language, _FORMS["en"])
+    for start in range(len(words) if "?" in text else min(_LOOKED_AT, len(words))):
+        for form, phrase in phrases:
+            if (start == 0 or form != YES_NO) and tuple(words[start : start + len(phrase)]) == phrase:
+                return form
+    is_short = len(words) <= _MOST_KEYWORDS and "?" not in text
+    return KEYWORDS if is_short and not STOP_WORDS[language].intersection(words) else OTHER

@@ -1,0 +1,263 @@
+"""Compare requests with an evaluation: shares, orders and ratios, with intervals that count both samples' error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+
+SHARE, ORDER, RATIO = "share", "order", "ratio"
+"""What is compared: two shares; the order of two numbers drawn at random; by which factor numbers are larger."""
+
+Verdict = Literal["drift", "same", "open"]
+DRIFT: Verdict = "drift"
+SAME: Verdict = "same"
+OPEN: Verdict = "open"
+
+TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
+"""What is no drift: a share that differs by so much, a probability so far from one half, a factor."""
+
+NOISE = 1e-6
+"""By what share of the largest number two that are equal may differ: scores of two machines."""
+
+FEWEST = 10
+"""Independent questions that each side needs at least to be compared."""
+
+
+class Sample(NamedTuple):
+    """Numbers (n,), without NaN; those of one cluster are not independent. Weights add up to 1.
+
+    ``is_repeated``: those of one cluster are repetitions of one question, which count as one at most; else they are
+    different ones about the same thing, which count as one on average at least.
+    """
+
+    values: Doubles
+    clusters: NDArray[np.int64]
+    weights: Doubles
+    is_repeated: bool = True
+
+    @classmethod
+    def of(cls, values: Sequence[float], clusters: Sequence[str], weights: Sequence[float] | None = None) -> Sample:
+        """Take what is measured of a column: of requests without weights, of evaluated questions with theirs."""
+        column = np.asarray(values, dtype=np.float64)
+        known = ~np.isnan(column)
+        _, numbers = np.unique(np.asarray(clusters, dtype=np.str_)[known], return_inverse=True)
+        given = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
+        shares = given[known] / max(given[known].sum(), 1e-300)
+        return cls(column[known], numbers.astype(np.int64), shares, weights is None)
+
+    @property
+    def independent(self) -> float:
+        """The number of independent questions that it counts as at least (Kish 1965, section 8.2)."""
+        if not len(self.values):
+            return 0.0
+        if self.is_repeated:
+            return 1 / float(np.square(np.bincount(self.clusters, self.weights)).sum())
+        return min(float(self.clusters.max()) + 1, 1 / float(np.square(self.weights).sum()))
+
+    def variance(self, influence: Doubles) -> float:
+        """Return the variance of the weighted mean of numbers (n,), clusters drawn as a whole."""
+        count = int(self.clusters.max()) + 1
+        mean = float(self.weights @ influence)
+        sums = np.bincount(self.clusters, self.weights * (influence - mean), count)
+        return float(np.square(sums).sum()) * count / max(count - 1, 1)
+
+
+class Interval(NamedTuple):
+    """An estimate and the ends of its interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
+
+
+def share_interval(sample: Sample, alpha: float) -> Interval:
+    """Bound a share: Clopper and Pearson (1934), for as many questions as the sample counts as.
+
+    That number is the one whose binomial variance is that of the clusters, between those that are independent at least
+    and all; at 0 or 1 the fewest, as the clusters' variance is then unknown.
+    """
+    from scipy.special import betaincinv
+
+    share, fewest = float(sample.weights @ sample.values), sample.independent
+    most = 1 / float(np.square(sample.weights).sum())
+    variance = sample.variance(sample.values)
+    count = fewest if variance == 0 else min(max(share * (1 - share) / variance, fewest), most)
+    hits = share * count
+    low = betaincinv(hits, count - hits + 1, alpha / 2) if hits > 1e-9 else 0.0
+    high = betaincinv(hits + 1, count - hits, 1 - alpha / 2) if count - hits > 1e-9 else 1.0
+    return Interval(share, float(low), float(high))
+
+
+def mean_interval(sample: Sample, alpha: float) -> Interval:
+    """Bound a mean by Student's t over the clusters; without ends where they are fewer than two."""
+    from scipy.special import stdtrit
+
+    mean, freedom = float(sample.weights @ sample.values), sample.independent - 1
+    if freedom < 1:
+        return Interval(mean, math.nan, math.nan)
+    half = float(stdtrit(freedom, 1 - alpha / 2)) * math.sqrt(sample.variance(sample.values))
+    return Interval(mean, mean - half, mean + half)
+
+
+def share_difference(now: Sample, before: Sample, alpha: float) -> Interval:
+    """Bound the difference of two shares from the interval of each (Newcombe, Statistics in Medicine 17, 1998, 10)."""
+    one, two = share_interval(now, alpha), share_interval(before, alpha)
+    difference = one.estimate - two.estimate
+    below = math.hypot(one.estimate - one.low, two.high - two.estimate)
+    above = math.hypot(one.high - one.estimate, two.estimate - two.low)
+    return Interval(difference, max(difference - below, -1.0), min(difference + above, 1.0))
+
+
+def superiority(now: Sample, before: Sample, alpha: float) -> Interval:
+    """Bound the probability that a number of ``now`` is larger than one of ``before``, ties counted half.
+
+    The variance is that of the placements of each side among the other, by cluster (DeLong et al., Biometrics 44, 1988;
+    Obuchowski, Biometrics 53, 1997); the interval is made on the scale of the logit, with Student's t (Satterthwaite).
+    Where the samples hardly overlap that variance vanishes: one half of a pair is then taken as the other way round.
+    """
+    from scipy.special import stdtrit
+
+    over, under = _placements(now, before), 1 - _placements(before, now)
+    pair = 1 / (now.independent * before.independent)
+    chance = float(np.clip(now.weights @ over, pair / 2, 1 - pair / 2))
+    parts = now.variance(over), before.variance(under)
+    freedom = [max(sample.independent - 1, 1.0) for sample in (now, before)]
+    variance, degrees = sum(parts), min(freedom)
+    if variance > pair * pair:
+        spread = sum(part * part / one for part, one in zip(parts, freedom, strict=True))
+        degrees = min(max(variance**2 / spread, degrees), sum(freedom))
+    variance = max(variance, pair * pair)
+    half = float(stdtrit(degrees, 1 - alpha / 2)) * math.sqrt(variance) / (chance * (1 - chance))
+    center = math.log(chance / (1 - chance))
+    return Interval(chance, _logistic(center - half), _logistic(center + half))
+
+
+def _placements(one: Sample, other: Sample) -> Doubles:
+    """Return for each number of a sample the weight of the other's that are smaller, those equal counted half."""
+    order = np.argsort(other.values, kind="stable")
+    reached = np.concatenate([[0.0], np.cumsum(other.weights[order])])
+    ordered = other.values[order]
+    near = NOISE * max(float(np.abs(side.values).max()) for side in (one, other))
+    smaller = reached[np.searchsorted(ordered, one.values - near, "left")]
+    not_larger = reached[np.searchsorted(ordered, one.values + near, "right")]
+    return np.asarray((smaller + not_larger) / 2 / reached[-1])
+
+
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value)) if value > -700 else 0.0
+
+
+def ratio(now: Sample, before: Sample, alpha: float) -> Interval:
+    """Bound the factor by which numbers of ``now``, all above 0, are larger: the one that makes the samples equal.
+
+    Equal are samples of which neither is likelier to have the larger number (Hodges and Lehmann, Annals of
+    Mathematical Statistics 34, 1963); the interval has the factors that `superiority` does not exclude,
+    up to infinity where the samples are too small to exclude any.
+    """
+    logs = [sample._replace(values=np.log(sample.values)) for sample in (now, before)]
+    reach = float(
+        max(abs(logs[0].values.max() - logs[1].values.min()), abs(logs[0].values.min() - logs[1].values.max()))
+    )
+
+    def is_above(shift: float, end: int) -> bool:
+        moved = logs[0]._replace(values=logs[0].values - shift)
+        return superiority(moved, logs[1], alpha)[end] > 0.5
+
+    def first(end: int) -> float:
+        """Return the smallest factor after which an end of the interval is at most one half; 0 or infinity: none."""
+        low, high = -reach - 1, reach + 1
+        if not is_above(low, end):
+            return 0.0
+        if is_above(high, end):
+            return math.inf
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if is_above(middle, end) else (low, middle)
+        return math.exp((low + high) / 2)
+
+    return Interval(first(0), first(1), first(2))
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that requests and evaluated questions have: its name, what is compared of it, and both samples."""
+
+    name: str
+    kind: str
+    now: Sample
+    before: Sample
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A quantity today (``now``: a share, or a median) and in the evaluation, and the comparison of the two.
+
+    ``compared`` is the difference of the shares, the probability that a request's number is the larger one, or the
+    ratio. ``verdict``: drift, where the interval lies outside of the tolerance; same, where it lies within; else open.
+    """
+
+    name: str
+    kind: str
+    now: float
+    before: float
+    compared: Interval
+    requests: int
+    verdict: Verdict
+    tolerance: float
+
+
+def compare(quantities: Sequence[Quantity], alpha: float = 0.05) -> list[Drift]:
+    """Compare all quantities at once: one of all intervals misses in a share ``alpha`` of cases at most (Bonferroni).
+
+    Quantities with too few independent questions on a side are open, and have no interval.
+    """
+    tested = [one for one in quantities if min(one.now.independent, one.before.independent) >= FEWEST]
+    each = alpha / max(len(tested), 1)
+    return [_compare(one, each if any(one is some for some in tested) else None) for one in quantities]
+
+
+def _compare(quantity: Quantity, alpha: float | None) -> Drift:
+    now, before, kind = quantity.now, quantity.before, quantity.kind
+    shown = _share if kind == SHARE else _median
+    compared, verdict = UNKNOWN, OPEN
+    if alpha is not None:
+        compare_by = {SHARE: share_difference, ORDER: superiority, RATIO: ratio}[kind]
+        compared = compare_by(now, before, alpha)
+        verdict = _verdict(compared, kind, quantity.tolerance)
+    count = len(now.values)
+    return Drift(quantity.name, kind, shown(now), shown(before), compared, count, verdict, quantity.tolerance)
+
+
+def _verdict(found: Interval, kind: str, tolerance: float) -> Verdict:
+    ends = {
+        SHARE: (-tolerance, tolerance),
+        ORDER: (0.5 - tolerance, 0.5 + tolerance),
+        RATIO: (1 / tolerance, tolerance),
+    }
+    low, high = ends[kind]
+    if found.low > high or found.high < low:
+        return DRIFT
+    return SAME if low <= found.low and found.high <= high else OPEN
+
+
+def _share(sample: Sample) -> float:
+    return float(sample.weights @ sample.values) if len(sample.values) else math.nan
+
+
+def _median(sample: Sample) -> float:
+    if not len(sample.values):
+        return math.nan
+    order = np.argsort(sample.values, kind="stable")
+    reached = np.cumsum(sample.weights[order])
+    return float(sample.values[order][np.searchsorted(reached, 0.5 - 1e-12)])

@@ -1,0 +1,58 @@
+"""Traces of served requests come back from MLflow as they were sent, and only those that were looked for."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import mlflow
+import pytest
+
+from databases import add_tables
+from ragsweep.core.errors import InputError
+from ragsweep.parts.tracking import Mlflow
+from ragsweep.parts.tracking.served_traces import BUNDLE, ServedStep, ServedTrace, ServedTraces, is_traced, send_served
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of MLflow, when it is first used
+
+STEPS = (
+    ServedStep("retrieve/bm25", 2.5, 7.25, 1.5, {"query": "cat"}, [{"id": "a", "page_content": "text"}]),
+    ServedStep("rerank", 12.0, 0.5),
+    ServedStep("generate", 30.0, inputs={"question": "cat"}, outputs={"content": "on the mat"}),
+)
+TRACES = [
+    ServedTrace("handbook", "one", "where is the cat", 1000.0, 50.0, STEPS, query="cat", results=1, documents=["a"],
+                answer="on the mat", abstained=False, tokens_in=10, tokens_out=4, money=0.002),
+    ServedTrace("handbook", "one", "und der Hund?", 2000.0, 1.0, failed="OSError",
+                history=[{"role": "user", "text": "hello"}]),
+    ServedTrace("handbook", "two", "another version", 3000.0, 1.0),
+]  # fmt: skip
+
+
+def test_what_is_read_is_what_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_tables(tmp_path)
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "assistant")
+    mlflow.set_tracking_uri(uri)
+    assert is_traced()
+    for trace in TRACES:
+        send_served(trace)
+    mlflow.flush_trace_async_logging()
+    place = ServedTraces(Mlflow(uri).registry().connection)
+
+    def read(bundle: str, since: float, experiment: str | None = None) -> list[ServedTrace]:
+        return list(place.read({BUNDLE: bundle}, since, experiment))
+
+    second, first = read("one", 0.0)
+    assert (first.question, first.facts, first.began) == (TRACES[0].question, TRACES[0].facts, 1000.0)
+    assert [step.name for step in first.steps] == [step.name for step in STEPS]
+    assert math.isnan(first.steps[2].top_score)
+    assert (second.failed, second.history, second.steps) == ("OSError", [{"role": "user", "text": "hello"}], [])
+    assert [one.question for one in read("two", 0.0, "assistant")] == ["another version"]
+    assert [one.question for one in read("one", 1500.0)] == ["und der Hund?"]
+    with pytest.raises(InputError, match='no experiment "other"'):
+        read("one", 0.0, "other")
+    (trace,) = mlflow.search_traces(return_type="list", filter_string="trace.timestamp_ms < 1500")
+    kinds = {span.name: span.span_type for span in trace.data.spans}
+    assert kinds == {"question": "CHAIN", "retrieve bm25": "RETRIEVER", "rerank": "RERANKER", "generate": "CHAT_MODEL"}
+    assert trace.info.token_usage == {"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}

@@ -1,0 +1,102 @@
+"""Served answers are traced beside them: no answer waits for a trace or fails with it, and a sample is a sample."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from pathlib import Path
+
+import pytest
+
+from ragsweep.parts.tracking.served_traces import ServedTrace
+from ragsweep.serving.pipeline import ServedPipeline
+from ragsweep.serving.reference import Reference, write_reference
+from ragsweep.serving.tracing import MOST_WAITING, RATIO, TraceQueue, describe, describe_failure
+from test_served_pipeline import shipped
+
+TRACE = ServedTrace("handbook", "b", "where is the cat", 1.0, 2.0)
+
+
+def test_what_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(trace: ServedTrace) -> None:
+        raise OSError("no server")
+
+    traces = TraceQueue(refuse)
+    with caplog.at_level(logging.WARNING):
+        traces.put(lambda: TRACE)
+        assert traces.flush(30)
+    assert "a trace was not sent: no server" in caplog.text
+
+
+def test_slow_place_drops_traces_and_delays_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    free, sent = threading.Event(), []
+
+    def wait(trace: ServedTrace) -> None:
+        free.wait(30)
+        sent.append(trace)
+
+    traces = TraceQueue(wait)
+    for _ in range(MOST_WAITING + 10):
+        traces.put(lambda: TRACE)  # returns, although nothing is sent
+    assert not traces.flush(0)
+    assert 9 <= traces.dropped <= 10  # the thread may have taken one
+    assert "traces were dropped" in caplog.text
+    free.set()
+    assert traces.flush(30)
+    assert len(sent) == MOST_WAITING + 10 - traces.dropped
+
+
+def test_sample_is_a_share_unless_mlflow_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    for ratio, variable, expected in ((0.0, "", 0), (1.0, "", 50), (0.0, "0.5", 50)):
+        sent: list[ServedTrace] = []
+        monkeypatch.delenv(RATIO, raising=False)
+        if variable:
+            monkeypatch.setenv(RATIO, variable)
+        traces = TraceQueue(sent.append, ratio)
+        for _ in range(50):
+            traces.put(lambda: TRACE)
+        assert traces.flush(30)
+        assert len(sent) == expected
+
+
+def test_trace_has_the_steps_of_the_evaluation_with_their_scores(tmp_path: Path) -> None:
+    result, bundle = shipped(tmp_path, "retriever=hybrid_rrf", "llm=extractive")
+    pipeline = ServedPipeline(bundle)
+    found = pipeline.answer("where does the cat rest")
+    trace = describe("handbook", "b", ("where does the cat rest", ()), 1.0, found, pipeline.price)
+    steps = {step.name: step for step in trace.steps}
+    assert set(steps) == {"embed_queries/vector", "retrieve/bm25", "retrieve/vector", "fuse", "generate"}
+    assert steps["fuse"].top_score == pytest.approx(found.context[0].score)
+    assert steps["fuse"].gap == pytest.approx(found.context[0].score - found.context[1].score)
+    assert math.isnan(steps["generate"].top_score)
+    assert all(step.milliseconds >= 0 for step in trace.steps)
+    assert [one["id"].partition(":")[0] for one in steps["fuse"].outputs] == [one.document for one in found.context]
+    assert (trace.results, trace.failed) == (len(found.context), "")
+    assert trace.abstained == result.outcomes["abstained"][0]
+    assert trace.answer == result.outcomes["answer"][0]
+    failure = describe_failure("handbook", "b", ("x", ()), 1.0, ValueError("lost"))
+    assert (failure.failed, failure.results, failure.answer) == ("ValueError", 0, None)
+
+
+def test_reference_has_what_the_served_pipeline_gives_for_the_same_questions(tmp_path: Path) -> None:
+    from configs import prepare
+    from ragsweep.evaluation.assembly import build_graph
+    from ragsweep.sweep.session import Session
+
+    lines = ["retriever=hybrid_rrf"]
+    result, bundle = shipped(tmp_path, *lines)
+    session = Session()
+    data = ["dataset=jsonl", f"dataset.corpus={tmp_path}/corpus.jsonl", f"dataset.golden={tmp_path}/golden.jsonl"]
+    dataset = prepare(session, *data, "embedder=hashing", "depth=4", "top_k=3", *lines).dataset
+    graph = build_graph(session.builder, result.config, dataset.corpus)
+    write_reference(bundle, ("handbook", "b", 0.5), result, dataset, (graph, session.evaluator.executor))
+    reference, pipeline = Reference.read(bundle), ServedPipeline(bundle)
+    for n, text in enumerate(result.outcomes["question"]):
+        found = pipeline.answer(text)
+        for step, ranked in found.rankings.items():
+            known = reference.numbers[f"top_score/{step}"][n], reference.numbers[f"gap/{step}"][n]
+            assert known == pytest.approx((ranked.top_score, ranked.gap), nan_ok=True)
+        assert reference.numbers["results"][n] == len(found.context)
+    assert reference.trace_sample == 0.5
+    assert {"ms/fuse", "ms/retrieve/bm25", "ms/total"} <= set(reference.numbers)
