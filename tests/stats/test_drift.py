@@ -18,8 +18,8 @@ from ragsweep.stats.drift import (
     RATIO,
     SAME,
     SHARE,
+    ClusteredSample,
     Quantity,
-    Sample,
     compare,
     mean_interval,
     ratio,
@@ -29,8 +29,8 @@ from ragsweep.stats.drift import (
 )
 
 
-def sample(values: NDArray[np.float64] | list[float], clusters: list[str] | None = None) -> Sample:
-    return Sample.of(list(values), clusters or [str(n) for n in range(len(values))])
+def sample(values: NDArray[np.float64] | list[float], clusters: list[str] | None = None) -> ClusteredSample:
+    return ClusteredSample.of(list(values), clusters or [str(n) for n in range(len(values))])
 
 
 numbers = some.lists(some.integers(-5, 5).map(float), min_size=3, max_size=30)

@@ -28,19 +28,10 @@ from ragsweep.serving.reference import write_reference
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep.session import open_session
 
-UNSERVED = frozenset(
-    {
-        "arch",
-        "cmaes",
-        "hydra-core",
-        "matplotlib",
-        "optuna",
-        "plotly",
-        "prometheus-client",
-        "ragas",
-        "langchain-community",
-    }
-)
+UNSERVED = frozenset({
+    "arch", "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",
+    "langchain-community",
+})  # fmt: skip
 """Requirements of ragsweep that answering a question needs none of."""
 
 _ABOUT = """Register an evaluated config as a model in MLflow: its chunks and indexes go with it, so that nothing is

@@ -20,7 +20,7 @@ from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, ServedTrace, ServedTraces
 from ragsweep.report.terminal import Terminal
 from ragsweep.serving.reference import REFERENCE, WORDS, Reference, read_words
-from ragsweep.serving.watching import Comparison, Measure, Requests
+from ragsweep.serving.watching import Measure, RequestComparison, Requests
 from ragsweep.stats.drift import ORDER, RATIO, SHARE, TOLERANCE
 
 MODEL = "the served model: NAME@ALIAS, or NAME/NUMBER for a version"
@@ -136,7 +136,7 @@ def look(registry: ModelRegistry, version: ModelVersion, since: float, options: 
             shipped, excluded = read_shipped_corpus(registry, version, Path(name))
             changes = compare_corpora(shipped, read_todays_corpus(options.corpus, excluded), options.corpus)
     stale = changes.concerned(traces) if changes and traces else None
-    compared = Comparison(requests, reference, options.tolerances, stale)
+    compared = RequestComparison(requests, reference, options.tolerances, stale)
     if not traces:
         return Watch(version, since, requests, reference, [], [], {}, [], changes)
     drifts, measures = compared.drifts(0.05 / options.looks), compared.measures()

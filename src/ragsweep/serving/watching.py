@@ -19,9 +19,9 @@ from ragsweep.stats.drift import (
     ORDER,
     RATIO,
     SHARE,
+    ClusteredSample,
     Drift,
     Quantity,
-    Sample,
     compare,
     mean_interval,
     share_interval,
@@ -118,7 +118,7 @@ def _numbers(trace: ServedTrace) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RequestComparison:
     """Requests beside a reference.
 
     ``stale``: of each request 1 where the documents that concern it are other ones today, and 0; None where today's
@@ -176,19 +176,19 @@ class Comparison:
         medians = [np.median(one.values) for one in self._pair(name) if len(one.values)]
         return max(medians, default=0.0) >= WORTH_MS
 
-    def _quantity(self, name: str, kind: str, now: Sample, before: Sample) -> Quantity:
+    def _quantity(self, name: str, kind: str, now: ClusteredSample, before: ClusteredSample) -> Quantity:
         return Quantity(name, kind, now, before, self.tolerance[kind])
 
-    def _pair(self, name: str, change: Callable[[float], float] = float) -> tuple[Sample, Sample]:
+    def _pair(self, name: str, change: Callable[[float], float] = float) -> tuple[ClusteredSample, ClusteredSample]:
         now = self.requests.numbers.get(name, [math.nan] * len(self.requests.traces))
         before = self.reference.numbers.get(name, [math.nan] * len(self.reference.cluster))
         return self._now(_changed(now, change)), self._before(_changed(before, change))
 
-    def _now(self, values: Sequence[float]) -> Sample:
-        return Sample.of(values, self.requests.cluster)
+    def _now(self, values: Sequence[float]) -> ClusteredSample:
+        return ClusteredSample.of(values, self.requests.cluster)
 
-    def _before(self, values: Sequence[float]) -> Sample:
-        return Sample.of(values, self.reference.cluster, self.reference.weight)
+    def _before(self, values: Sequence[float]) -> ClusteredSample:
+        return ClusteredSample.of(values, self.reference.cluster, self.reference.weight)
 
     def lacks(self) -> list[Lack]:
         """List the languages and forms that no evaluated question has, most frequent first."""
@@ -235,11 +235,11 @@ def _changed(values: Sequence[float], change: Callable[[float], float]) -> list[
     return [value if math.isnan(value) else change(value) for value in values]
 
 
-def _share_measure(sample: Sample, before: float) -> Measure:
+def _share_measure(sample: ClusteredSample, before: float) -> Measure:
     return Measure(*share_interval(sample, 0.05), before) if len(sample.values) else Measure(*[math.nan] * 4)
 
 
-def _quantile_measure(now: Sample, before: Sample, percent: int) -> Measure:
+def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: int) -> Measure:
     if not len(now.values):
         return Measure(*[math.nan] * 4)
     value, then = (float(np.quantile(one.values, percent / 100)) if len(one.values) else math.nan
@@ -247,7 +247,7 @@ def _quantile_measure(now: Sample, before: Sample, percent: int) -> Measure:
     return Measure(value, *quantile_interval(now.values, percent / 100), then)
 
 
-def _mean_measure(now: Sample, before: Sample) -> Measure:
+def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
     if not len(now.values):
         return Measure(*[math.nan] * 4)
     return Measure(*mean_interval(now, 0.05), float(before.weights @ before.values) if len(before.values) else math.nan)

@@ -30,7 +30,7 @@ FEWEST = 10
 """Independent questions that each side needs at least to be compared."""
 
 
-class Sample(NamedTuple):
+class ClusteredSample(NamedTuple):
     """Numbers (n,), without NaN; those of one cluster are not independent. Weights add up to 1.
 
     ``is_repeated``: those of one cluster are repetitions of one question, which count as one at most; else they are
@@ -43,7 +43,9 @@ class Sample(NamedTuple):
     is_repeated: bool = True
 
     @classmethod
-    def of(cls, values: Sequence[float], clusters: Sequence[str], weights: Sequence[float] | None = None) -> Sample:
+    def of(
+        cls, values: Sequence[float], clusters: Sequence[str], weights: Sequence[float] | None = None
+    ) -> ClusteredSample:
         """Take what is measured of a column: of requests without weights, of evaluated questions with theirs."""
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
@@ -69,7 +71,7 @@ class Sample(NamedTuple):
         return float(np.square(sums).sum()) * count / max(count - 1, 1)
 
 
-class Interval(NamedTuple):
+class EstimateInterval(NamedTuple):
     """An estimate and the ends of its interval."""
 
     estimate: float
@@ -77,10 +79,10 @@ class Interval(NamedTuple):
     high: float
 
 
-UNKNOWN = Interval(math.nan, math.nan, math.nan)
+UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 
 
-def share_interval(sample: Sample, alpha: float) -> Interval:
+def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a share: Clopper and Pearson (1934), for as many questions as the sample counts as.
 
     That number is the one whose binomial variance is that of the clusters, between those that are independent at least
@@ -95,30 +97,30 @@ def share_interval(sample: Sample, alpha: float) -> Interval:
     hits = share * count
     low = betaincinv(hits, count - hits + 1, alpha / 2) if hits > 1e-9 else 0.0
     high = betaincinv(hits + 1, count - hits, 1 - alpha / 2) if count - hits > 1e-9 else 1.0
-    return Interval(share, float(low), float(high))
+    return EstimateInterval(share, float(low), float(high))
 
 
-def mean_interval(sample: Sample, alpha: float) -> Interval:
+def mean_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a mean by Student's t over the clusters; without ends where they are fewer than two."""
     from scipy.special import stdtrit
 
     mean, freedom = float(sample.weights @ sample.values), sample.independent - 1
     if freedom < 1:
-        return Interval(mean, math.nan, math.nan)
+        return EstimateInterval(mean, math.nan, math.nan)
     half = float(stdtrit(freedom, 1 - alpha / 2)) * math.sqrt(sample.variance(sample.values))
-    return Interval(mean, mean - half, mean + half)
+    return EstimateInterval(mean, mean - half, mean + half)
 
 
-def share_difference(now: Sample, before: Sample, alpha: float) -> Interval:
+def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the difference of two shares from the interval of each (Newcombe, Statistics in Medicine 17, 1998, 10)."""
     one, two = share_interval(now, alpha), share_interval(before, alpha)
     difference = one.estimate - two.estimate
     below = math.hypot(one.estimate - one.low, two.high - two.estimate)
     above = math.hypot(one.high - one.estimate, two.estimate - two.low)
-    return Interval(difference, max(difference - below, -1.0), min(difference + above, 1.0))
+    return EstimateInterval(difference, max(difference - below, -1.0), min(difference + above, 1.0))
 
 
-def superiority(now: Sample, before: Sample, alpha: float) -> Interval:
+def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the probability that a number of ``now`` is larger than one of ``before``, ties counted half.
 
     The variance is that of the placements of each side among the other, by cluster (DeLong et al., Biometrics 44, 1988;
@@ -139,10 +141,10 @@ def superiority(now: Sample, before: Sample, alpha: float) -> Interval:
     variance = max(variance, pair * pair)
     half = float(stdtrit(degrees, 1 - alpha / 2)) * math.sqrt(variance) / (chance * (1 - chance))
     center = math.log(chance / (1 - chance))
-    return Interval(chance, _logistic(center - half), _logistic(center + half))
+    return EstimateInterval(chance, _logistic(center - half), _logistic(center + half))
 
 
-def _placements(one: Sample, other: Sample) -> Doubles:
+def _placements(one: ClusteredSample, other: ClusteredSample) -> Doubles:
     """Return for each number of a sample the weight of the other's that are smaller, those equal counted half."""
     order = np.argsort(other.values, kind="stable")
     reached = np.concatenate([[0.0], np.cumsum(other.weights[order])])
@@ -157,7 +159,7 @@ def _logistic(value: float) -> float:
     return 1 / (1 + math.exp(-value)) if value > -700 else 0.0
 
 
-def ratio(now: Sample, before: Sample, alpha: float) -> Interval:
+def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the factor by which numbers of ``now``, all above 0, are larger: the one that makes the samples equal.
 
     Equal are samples of which neither is likelier to have the larger number (Hodges and Lehmann, Annals of
@@ -185,7 +187,7 @@ def ratio(now: Sample, before: Sample, alpha: float) -> Interval:
             low, high = (middle, high) if is_above(middle, end) else (low, middle)
         return math.exp((low + high) / 2)
 
-    return Interval(first(0), first(1), first(2))
+    return EstimateInterval(first(0), first(1), first(2))
 
 
 @dataclass(frozen=True)
@@ -194,8 +196,8 @@ class Quantity:
 
     name: str
     kind: str
-    now: Sample
-    before: Sample
+    now: ClusteredSample
+    before: ClusteredSample
     tolerance: float
 
 
@@ -211,7 +213,7 @@ class Drift:
     kind: str
     now: float
     before: float
-    compared: Interval
+    compared: EstimateInterval
     requests: int
     verdict: Verdict
     tolerance: float
@@ -239,7 +241,7 @@ def _compare(quantity: Quantity, alpha: float | None) -> Drift:
     return Drift(quantity.name, kind, shown(now), shown(before), compared, count, verdict, quantity.tolerance)
 
 
-def _verdict(found: Interval, kind: str, tolerance: float) -> Verdict:
+def _verdict(found: EstimateInterval, kind: str, tolerance: float) -> Verdict:
     ends = {
         SHARE: (-tolerance, tolerance),
         ORDER: (0.5 - tolerance, 0.5 + tolerance),
@@ -251,11 +253,11 @@ def _verdict(found: Interval, kind: str, tolerance: float) -> Verdict:
     return SAME if low <= found.low and found.high <= high else OPEN
 
 
-def _share(sample: Sample) -> float:
+def _share(sample: ClusteredSample) -> float:
     return float(sample.weights @ sample.values) if len(sample.values) else math.nan
 
 
-def _median(sample: Sample) -> float:
+def _median(sample: ClusteredSample) -> float:
     if not len(sample.values):
         return math.nan
     order = np.argsort(sample.values, kind="stable")

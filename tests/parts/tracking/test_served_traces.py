@@ -52,7 +52,7 @@ def test_what_is_read_is_what_was_sent(tmp_path: Path, monkeypatch: pytest.Monke
     assert [one.question for one in read("one", 1500.0)] == ["und der Hund?"]
     with pytest.raises(InputError, match='no experiment "other"'):
         read("one", 0.0, "other")
-    (trace,) = mlflow.search_traces(return_type="list", filter_string="trace.timestamp_ms < 1500")
+    (trace,) = mlflow.search_traces(return_type="list", filter_string="trace.timestamp_ms < 1500000")
     kinds = {span.name: span.span_type for span in trace.data.spans}
     assert kinds == {"question": "CHAIN", "retrieve bm25": "RETRIEVER", "rerank": "RERANKER", "generate": "CHAT_MODEL"}
     assert trace.info.token_usage == {"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
