@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -12,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.locks import Holder, myself
 from ragsweep.core.secrets import Secrets
+from ragsweep.parts.tracking import NoTracking
+from ragsweep.records.ledger import Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.command import Command, searches
 from ragsweep.sweep.compose import CONFIG, VERSION_BASE, PlainConfig, config_folder
 from ragsweep.sweep.config_policy import add_secrets
+from ragsweep.sweep.delivery import Collector, deliver_job
 from ragsweep.sweep.jobs import JobValue, run_job
 from ragsweep.sweep.loop import to_yaml
 from ragsweep.sweep.races import KEY
@@ -43,12 +48,18 @@ class HydraTask:
     sweep: str = ""
     context: RunContext | None = None
     body: Callable[[Launch, Path], str] | None = None
+    sent: Sweep | None = field(default=None, init=False)  # the sweep, where workers send outcomes to the command
     result: str | BaseException = field(default="", init=False)  # of the body
     command: Holder = field(default_factory=myself, init=False)
 
+    def __post_init__(self) -> None:
+        """Let outcomes be sent where the store has a remote half, and this process records what comes back."""
+        if self.body and self.context and self.context.session.remote:
+            self.sent = self.context.sweep
+
     def __getstate__(self) -> dict[str, Any]:
         """Send a worker the sweep and the command's process only."""
-        return {"sweep": self.sweep, "context": None, "body": None, "result": "", "command": self.command}
+        return {**vars(self), "context": None, "body": None, "result": ""}
 
     def drive(self, launch: Launch, master: DictConfig) -> None:
         """Run the body; its result, or what it raises, is kept for the caller of `through_hydra`."""
@@ -57,12 +68,15 @@ class HydraTask:
         folder = Path(str(master.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
         _write_masked(folder / "multirun.yaml", master, self.context.secrets)
+        if self.sent:
+            launch = Collector(self.context, self.sent, launch).launch
         try:
+            _join_cluster(master.hydra.launcher)
             self.result = self.body(launch, folder)
         except BaseException as fault:
             self.result = fault
 
-    def __call__(self, config: DictConfig) -> JobValue:
+    def __call__(self, config: DictConfig) -> JobValue | str:
         """Run the job that Hydra has begun; a worker whose command was killed ends with it."""
         try:
             return self._run(config)
@@ -71,7 +85,7 @@ class HydraTask:
                 # Nothing reads the job's value: a worker of joblib would wait forever to write it.
                 signal.raise_signal(signal.SIGKILL)
 
-    def _run(self, config: DictConfig) -> JobValue:
+    def _run(self, config: DictConfig) -> JobValue | str:
         """Run a job: its number and settings are those of `HydraConfig`."""
         from hydra.core.hydra_config import HydraConfig
 
@@ -80,28 +94,50 @@ class HydraTask:
         until, config.questions.until = config.questions.until, None  # how far a race goes is no part of a config
         choices: Any = OmegaConf.to_container(hydra.runtime.choices)
         plain = PlainConfig.of(config, choices)
-        context = self.context or _worker_context(self.sweep, plain, whole)
+        context = self.context or _worker_context(self, plain, whole)
         _mask_files(context.secrets, config, whole)
         typed: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
         overrides = tuple(line for line in map(str, typed) if not line.startswith(f"{KEY}="))
         number = int(hydra.job.num) if self.sweep else 0
+        job = Job(plain, "", overrides, number)
         with context.secrets.masking():
-            return run_job(context, Job(plain, "", overrides, number), until)
+            if self.sent and self.context is None:
+                return deliver_job(context, self.sent, job, until)
+            return run_job(context, job, until)
 
 
-def _worker_context(sweep: str, plain: PlainConfig, whole: Any) -> RunContext:
+def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunContext:
     """Make what a job needs in a process that a launcher started."""
     store = plain.values["store"]
     session = _session(Path(store["path"]).absolute(), store["stages"], store["remote"])
     settings: Any = OmegaConf.to_container(whole.hydra.sweeper, resolve=True)
     return RunContext(
         session,
-        session.tracker(plain.values),
+        NoTracking() if task.sent else session.tracker(plain.values),
         Terminal.current(plain=True),
         Secrets(),
-        session.ledger.sweep(sweep) if sweep else None,
+        session.ledger.sweep(task.sweep) if task.sweep and not task.sent else None,
         settings if searches(str(settings["_target_"])) else None,
     )
+
+
+def _join_cluster(launcher: DictConfig) -> None:
+    """Connect to the Ray cluster that a launcher or the environment names: the launcher itself can only start one.
+
+    Raises ConfigError where none answers.
+    """
+    if not str(launcher._target_).endswith(".RayLauncher"):
+        return
+    settings: Any = OmegaConf.to_container(launcher.ray.init, resolve=True)
+    address = settings.get("address") or os.environ.get("RAY_ADDRESS")
+    if address in (None, "", "local"):
+        return
+    import ray
+
+    try:
+        ray.init(**settings)
+    except (ConnectionError, ValueError) as fault:
+        raise ConfigError(f"hydra.launcher.ray.init: no Ray cluster at {address}: {fault}") from None
 
 
 @cache

@@ -31,8 +31,14 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
         {"submitit_folder", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes",
          "name", "stderr_to_stdout"}
     ),
+    "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher": frozenset(
+        {"submitit_folder", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes",
+         "name", "stderr_to_stdout", "partition", "qos", "constraint", "mem_per_cpu", "mem_per_gpu", "gpus_per_task",
+         "cpus_per_gpu", "gres", "account", "comment", "exclude", "array_parallelism", "max_num_timeout",
+         "signal_delay_s"}
+    ),  # and not setup, srun_args and additional_parameters: they are commands
     "hydra_plugins.hydra_ray_launcher.ray_launcher.RayLauncher": frozenset(
-        {"ray.init.num_cpus", "ray.init.num_gpus", "ray.init.object_store_memory",
+        {"ray.init.address", "ray.init.num_cpus", "ray.init.num_gpus", "ray.init.object_store_memory",
          "ray.init.include_dashboard", "ray.init.ignore_reinit_error", "ray.init.log_to_driver",
          "ray.init.configure_logging", "ray.init.logging_level", "ray.remote.num_cpus", "ray.remote.num_gpus",
          "ray.remote.memory", "ray.remote.max_calls", "ray.remote.max_retries", "ray.remote.resources"}
@@ -82,6 +88,12 @@ _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORD
 
 _PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
 """joblib calculates with what stands there."""
+
+_ADDRESSES = ("auto", "local")
+"""Addresses of a Ray cluster that a config may give: whoever answers at another one gets the jobs, and runs code."""
+
+_SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
+"""What a setting of SLURM may be: each is a line of the script that SLURM runs."""
 
 _PACKAGES = frozenset({"hydra", "ragsweep"})
 
@@ -150,6 +162,13 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
         if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in allowed):
             kind = target.rpartition(".")[2]
             raise ConfigError(f"{where}.{name}: no setting of {kind} for a config{nearest(name, allowed)}")
+        if name == "ray.init.address" and value not in _ADDRESSES:
+            raise ConfigError(
+                f"{where}.{name}: must be auto or local, given {value!r}; set RAY_ADDRESS={value} where you type the"
+                " command"
+            )
+        if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
+            raise ConfigError(f"{where}.{name}: must be one word, given {value!r}")
         if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
             raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, given {value!r}")
 

@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.interruption import deadline
@@ -55,27 +56,23 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
         if until is not None and job.number in ledger.jobs(sweep.id, "racing"):
             reached = _stored(ledger, sweep, job.number)
             if reached.race["asked"] >= until:  # before an interruption
-                return _rung_value(reached, {})
+                return rung_value(reached, {})
         claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
         if claimed == "finished":
             stored = _stored(ledger, sweep, job.number)
             if stored.state == DROPPED:
                 raise RagsweepError(f"{stored.name}: was dropped by the race")
-            return _job_value(context, job, stored, {})
+            return job_value(context, job.number, stored, {})
         if isinstance(claimed, Claim):
             raise RagsweepError(f"{names[job.number]}: {claimed.holder} works on it")
         position = job.number, len(names)
-        job.name = names[job.number]
-        if search:
-            job.name = trial_name(job.overrides, sweep.name, job.config.choices, search.get("params") or ())
-    job.name = context.secrets.mask_text(job.name or trial_name(job.overrides, "", job.config.choices))
-    job.searching = search is not None
+    name_job(context, sweep, job)
     writer = OutcomeWriter(context, job.number, position=position, fenced=assigned)
     before = context.session.services.meter.totals
     result = attempt(context, job, writer, until)
     if until is not None:
         writer.keep_rung(result)
-        return _rung_value(result, context.session.services.meter.since(before))
+        return rung_value(result, context.session.services.meter.since(before))
     if not sweep:
         context.terminal.spent(context.session.services.meter)
     try:
@@ -88,10 +85,32 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
         raise Partial(f"{result.name}: {partial_note(result)}")
     if not sweep and misses_target(result):
         raise TargetsMissed(result.name)
-    return _job_value(context, job, result, context.session.services.meter.since(before))
+    return job_value(context, job.number, result, context.session.services.meter.since(before))
 
 
-def attempt(context: RunContext, job: Job, writer: OutcomeWriter, until: int | None = None) -> Result:
+def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
+    """Name a job as its sweep does, secrets masked, and set whether its result decides what is tried next."""
+    search = context.search
+    if sweep and not search:
+        job.name = sweep.names[job.number]
+    elif sweep and search:
+        job.name = trial_name(job.overrides, sweep.name, job.config.choices, search.get("params") or ())
+    job.name = context.secrets.mask_text(job.name or trial_name(job.overrides, "", job.config.choices))
+    job.searching = search is not None
+
+
+class FailureWriter(Protocol):
+    """What keeps the failure of a job."""
+
+    @property
+    def number(self) -> int:
+        """The job's number."""
+
+    def keep_failure(self, failure: Failure) -> None:
+        """Keep a failure."""
+
+
+def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | None = None) -> Result:
     """Evaluate a job; a failure is recorded and raised again. ``until``: on a rung of a race."""
     started, session = time.time(), context.session
     evaluator = session.evaluator
@@ -140,13 +159,13 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 # --- values for the sweeper ---------------------------------------------------------------------------------------
 
 
-def _rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
+def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
     """Return a config's mean so far, and of how many questions; its race reads the scores from the ledger."""
     value = result.summaries[objectives(result.config)[0]].value
     return {"values": None if math.isnan(value) else value, "asked": result.race["asked"], "cost": dict(spent)}
 
 
-def _job_value(context: RunContext, job: Job, result: Result, spent: Mapping[str, float]) -> JobValue:
+def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
     """Return the objective, or several; NaN is no value to search by.
 
     Our own sweeper also gets what its constraints and its stop rule need, and the cost.
@@ -158,7 +177,7 @@ def _job_value(context: RunContext, job: Job, result: Result, spent: Mapping[str
         values = tuple(summary.value for summary in summaries)
         return None if unknown else values if len(values) > 1 else values[0]
     differences: list[float] = []
-    patient = sweep and job.number and (search.get("stop") or {}).get("patience")
+    patient = sweep and number and (search.get("stop") or {}).get("patience")
     if sweep and patient and 0 in context.ledger.jobs(sweep.id, "finished"):
         first = _stored(context.ledger, sweep, 0)
         differences = [_detectable(result, first, summary) for summary in summaries]

@@ -32,7 +32,7 @@ from ragsweep.report.terminal import Lines, Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.remote import open_remote
+from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.shared_store import open_shared_store
 from ragsweep.stats.context_effect import resolve_success
 from ragsweep.sweep.compose import JobConfig, PlainConfig
@@ -83,6 +83,7 @@ class Session:
     evaluator: Evaluator = field(default_factory=Evaluator)
     folder: Path = Path(".ragsweep")
     services: ServiceSession = field(default_factory=ServiceSession)
+    remote: Remote | None = None  # the remote half of the store
     _datasets: dict[str, Dataset] = field(default_factory=dict)
     _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
 
@@ -296,7 +297,7 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
     remote = open_remote(url, warn)
     if stages:
         executor.store = open_shared_store(folder / "stages", warn, remote)
-    return Session(Evaluator(executor), folder=folder)
+    return Session(Evaluator(executor), folder=folder, remote=remote)
 
 
 @dataclass

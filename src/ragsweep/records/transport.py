@@ -1,0 +1,67 @@
+"""An outcome as bytes that travel between machines: all that the ledger and the tracker get of it. No pickle.
+
+    digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
+
+``beside`` is what a record does not hold: rankings, their labels, contexts, traces, and the division of the questions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import Failure, Result
+from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
+
+_TEXTS = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "contexts")
+_BLOCKS = ("scores", "counts", "own", "shared")
+_DIGEST, _LENGTH = 32, 8
+
+
+def to_bytes(outcome: Result | Failure, spent: Mapping[str, float]) -> bytes:
+    """Serialise an outcome, with what its calls have cost."""
+    encoded, beside = encode(outcome), dict[str, Any]()
+    if isinstance(outcome, Result):
+        beside = {name: dict(getattr(outcome, name)) for name in _TEXTS}
+        beside |= {"traces": list(outcome.traces), "held": list(outcome.dataset.held)}
+    blocks = [*(getattr(encoded, name) for name in _BLOCKS), json.dumps(beside, default=str).encode()]
+    facts = {
+        "status": encoded.status, "signature": encoded.signature, "text": encoded.text, "digest": encoded.shared_digest,
+        "spent": dict(spent), "lengths": list(map(len, blocks)),
+    }  # fmt: skip
+    header = json.dumps(facts).encode()
+    data = zlib.compress(b"".join([len(header).to_bytes(_LENGTH, "little"), header, *blocks]))
+    return _digest(data) + data
+
+
+def from_bytes(data: bytes) -> tuple[Result | Failure, dict[str, float]]:
+    """Return an outcome and its cost; raises InputError for anything but bytes that `to_bytes` has made."""
+    if _digest(data[_DIGEST:]) != data[:_DIGEST]:
+        raise InputError("the outcome is not what was sent")
+    try:
+        plain = zlib.decompress(data[_DIGEST:])
+        end = _LENGTH + int.from_bytes(plain[:_LENGTH], "little")
+        facts, blocks = json.loads(plain[_LENGTH:end]), []
+        for length in facts["lengths"]:
+            blocks.append(plain[end : end + length])
+            end += length
+        scores, counts, own, shared, others = blocks
+        digest = facts["digest"]
+        encoded = Encoded(facts["status"], facts["signature"], facts["text"], scores, counts, own, shared, digest)
+        outcome = decode(encoded, decode_shared(shared, digest) if digest else {})
+        if isinstance(outcome, Result):
+            beside = json.loads(others)
+            held, traces = tuple(beside.pop("held")), tuple(beside.pop("traces"))
+            outcome = replace(outcome, dataset=replace(outcome.dataset, held=held), traces=traces, **beside)
+        return outcome, facts["spent"]
+    except (zlib.error, ValueError, LookupError, TypeError) as fault:
+        raise InputError(f"the outcome was sent by another version: {type(fault).__name__}: {fault}") from None
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()

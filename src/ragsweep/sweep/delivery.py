@@ -1,0 +1,208 @@
+"""Outcomes of jobs on other machines: sent through the remote half of the store, recorded by the command.
+
+A worker on another machine has a store, but not the command's ledger. It puts the outcome of its job into the object
+store as soon as there is one, and the command, when its launcher returns or fails, records what has arrived. So a
+worker that dies loses the job that it was at, and a command that dies loses nothing: the same command launches the
+jobs again, and a job whose outcome has arrived is not run.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragsweep.core.errors import InputError, RagsweepError
+from ragsweep.core.identity import content_hash
+from ragsweep.core.results import PARTIAL, Failure, Result
+from ragsweep.records.ledger import Sweep
+from ragsweep.records.transport import from_bytes, to_bytes
+from ragsweep.report.tables import partial_note
+from ragsweep.stages.leases import Leases
+from ragsweep.stages.remote import PAUSE, Remote
+from ragsweep.sweep.jobs import JobValue, Partial, attempt, job_value, name_job, rung_value
+from ragsweep.sweep.races import KEY
+from ragsweep.sweep.recording import OutcomeWriter, masked
+from ragsweep.sweep.search_command import is_own, trial_names
+from ragsweep.sweep.session import Job, RunContext
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+DELIVERED = "delivered"
+"""The return value of a worker's job whose outcome is in the object store."""
+
+ATTEMPTS = 10
+"""How often a worker tries to send an outcome, a pause apart."""
+
+_log = logging.getLogger(__name__)
+
+
+class Delivery(NamedTuple):
+    """An outcome, and what its calls have cost."""
+
+    outcome: Result | Failure
+    spent: Mapping[str, float]
+
+
+class Outbox:
+    """The outcomes of one sweep of one ledger, by job and rung."""
+
+    def __init__(self, remote: Remote, sweep: Sweep) -> None:
+        self._remote = remote
+        self._sweep = content_hash([sweep.id, sweep.created])
+        self._leases = Leases(remote)
+
+    @contextmanager
+    def alone(self, number: int, until: int | None) -> Iterator[bool]:
+        """Exclude other workers from a job; yield whether its outcome is still missing."""
+        name = self._name(number, until)
+        with self._leases.alone(name):
+            yield not self._remote.has(name)
+
+    def send(self, number: int, until: int | None, delivery: Delivery) -> None:
+        """Put an outcome; raises RagsweepError where the object store stays out of reach."""
+        data = to_bytes(*delivery)
+        for n in range(ATTEMPTS):
+            if n:
+                time.sleep(PAUSE)
+            if self._remote.put(self._name(number, until), data) is not None:
+                return
+        raise RagsweepError(f"the outcome of job {number} cannot be sent: {self._remote.url} is out of reach")
+
+    def receive(self, number: int, until: int | None) -> Delivery | None:
+        """Return an outcome; None where there is none, or none that is whole, and then the job must be run again."""
+        data = self._remote.get(self._name(number, until))
+        try:
+            return None if data is None else Delivery(*from_bytes(data))
+        except InputError as fault:
+            self._remote.warn(f"{self._remote.url}/{self._name(number, until)}: {fault}; the job is run again")
+            self.remove(number, until)
+            return None
+
+    def remove(self, number: int, until: int | None) -> None:
+        """Delete an outcome that is recorded."""
+        self._remote.remove(self._name(number, until))
+
+    def _name(self, number: int, until: int | None) -> str:
+        return f"outcomes/{self._sweep}/{number}{'' if until is None else f'-{until}'}"
+
+
+# --- in a worker --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Sender:
+    """Send one job's outcome, secrets masked."""
+
+    outbox: Outbox
+    context: RunContext
+    number: int
+    until: int | None
+
+    def keep(self, result: Result, spent: Mapping[str, float]) -> None:
+        self._send(masked(result, self.context.secrets), spent)
+
+    def keep_failure(self, failure: Failure) -> None:
+        self._send(masked(failure, self.context.secrets), {})
+
+    def _send(self, outcome: Result | Failure, spent: Mapping[str, float]) -> None:
+        self.outbox.send(self.number, self.until, Delivery(outcome, spent))
+
+
+def deliver_job(context: RunContext, sweep: Sweep, job: Job, until: int | None = None) -> str:
+    """Evaluate one config and send its outcome, unless that has been sent; a failure is sent, and raised again."""
+    remote = context.session.remote
+    assert remote is not None
+    outbox = Outbox(remote, sweep)
+    with outbox.alone(job.number, until) as missing:
+        if missing:
+            name_job(context, sweep, job)
+            before, sender = context.session.services.meter.totals, _Sender(outbox, context, job.number, until)
+            result = attempt(context, job, sender, until)
+            sender.keep(result, context.session.services.meter.since(before))
+    return DELIVERED
+
+
+# --- in the command -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Collector:
+    """A launcher that records the outcomes which its jobs have sent."""
+
+    context: RunContext
+    sweep: Sweep
+    launcher: Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
+
+    def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+        """Launch jobs and record what came of them; a launcher that fails takes no job with it that has ended."""
+        try:
+            returned = list(self.launcher(jobs, first))
+        except Exception as fault:
+            _log.debug("the launcher failed", exc_info=fault)
+            returned = [_failed(fault) for _ in jobs]
+        assert self.context.session.remote is not None
+        outbox = Outbox(self.context.session.remote, self.sweep)
+        return [
+            self._collect(outbox, number, lines, result)
+            for number, (lines, result) in enumerate(zip(jobs, returned, strict=True), start=first)
+        ]
+
+    def _collect(self, outbox: Outbox, number: int, lines: Sequence[str], result: JobReturn) -> JobReturn:
+        rungs = [line.removeprefix(f"{KEY}=") for line in lines if line.startswith(f"{KEY}=")]
+        until = int(rungs[0]) if rungs else None
+        delivery = outbox.receive(number, until)
+        if delivery is None:
+            lost = getattr(result, "_return_value", None) == DELIVERED
+            return _failed(RagsweepError(f"the outcome of job {number} is out of reach")) if lost else result
+        self._record(number, until, delivery)
+        outbox.remove(number, until)
+        return self._returned(number, until, delivery)
+
+    def _record(self, number: int, until: int | None, delivery: Delivery) -> None:
+        """Record an outcome, unless an earlier command has."""
+        search, claims = self.context.search, self.context.ledger.claims
+        assigned = search is not None and is_own(search)
+        if claims.claim_job(self.sweep.id, number, assigned=assigned) is not None:
+            return
+        names = trial_names(search, number + 1) if search else self.sweep.names
+        writer = OutcomeWriter(self.context, number, position=(number, len(names)), fenced=assigned)
+        try:
+            if isinstance(delivery.outcome, Failure):
+                writer.keep_failure(delivery.outcome)
+            elif until is not None:
+                writer.keep_rung(delivery.outcome)
+            else:
+                writer.keep(delivery.outcome)
+        finally:
+            claims.release_job(self.sweep.id, number)
+
+    def _returned(self, number: int, until: int | None, delivery: Delivery) -> JobReturn:
+        outcome = delivery.outcome
+        if isinstance(outcome, Failure):
+            return _failed(RuntimeError(outcome.error))
+        if until is not None:
+            return _completed(rung_value(outcome, delivery.spent))
+        if outcome.state == PARTIAL:
+            return _failed(Partial(f"{outcome.name}: {partial_note(outcome)}"))
+        return _completed(job_value(self.context, number, outcome, delivery.spent))
+
+
+def _completed(value: JobValue) -> JobReturn:
+    from hydra.core.utils import JobReturn, JobStatus
+
+    result = JobReturn()
+    result.return_value, result.status = value, JobStatus.COMPLETED
+    return result
+
+
+def _failed(fault: Exception) -> JobReturn:
+    from hydra.core.utils import JobReturn, JobStatus
+
+    result = JobReturn()
+    result.return_value, result.status = fault, JobStatus.FAILED
+    return result

@@ -1,0 +1,78 @@
+"""A real Ray cluster on this machine, in processes of its own: nodes with folders of their own.
+
+    python ray_cluster.py '[{"RAGSWEEP_STORE": ...}, ...]'
+
+A node for each environment; it prints the address, and ends with standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+def main() -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    for environment in json.loads(sys.argv[1]):
+        cluster.add_node(num_cpus=1, env_vars=environment, object_store_memory=100 * 2**20, include_dashboard=False)
+    cluster.wait_for_nodes(120)
+    print(cluster.address, flush=True)
+    sys.stdin.read()
+    cluster.shutdown()
+
+
+@contextmanager
+def ray_cluster(nodes: Sequence[Mapping[str, str]], environment: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """Run a cluster with a node of one CPU for each of these environments; yield its address and its process."""
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__)), json.dumps(nodes)], env={**os.environ, **environment, **QUIET},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        lines = iter(process.stdout)
+        address = next(line.strip() for line in lines if line.strip().rpartition(":")[2].isdigit())
+        yield address, process.pid
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
+            process.stdout.close()
+
+
+def workers(cluster: int) -> list[int]:
+    """List the processes below a cluster's that are running a job."""
+    parents, running = {}, []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                name = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(fields[1])
+            if name.startswith((b"ray::_run_job", b"ray::_compute")):
+                running.append(int(folder.name))
+
+    def below(process: int) -> bool:
+        while process in parents and process != cluster:
+            process = parents[process]
+        return process == cluster
+
+    return [process for process in running if below(process)]
+
+
+if __name__ == "__main__":
+    main()

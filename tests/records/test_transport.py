@@ -1,0 +1,48 @@
+"""An outcome that was sent is the outcome that arrives, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import Failure, Result
+from ragsweep.records.record_format import encode
+from ragsweep.records.transport import from_bytes, to_bytes
+from recorded import a_result
+from test_store import mutant
+
+BESIDE = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "contexts", "traces")
+
+
+def sent() -> Result:
+    result = a_result()
+    return dataclasses.replace(
+        result,
+        rankings={"a": "q1 Q0 d1 1 .5 x\n"}, qrels={"a": "q1 0 d1 1\n"}, contexts={"q1": "a\x00b\n"},
+        traces=({"spans": [1, 2.5, None]},), dataset=dataclasses.replace(result.dataset, held=("x", "y")),
+    )  # fmt: skip
+
+
+def test_result_arrives_as_it_was_sent() -> None:
+    arrived, spent = from_bytes(to_bytes(sent(), {"calls": 3.0}))
+    assert spent == {"calls": 3.0}
+    assert isinstance(arrived, Result)
+    assert encode(arrived) == encode(sent())
+    assert {name: getattr(arrived, name) for name in BESIDE} == {name: getattr(sent(), name) for name in BESIDE}
+    assert arrived.dataset.held == ("x", "y")
+
+
+def test_failure_arrives_as_it_was_sent() -> None:
+    failure = Failure("a", ("x=1",), {"x": "1"}, "no luck", "line\nline", 1.5, 2.5)
+    assert from_bytes(to_bytes(failure, {})) == (failure, {})
+
+
+def test_damaged_outcome_is_refused() -> None:
+    data, chance = to_bytes(sent(), {}), random.Random(3)
+    for _ in range(200):
+        if (changed := mutant(data, chance)) != data:
+            with pytest.raises(InputError, match="not what was sent"):
+                from_bytes(changed)

@@ -1,0 +1,152 @@
+"""Outcomes of workers with folders of their own reach the command's ledger, each once, whoever dies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.core.utils import JobReturn, JobStatus
+
+from command_line import write_dataset
+from configs import composed
+from ragsweep.core.errors import RagsweepError
+from ragsweep.core.results import Failure, Result
+from ragsweep.core.secrets import Secrets
+from ragsweep.parts.tracking import NoTracking
+from ragsweep.records.ledger import Sweep
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.delivery import Collector, deliver_job
+from ragsweep.sweep.session import Job, RunContext, Session, open_session
+
+JOBS = [["top_k=1"], ["top_k=2"], ["top_k=3"]]
+
+
+class Machines:
+    """A command, and a worker with another folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = [*write_dataset(folder), "tracking=none"]
+        self.objects = folder / "objects"
+        self.evaluated: list[str] = []
+        self.worker = self._context(folder / "worker")
+        command = self._context(folder / "command")
+        jobs = tuple(map(tuple, JOBS))
+        command.sweep = command.ledger.open_sweep("key", Sweep("", "sweep", "", jobs, ("one", "two", "three")))
+        self.command, self.sweep = command, command.sweep
+
+    def _context(self, folder: Path) -> RunContext:
+        store = {"path": str(folder), "stages": True, "remote": f"file://{self.objects}"}
+        session = open_session({"store": store}, Terminal.current(plain=True))
+        return RunContext(session, NoTracking(), session.evaluator.executor.listener._terminal, Secrets())  # type: ignore[attr-defined]
+
+    def work(self, number: int, lines: Sequence[str]) -> JobReturn:
+        """Run a job as a worker does."""
+        done = JobReturn()
+        try:
+            job = Job(composed(*self.data, *lines), "", tuple(lines), number)
+            done.return_value = deliver_job(self.worker, self.sweep, job)
+            done.status = JobStatus.COMPLETED
+        except Exception as fault:
+            done.return_value, done.status = fault, JobStatus.FAILED
+        return done
+
+    def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+        return [self.work(number, lines) for number, lines in enumerate(jobs, first)]
+
+    def collect(self, launcher: Any = None, jobs: Sequence[Sequence[str]] = JOBS, first: int = 0) -> list[JobReturn]:
+        return Collector(self.command, self.sweep, launcher or self.launch).launch(jobs, first)
+
+    def outcomes(self) -> dict[int, Result | Failure]:
+        return {record.job: record.outcome for record in self.command.ledger.records(self.sweep.id)}
+
+
+@pytest.fixture
+def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machines:
+    monkeypatch.chdir(tmp_path)
+    made = Machines(tmp_path)
+    prepare = Session.experiment
+
+    def counted(session: Session, job: Job) -> Any:
+        made.evaluated.append(job.name)
+        return prepare(session, job)
+
+    monkeypatch.setattr(Session, "experiment", counted)
+    return made
+
+
+def statuses(returned: Sequence[JobReturn]) -> list[JobStatus]:
+    return [one.status for one in returned]
+
+
+def test_outcomes_of_another_folder_are_recorded_by_the_command(machines: Machines) -> None:
+    returned = machines.collect()
+    assert statuses(returned) == [JobStatus.COMPLETED] * 3
+    outcomes = machines.outcomes()
+    assert [outcome.name for outcome in outcomes.values()] == ["one", "two", "three"]
+    assert all(isinstance(outcome, Result) for outcome in outcomes.values())
+    assert [one.return_value for one in returned] == [
+        outcomes[n].summaries["context_ndcg"].value for n in range(3)  # type: ignore[union-attr]
+    ]  # fmt: skip
+    assert not (machines.worker.session.folder / "ledger.db").exists()
+    assert not [path for path in (machines.objects / "outcomes").rglob("*") if path.is_file()]
+    assert machines.command.ledger.claims.jobs(machines.sweep.id) == []
+
+
+def test_launcher_that_dies_loses_no_job_that_has_ended(machines: Machines) -> None:
+    def dies(jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+        machines.launch(jobs[:2], first)
+        raise RuntimeError("a worker was killed")
+
+    assert statuses(machines.collect(dies)) == [JobStatus.COMPLETED, JobStatus.COMPLETED, JobStatus.FAILED]
+    assert sorted(machines.outcomes()) == [0, 1]
+    assert statuses(machines.collect(jobs=JOBS[2:], first=2)) == [JobStatus.COMPLETED]
+    assert sorted(machines.outcomes()) == [0, 1, 2]
+    assert machines.evaluated == ["one", "two", "three"]
+
+
+def test_outcome_sent_to_a_command_that_died_is_recorded_by_the_next_and_not_computed_again(
+    machines: Machines,
+) -> None:
+    machines.work(1, JOBS[1])
+    assert machines.outcomes() == {}
+    machines.collect()
+    assert sorted(machines.outcomes()) == [0, 1, 2]
+    assert machines.evaluated == ["two", "one", "three"]
+
+
+def test_outcome_that_arrives_twice_is_recorded_once(machines: Machines) -> None:
+    machines.collect()
+    before = [record.id for record in machines.command.ledger.records(machines.sweep.id)]
+    assert statuses(machines.collect()) == [JobStatus.COMPLETED] * 3
+    assert [record.id for record in machines.command.ledger.records(machines.sweep.id)] == before
+
+
+def test_failed_job_is_a_failure_in_the_ledger(machines: Machines) -> None:
+    returned = machines.collect(jobs=[["dataset.limit=-1"]])
+    assert statuses(returned) == [JobStatus.FAILED]
+    (failure,) = machines.outcomes().values()
+    assert isinstance(failure, Failure)
+    assert "limit" in failure.error
+
+
+def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Machines) -> None:
+    warnings: list[str] = []
+    assert machines.command.session.remote
+    machines.command.session.remote.warn = warnings.append
+
+    def damages(jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+        returned = machines.launch(jobs, first)
+        (sent,) = (path for path in (machines.objects / "outcomes").rglob("1") if path.is_file())
+        sent.write_bytes(sent.read_bytes()[:-1] + b"!")
+        return returned
+
+    returned = machines.collect(damages)
+    assert statuses(returned) == [JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.COMPLETED]
+    with pytest.raises(RagsweepError, match="the outcome of job 1 is out of reach"):
+        _ = returned[1].return_value
+    assert [text.partition(": ")[2] for text in warnings] == ["the outcome is not what was sent; the job is run again"]
+    assert sorted(machines.outcomes()) == [0, 2]
+    machines.collect(jobs=[JOBS[1]], first=1)
+    assert sorted(machines.outcomes()) == [0, 1, 2]

@@ -1,0 +1,158 @@
+"""Two nodes of a Ray cluster with separate folders: one sweep, each stage once in all, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from command_line import RUN, user_environment
+from object_store import ObjectServer, object_server
+from postgresql import Database, database
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.stages.remote import open_remote
+from ray_cluster import ray_cluster, workers
+from test_kills import write_twins
+
+pytest.importorskip("hydra_plugins.hydra_ray_launcher")
+
+__all__ = ["database", "object_server"]
+
+GRID = ["retriever=twins", "dataset.limit=40", "chunker.size=300,600", "retriever.alpha=0.1,0.3,0.5,0.6,0.7,0.9",
+        "top_k=2,4"]  # fmt: skip
+CONFIGS = 24
+RAY = ["hydra/launcher=ray", "+hydra.launcher.ray.init.address=auto", "+hydra.launcher.ray.init.log_to_driver=false"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a sweep left: scores by config, and how often each stored stage was computed."""
+
+    scores: Mapping[str, Mapping[str, float]]
+    executed: Counter[str]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A cluster of two nodes, and the folders of their stores."""
+
+    address: str
+    process: int
+    folders: tuple[Path, ...]
+
+    def forget(self) -> None:
+        """Empty the nodes' stores, once their workers have ended."""
+        end = time.monotonic() + 60
+        while workers(self.process) and time.monotonic() < end:
+            time.sleep(0.1)
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory, object_server: ObjectServer) -> Iterator[Nodes]:
+    folders = tuple(tmp_path_factory.mktemp(name) / "store" for name in ("node", "node"))
+    environment = {**user_environment(), **object_server.environment}
+    with ray_cluster([{"RAGSWEEP_STORE": str(folder)} for folder in folders], environment) as (address, process):
+        yield Nodes(address, process, folders)
+
+
+def start(folder: Path, nodes: Nodes, *more: str) -> subprocess.Popen[bytes]:
+    write_twins(folder)
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, RUN, "-m", *GRID, *RAY, *more], cwd=folder, stdout=log, stderr=log,
+            env=user_environment(RAY_ADDRESS=nodes.address),
+        )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
+    assert process.wait(timeout=900) == 0, (folder / "log.txt").read_text()
+
+
+def ended(folder: Path) -> Ended:
+    ledger = Ledger(folder / ".ragsweep")
+    (sweep,) = ledger.sweeps()
+    results = [record.outcome for record in ledger.records(sweep.id)]
+    executed: Counter[str] = Counter()
+    scores = {}
+    for number, result in enumerate(results):
+        assert isinstance(result, Result), result
+        scores[f"{number} {result.name}"] = {
+            name: one.value for name, one in result.summaries.items() if one.n_scored and "latency" not in name
+        }
+        executed.update({stage: int(work["executed"]) for stage, work in result.stages.items() if stage != "context"})
+    return Ended(scores, +executed)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """The same sweep in one process, without a remote half."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    write_twins(folder)
+    done = subprocess.run(
+        [sys.executable, RUN, "-m", *GRID, "tracking=none"], cwd=folder, env=user_environment(), capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return ended(folder)
+
+
+@pytest.mark.nightly
+def test_nodes_with_separate_folders_compute_each_stage_once_in_all(
+    nodes: Nodes, undisturbed: Ended, object_server: ObjectServer, database: Database, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    from mlflow import MlflowClient
+
+    bucket, url = object_server.bucket(), database()
+    monkeypatch.setenv("MLFLOW_S3_ENDPOINT_URL", object_server.url)
+    MlflowClient(url).create_experiment("shared", artifact_location=f"{bucket}/artifacts")
+    tracking = [f"tracking.uri='{url}'", "tracking.experiment=shared"]
+    finish(start(tmp_path, nodes, *tracking, f"store.remote={bucket}/store"), tmp_path)
+    found = ended(tmp_path)
+    assert len(found.scores) == CONFIGS
+    assert found == undisturbed
+    assert all((folder / "stages" / "store.db").exists() for folder in nodes.folders)  # both nodes worked
+    assert not any((folder / "ledger.db").exists() for folder in nodes.folders)
+    client = MlflowClient(url)
+    runs = client.search_runs([client.get_experiment_by_name("shared").experiment_id], max_results=1000)
+    kinds = Counter((run.data.tags["ragsweep.kind"], run.info.status) for run in runs)
+    assert kinds == {("config", "FINISHED"): CONFIGS, ("sweep", "FINISHED"): 1}
+    (parent,) = (run for run in runs if run.data.tags["ragsweep.kind"] == "sweep")
+    assert parent.info.artifact_uri.startswith(f"{bucket}/artifacts")
+    assert any(item.path == "rankings" for item in client.list_artifacts(parent.info.run_id))
+    nodes.forget()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("moment", range(10))
+def test_killed_worker_loses_nothing_and_every_config_ends_once(
+    moment: int, nodes: Nodes, undisturbed: Ended, object_server: ObjectServer, tmp_path: Path
+) -> None:
+    bucket = object_server.bucket()
+    remote, arguments = open_remote(bucket, pytest.fail), ["tracking=none", f"store.remote={bucket}"]
+    assert remote is not None
+    process = start(tmp_path, nodes, *arguments)
+    # A lease for each job and each stage, about eighty: the moments are spread over the work, not over its start.
+    while len(remote.names("leases/") or ()) < 1 + 7 * moment and process.poll() is None:
+        time.sleep(0.02)
+    victims = workers(nodes.process)
+    assert victims
+    os.kill(random.Random(moment).choice(victims), signal.SIGKILL)
+    if process.wait(timeout=900) != 0:
+        finish(start(tmp_path, nodes, *arguments), tmp_path)
+    assert ended(tmp_path).scores == undisturbed.scores
+    assert remote.names("outcomes/") == []  # each was recorded
+    nodes.forget()
