@@ -126,7 +126,7 @@ def _join_cluster(launcher: DictConfig) -> None:
 
     Raises ConfigError where none answers.
     """
-    if not str(launcher._target_).endswith(".RayLauncher"):
+    if not str(launcher["_target_"]).endswith(".RayLauncher"):
         return
     settings: Any = OmegaConf.to_container(launcher.ray.init, resolve=True)
     address = settings.get("address") or os.environ.get("RAY_ADDRESS")
