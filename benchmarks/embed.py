@@ -160,7 +160,7 @@ def quality(given: argparse.Namespace, known: Mapping[str, float], keep: Callabl
 
 def page(kept: Mapping[str, Any]) -> str:
     """Write the tables of whatever has been measured."""
-    flags = [flag for flag in FLAGS if flag in model_files._cpu_flags()]
+    flags = [flag for flag in FLAGS if flag in model_files.cpu_flags()]
     lines = [
         f"`python benchmarks/embed.py`, {os.cpu_count()} cores with {', '.join(flags)}, all-MiniLM-L6-v2 (256 tokens), "
         + ", ".join(f"{name} {version(name)}" for name in ("sentence-transformers", "torch"))

@@ -11,9 +11,17 @@ import pytest
 from hypothesis import settings
 
 from command_line import environment, ragsweep
-from tiny_models import tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer
+from tiny_models import static_model, tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer
 
-__all__ = ["environment", "ragsweep", "tiny_classifier", "tiny_embedder", "tiny_entailment", "tiny_writer"]
+__all__ = [
+    "environment",
+    "ragsweep",
+    "static_model",
+    "tiny_classifier",
+    "tiny_embedder",
+    "tiny_entailment",
+    "tiny_writer",
+]
 
 # Several test processes share the machine: threads that wait for each other cost more than they bring.
 if "PYTEST_XDIST_WORKER" in os.environ:

@@ -39,7 +39,8 @@ APART = {"testing", "__main__"}  # shipped contract suites: they may look at eve
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
          "httpx", "lancedb", "pgvector", "psycopg", "pydantic", "pypdf", "qdrant_client", "sentencex", "tokenizers",
-         "rouge_score", "sacrebleu", "plotly"}  # fmt: skip
+         "rouge_score", "sacrebleu", "plotly",
+         "onnx", "onnxruntime"}  # fmt: skip
 
 
 def package(path: Path) -> str:

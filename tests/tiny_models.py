@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "who", "query"]
@@ -95,4 +96,22 @@ def tiny_writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ends = {"bos_token_id": None, "eos_token_id": 1}
     config = LlamaConfig(vocab_size=len(words), max_position_embeddings=120, initializer_range=0.5, **shape, **ends)
     LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def static_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a static model as model2vec lays it out: a vector a word, and a tokenizer that splits at spaces."""
+    from safetensors.numpy import save_file
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("static")
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(["[UNK]", *WORDS])}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    vectors = np.random.default_rng(0).normal(size=(1 + len(WORDS), 8)).astype(np.float32)
+    save_file({"embeddings": vectors}, folder / "model.safetensors")
+    (folder / "config.json").write_text('{"model_type": "model2vec", "normalize": true, "hidden_dim": 8}', "utf-8")
+    modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
+    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
     return folder

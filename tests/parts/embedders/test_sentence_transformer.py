@@ -15,7 +15,6 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.parts import model_files
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.testing.embedders import TEXTS, EmbedderContract
-from tiny_models import WORDS
 
 SENTENCES = [
     "How do I copy a list?",
@@ -23,24 +22,6 @@ SENTENCES = [
     "The planet Saturn has rings of ice.",
     "Exceptions are raised with the raise statement.",
 ]
-
-
-@pytest.fixture(scope="session")
-def static_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a static model as model2vec lays it out: a vector a word, and a tokenizer that splits at spaces."""
-    from safetensors.numpy import save_file
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-
-    folder = tmp_path_factory.mktemp("static")
-    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(["[UNK]", *WORDS])}, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    vectors = np.random.default_rng(0).normal(size=(1 + len(WORDS), 8)).astype(np.float32)
-    save_file({"embeddings": vectors}, folder / "model.safetensors")
-    (folder / "config.json").write_text('{"model_type": "model2vec", "normalize": true, "hidden_dim": 8}', "utf-8")
-    modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
-    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -107,7 +107,7 @@ class SentenceTransformerEmbedder(LocalModel):
     @property
     def _queries_together(self) -> int:
         """How many queries share a batch: in half precision one, since a batch moves the third digit."""
-        return self.batch_size if self._resolved_dtype() == "float32" else 1
+        return 1 if self._resolved_dtype() in {"bfloat16", "float16"} else self.batch_size
 
     @property
     def _limit(self) -> int:

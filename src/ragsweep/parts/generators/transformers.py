@@ -34,6 +34,7 @@ class Transformers(LocalModel):
     VERSION: ClassVar[str] = "1"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "download", "replicates"})
     KEY: ClassVar[str] = "llm"
+    INT8: ClassVar[bool] = False
 
     model: str
     prompt: Prompt

@@ -1,0 +1,234 @@
+"""Export a transformer as an ONNX graph for one text, and quantise the weights of its matrix products."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+OPSET = 17
+ATTENTION = "ragsweep_onnx"
+"""The name under which transformers calls the attention below."""
+
+OUTPUTS = ("logits", "last_hidden_state")
+PROBES = (5, 160)
+"""Tokens of the texts by which an export is compared with its model; a window of attention would show in the longer."""
+
+TOLERANCE = 1e-4
+"""Largest difference between an export in float32 and its model, as a share of the largest value."""
+
+LEAST = "ragsweep/least"
+"""Name of the size that a token without any activation is divided by."""
+
+
+def output_of(transformer: Any) -> str:
+    """Name the output that is computed: the scores of a classifier, else the vectors of the tokens.
+
+    Raises ValueError for a model that gives neither.
+    """
+    import torch
+
+    with torch.inference_mode():
+        found = transformer(**_inputs(transformer, _ids(2), None))
+    for name in OUTPUTS:
+        if name in found:
+            return name
+    raise ValueError(f"it gives {', '.join(found)} and not {' or '.join(OUTPUTS)}; use float32")
+
+
+def export(transformer: Any, output: str, typed: bool) -> Any:
+    """Export a transformer as an ONNX model that reads one text whole, and compare the two.
+
+    Inputs are ``ids`` and, where ``typed``, ``kinds`` (token types), (1, tokens); the output is named ``found``.
+    Attention is one operator where that gives the same values, else it is written out. Raises ValueError where neither
+    does.
+    """
+    _register_attention()
+    for implementation in (ATTENTION, "eager"):
+        try:
+            transformer.set_attn_implementation(implementation)
+            graph = _trace(transformer, output, typed)
+            difference = _difference(transformer, graph, output, typed)
+        except Exception as fault:  # whatever torch, transformers, ONNX Runtime and a model's own code can raise
+            reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
+        else:
+            if difference <= TOLERANCE:
+                return graph
+            reason = f"the exported graph's values differ by {difference:.2g} of the largest"
+    raise ValueError(f"it cannot be exported for int8 ({reason}); use float32")
+
+
+def quantise(graph: Any, steps: int) -> Any:
+    """Replace products with constant matrices by products of 8-bit integers; the rest stays float32.
+
+    Weights are whole multiples, -``steps`` to ``steps``, of a scale of their column. Activations have a scale and a
+    zero point of their whole text, found while they are computed. Where one product alone reads them, each token's are
+    divided by the largest before, and its products multiplied by it: some tokens' are twenty times those of others.
+    Sums are exact in int32.
+    """
+    from onnx import numpy_helper
+
+    weights = {tensor.name: tensor for tensor in graph.graph.initializer}
+    products = [node for node in graph.graph.node if _is_product(node, weights)]
+    readers = Counter(node.input[0] for node in products)
+    nodes, quantised = [], set()
+    for node in graph.graph.node:
+        if not _is_product(node, weights):
+            nodes.append(node)
+            continue
+        source, matrix = node.input[0], node.input[1]
+        if source not in quantised:
+            quantised.add(source)
+            nodes += _quantise_activations(source, by_token=readers[source] == 1)
+        for suffix, array in zip(
+            ("int8", "step"), _rounded(numpy_helper.to_array(weights[matrix]), steps), strict=True
+        ):
+            weights[f"{matrix}/{suffix}"] = numpy_helper.from_array(array, f"{matrix}/{suffix}")
+        nodes += _multiply(source, matrix, node.output[0], by_token=readers[source] == 1)
+    weights[LEAST] = numpy_helper.from_array(np.array(1e-12, dtype=np.float32), LEAST)
+    used = {name for node in nodes for name in node.input}
+    del graph.graph.node[:], graph.graph.initializer[:]
+    graph.graph.node.extend(nodes)
+    graph.graph.initializer.extend(tensor for name, tensor in weights.items() if name in used)
+    return graph
+
+
+def _is_product(node: Any, weights: Mapping[str, Any]) -> bool:
+    matrix = weights.get(node.input[1]) if node.op_type == "MatMul" else None
+    return matrix is not None and len(matrix.dims) == 2 and matrix.data_type == 1  # float32
+
+
+def _quantise_activations(source: str, *, by_token: bool) -> list[Any]:
+    """Make ``source/int8``, ``source/scale`` and ``source/zero``, and with ``by_token`` the sizes ``source/size``."""
+    from onnx.helper import make_node
+
+    outputs = [f"{source}/int8", f"{source}/scale", f"{source}/zero"]
+    if not by_token:
+        return [make_node("DynamicQuantizeLinear", [source], outputs)]
+    most, least, negated, size, even = (f"{source}/{name}" for name in ("most", "least", "negated", "size", "even"))
+    return [
+        make_node("ReduceMax", [source], [most], axes=[-1], keepdims=1),
+        make_node("ReduceMin", [source], [least], axes=[-1], keepdims=1),
+        make_node("Neg", [least], [negated]),
+        make_node("Max", [most, negated, LEAST], [size]),
+        make_node("Div", [source, size], [even]),
+        make_node("DynamicQuantizeLinear", [even], outputs),
+    ]
+
+
+def _multiply(source: str, matrix: str, output: str, *, by_token: bool) -> list[Any]:
+    from onnx.helper import make_node
+
+    even = f"{output}/even" if by_token else output
+    given = [f"{source}/int8", f"{matrix}/int8", f"{source}/scale", f"{matrix}/step", f"{source}/zero"]
+    made = make_node("MatMulIntegerToFloat", given, [even], domain="com.microsoft")
+    return [made, make_node("Mul", [even, f"{source}/size"], [output])] if by_token else [made]
+
+
+def _rounded(matrix: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return a matrix in whole steps, and the length of a step by column."""
+    step = np.abs(matrix).max(axis=0) / steps
+    step[step == 0] = 1
+    return np.rint(matrix / step).astype(np.int8), step.astype(np.float32)
+
+
+def _trace(transformer: Any, output: str, typed: bool) -> Any:
+    import onnx
+    import torch
+
+    class OneText(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.transformer = transformer
+
+        def forward(self, ids: torch.Tensor, kinds: torch.Tensor | None = None) -> torch.Tensor:
+            found: torch.Tensor = self.transformer(**_inputs(transformer, ids, kinds))[output]
+            return found
+
+    names, ids = ["ids", "kinds"][: 1 + typed], _ids(PROBES[0])
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tracing: lengths that become constants are found by the probes
+        path = Path(folder) / "model.onnx"
+        torch.onnx.export(
+            OneText().eval(), (ids, torch.zeros_like(ids))[: 1 + typed], str(path), dynamo=False, opset_version=OPSET,
+            input_names=names, output_names=["found"], dynamic_axes={name: {1: "tokens"} for name in names},
+            custom_opsets={"com.microsoft": 1},
+        )  # fmt: skip
+        return onnx.load(str(path))
+
+
+def _difference(transformer: Any, graph: Any, output: str, typed: bool) -> float:
+    """Return the largest difference between model and graph over the probes, as a share of the largest value."""
+    import torch
+
+    session, worst = session_of(graph.SerializeToString()), 0.0
+    transformer.set_attn_implementation("eager")
+    for length in PROBES:
+        ids = _ids(min(length, getattr(transformer.config, "max_position_embeddings", None) or length))
+        kinds = torch.zeros_like(ids) if typed else None
+        with torch.inference_mode():
+            whole = {"attention_mask": torch.ones_like(ids)}
+            expected = transformer(**_inputs(transformer, ids, kinds), **whole)[output].float().numpy()
+        given = {"ids": ids.numpy()} | ({"kinds": kinds.numpy()} if kinds is not None else {})
+        found = session.run(None, given)[0]
+        worst = max(worst, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-9)))
+    return worst
+
+
+def session_of(graph: bytes) -> Any:
+    """Open a graph on the CPU; every run computes in its caller's thread alone."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what fails is raised
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def _ids(length: int) -> Any:
+    """Return a text of so many tokens, as numbers that every vocabulary has."""
+    import torch
+
+    return (torch.arange(length) % 7 + 3)[None]
+
+
+def _inputs(transformer: Any, ids: Any, kinds: Any) -> Mapping[str, Any]:
+    return {"input_ids": ids, "return_dict": True} | ({} if kinds is None else {"token_type_ids": kinds})
+
+
+def _register_attention() -> None:
+    """Let transformers call attention that is exported as one operator, for texts that are read whole."""
+    import torch
+    from transformers import AttentionInterface
+
+    class MultiHeadAttention(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, query: Any, key: Any, value: Any, heads: int, scale: float) -> Any:
+            return query  # only its shape matters while it is traced
+
+        @staticmethod
+        def symbolic(graph: Any, query: Any, key: Any, value: Any, heads: int, scale: float) -> Any:
+            named = {"num_heads_i": heads, "scale_f": scale}
+            made = graph.op("com.microsoft::MultiHeadAttention", query, key, value, **named)
+            return made.setType(query.type())
+
+    def joined(heads: Any) -> Any:
+        return heads.transpose(1, 2).flatten(2)
+
+    def attend(
+        module: Any, query: Any, key: Any, value: Any, mask: Any, scaling: float | None = None, **more: Any
+    ) -> Any:
+        if mask is not None or more.get("sliding_window") or getattr(module, "is_causal", False):
+            raise ValueError("not every token attends to every other")
+        heads, width = int(query.shape[1]), int(query.shape[3])
+        scale = width**-0.5 if more.get("scaling") is None else float(more["scaling"])
+        joint = (joined(query), joined(key), joined(value))
+        found = MultiHeadAttention.apply(*joint, heads, scale)  # type: ignore[no-untyped-call]
+        return found.unflatten(2, (heads, width)), None
+
+    AttentionInterface.register(ATTENTION, attend)

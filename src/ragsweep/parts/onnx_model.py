@@ -1,0 +1,141 @@
+"""Compute a transformer in int8 by ONNX Runtime: export it once, keep the file, run texts one by one.
+
+Activations are quantised while they are computed, with one scale a tensor (Zafrir et al. 2019, "Q8BERT", section 2.1,
+the dynamic kind). In a padded batch that scale, and so a vector, would depend on which texts happen to be neighbours.
+Every text is therefore computed alone: no padding, no neighbours, one text a core, and the same vector in any company.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.identity import content_hash
+from ragsweep.core.locks import locks, private_folder
+from ragsweep.core.replacing import replace_file
+from ragsweep.parts.model_files import INT8_LIBRARIES, cpu_flags
+from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
+
+VNNI = {"avx512_vnni", "avx_vnni"}
+
+VERSION = "1"
+"""Of the graph and its quantisation: with another one, vectors are others."""
+
+
+def facts() -> Mapping[str, str]:
+    """Return the version of the quantisation with its bits of a weight, and those of the libraries that compute it."""
+    return {"int8": f"{VERSION}, {_bits()} bits", **{name: importlib.metadata.version(name) for name in INT8_LIBRARIES}}
+
+
+def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | None) -> None:
+    """Let the transformers inside a model of sentence-transformers compute in int8; their weights are freed.
+
+    Args:
+        model: SentenceTransformer or CrossEncoder, in float32 on the CPU.
+        fingerprint: Everything that decides the exported file.
+        folder: Where the file is kept; None: it is made anew by every process.
+
+    Raises ValueError where there is no transformer, or none that can be exported.
+    """
+    from sentence_transformers.base.modules import Transformer
+
+    modules = [module for module in model.modules() if isinstance(module, Transformer)]
+    if not modules:
+        raise ValueError("it has no transformer to compute in int8; use float32")
+    for number, module in enumerate(modules):
+        output = output_of(module.model)
+        make = partial(_quantised, module.model, output, "token_type_ids" in module.tokenizer.model_input_names)
+        graph = make() if folder is None else kept(folder, content_hash({**fingerprint, "part": number}), make)
+        for weights in module.model.parameters():
+            weights.data = weights.data.new_empty(0)
+        module.model.forward = Int8Forward(graph, output)
+
+
+def _bits() -> int:
+    """Return 8; 7 on x86 without VNNI, whose instructions overflow 16 bits with sums of two products of 8."""
+    x86 = platform.machine().lower() in {"x86_64", "amd64", "i686"}
+    return 7 if x86 and not VNNI & cpu_flags() else 8
+
+
+def _quantised(transformer: Any, output: str, typed: bool) -> bytes:
+    graph: bytes = quantise(export(transformer, output, typed), 2 ** (_bits() - 1) - 1).SerializeToString(
+        deterministic=True
+    )
+    return graph
+
+
+def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
+    """Return the bytes kept under a name; make them where there are none, or others than were written.
+
+    A file begins with the SHA-256 of its name and content. Of several processes one makes it while the others wait.
+    Where the folder cannot be written, the bytes are made and not kept.
+    """
+    path = folder / f"{name}.onnx"
+    try:
+        private_folder(folder)
+        with locks(folder / "locks").alone(name):
+            if path.is_file() and (found := _checked(path.read_bytes(), name)):
+                return found
+            made = make()
+            replace_file(path, _digest(made, name) + made)
+            return made
+    except OSError:
+        return make()
+
+
+def _checked(content: bytes, name: str) -> bytes:
+    digest, graph = content[:32], content[32:]
+    return graph if digest == _digest(graph, name) else b""
+
+
+def _digest(graph: bytes, name: str) -> bytes:
+    return hashlib.sha256(name.encode() + graph).digest()
+
+
+class Int8Forward:
+    """Stand in for a transformer's ``forward``: run each text of a batch alone, as many at once as there are cores."""
+
+    def __init__(self, graph: bytes, output: str) -> None:
+        import torch
+
+        self._session = session_of(graph)
+        self._typed = len(self._session.get_inputs()) > 1
+        self._output = output
+        self._threads = torch.get_num_threads()
+
+    def __call__(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None, **_: Any) -> Mapping[str, Any]:
+        """Return the output by its name: (texts, classes), or (texts, tokens, dimension), zero at padding."""
+        import torch
+
+        ids, read = input_ids.numpy(), attention_mask.numpy().astype(bool)
+        kinds = np.zeros_like(ids) if token_type_ids is None else token_type_ids.numpy()
+        longest_first = np.argsort(-read.sum(axis=1), kind="stable").tolist()
+
+        def run(row: int) -> np.ndarray:
+            return self._run(ids[row, read[row]], kinds[row, read[row]])
+
+        with ThreadPoolExecutor(min(self._threads, len(ids)) or 1) as pool:
+            found = dict(zip(longest_first, pool.map(run, longest_first), strict=True))
+        rows = [found[row] for row in range(len(ids))]
+        return {self._output: torch.from_numpy(np.stack(rows) if self._output == "logits" else padded(rows, read))}
+
+    def _run(self, ids: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        inputs = {"ids": ids[None]} | ({"kinds": kinds[None]} if self._typed else {})
+        found: np.ndarray = self._session.run(None, inputs)[0][0]
+        return found
+
+
+def padded(rows: Sequence[np.ndarray], read: np.ndarray) -> np.ndarray:
+    """Put each text's token vectors where its tokens are, and zero elsewhere."""
+    whole = np.zeros((*read.shape, rows[0].shape[1]), dtype=np.float32)
+    for vectors, row, tokens in zip(rows, whole, read, strict=True):
+        row[tokens] = vectors
+    return whole
