@@ -1,18 +1,18 @@
 """Measure how fast and how well documents are embedded in each precision, and write docs/measurements.md.
 
-    RAGSWEEP_COLLECTIONS=... python benchmarks/embed.py [speed] [queries] [padding] [quality]
+    RAGSWEEP_COLLECTIONS=... python benchmarks/embed.py [speed] [nearness] [queries] [padding] [quality] [reranking]
 
 Without the name of a part, all of them, which takes hours without units for bfloat16. ``--variants``, ``--documents``,
 ``--rounds`` and ``--batch-sizes`` make them smaller. Figures are kept in a file (``--kept``), and the document is
 written from all that is in it: a part, or the quality of one variant, can be measured on its own. Variants take turns
 within each round and are compared within it, so that ratios hold on a machine that does other things too.
-The folder holds scifact and python_faq_en. int8 is measured where onnx and onnxruntime are installed: see onnx_int8.py.
+The folder holds scifact and python_faq_en. int8 is measured where onnx and onnxruntime are installed, and beside it
+what a library's own quantisation of padded batches would give: see onnx_int8.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import tempfile
@@ -34,22 +34,26 @@ from ragsweep.sweep.session import Session
 
 PAGE = ROOT / "docs" / "measurements.md"
 BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"
-PARTS = ("speed", "queries", "padding", "quality")
+PARTS = ("speed", "nearness", "queries", "padding", "quality", "reranking")
 VARIANTS: dict[str, list[str]] = {
     "float32": ["embedder.dtype=float32"],
     "bfloat16": ["embedder.dtype=bfloat16"],
-    "int8": ["embedder._target_=onnx_int8.OnnxInt8Embedder"],
+    "int8": ["embedder.dtype=int8"],
+    "int8, padded": ["embedder._target_=onnx_int8.OnnxInt8Embedder", "embedder.dtype=float32"],
 }
+OTHERS: dict[str, list[str]] = {"embedder=wordllama": ["embedder=wordllama"], "embedder=hashing": ["embedder=hashing"]}
+"""Without a transformer: only their quality is measured."""
+
 ORDERS = ("longest first", "as they come")
 SHARDS = (64, 128, 256, 512, 1024)
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 
 
 def options() -> argparse.Namespace:
-    installed = [name for name in VARIANTS if name != "int8" or importlib.util.find_spec("onnxruntime")]
+    installed = [name for name in VARIANTS if "int8" not in name or model_files.has_int8_libraries()]
     parser = argparse.ArgumentParser(description="Measure the embedder.")
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
-    parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=installed)
+    parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, *OTHERS], default=installed)
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[8, 32, 64, 128])
     parser.add_argument("--documents", type=int, default=384)
     parser.add_argument("--rounds", type=int, default=3)
@@ -61,7 +65,7 @@ def options() -> argparse.Namespace:
 
 
 def embedder(variant: str, batch_size: int = 32) -> SentenceTransformerEmbedder:
-    if variant != "int8":
+    if variant != "int8, padded":
         return SentenceTransformerEmbedder("bundled", device="cpu", dtype=variant, batch_size=batch_size)
     from onnx_int8 import OnnxInt8Embedder
 
@@ -85,6 +89,12 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def both_clocks(work: Callable[[], object]) -> tuple[float, float]:
+    """Return wall time, and the processor's time, which other programs change less; both in seconds."""
+    began = time.process_time()
+    return seconds(work), time.process_time() - began
+
+
 def speed(given: argparse.Namespace) -> dict[str, Any]:
     """Time every variant, order and batch size in turn; one call a batch, so that only we decide what shares one."""
     texts = sample(read("corpus.jsonl"), given.documents)
@@ -98,10 +108,25 @@ def speed(given: argparse.Namespace) -> dict[str, Any]:
             for size in given.batch_sizes:
                 batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
                 for name, part in parts.items():
-                    spent = seconds(lambda: [part.embed_documents(batch) for batch in batches])  # noqa: B023
-                    timings.append([turn, order, size, name, len(texts) / spent])
-                    print(f"speed, round {turn}, {order}, batch {size}, {name}: {len(texts) / spent:.1f}", flush=True)
-    return {"timings": timings, "documents": len(texts)}
+                    wall, used = both_clocks(lambda: [part.embed_documents(batch) for batch in batches])  # noqa: B023
+                    timings.append([turn, order, size, name, len(texts) / wall, len(texts) / used])
+                    print(f"speed, round {turn}, {order}, batch {size}, {name}: {len(texts) / wall:.1f}", flush=True)
+    return {"timings": timings, "documents": len(texts), "load": os.getloadavg()[0]}
+
+
+def nearness(given: argparse.Namespace) -> dict[str, list[float]]:
+    """Compare vectors by cosine: with those of float32 (mean, least), and alone with those in company (least)."""
+    texts = sample(read("corpus.jsonl"), min(given.documents, 128))
+    plain = embedder("float32").embed_documents(texts).vectors
+    found = {}
+    for name in given.variants:
+        part = embedder(name)
+        together = part.embed_documents(texts).vectors
+        alone = np.concatenate([part.embed_documents([text]).vectors for text in texts])
+        near = np.sum(together * plain, axis=1)
+        found[name] = [float(near.mean()), float(near.min()), float(np.sum(alone * together, axis=1).min())]
+        print(f"nearness, {name}: {found[name]}", flush=True)
+    return found
 
 
 def queries(given: argparse.Namespace) -> dict[str, float]:
@@ -146,13 +171,15 @@ def computed(lengths: np.ndarray, shard: int, size: int) -> float:
     return total / int(lengths.sum())
 
 
-def quality(given: argparse.Namespace, known: Mapping[str, float], keep: Callable[[dict[str, float]], None]) -> None:
-    """Search all of SciFact with the vectors of each variant that is not known yet, and keep its nDCG@10."""
+def quality(
+    given: argparse.Namespace, known: Mapping[str, float], keep: Callable[[dict[str, float]], None], *search: str
+) -> None:
+    """Search all of SciFact with each variant that is not known yet, and keep its nDCG@10."""
     os.environ["RAGSWEEP_TRUSTED_PACKAGES"] = "onnx_int8"
     scifact, found = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / "scifact", dict(known)
     for name in given.variants:
         if name not in found:
-            result = evaluate(Session(), scifact, "retriever=vector", *VARIANTS[name])
+            result = evaluate(Session(), scifact, *{**VARIANTS, **OTHERS}[name], *search)
             found[name] = result.summaries["ndcg_at_10"].value
             print(f"quality, {name}: {found[name]:.4f}", flush=True)
             keep(found)
@@ -163,7 +190,7 @@ def page(kept: Mapping[str, Any]) -> str:
     flags = [flag for flag in FLAGS if flag in model_files.cpu_flags()]
     lines = [
         f"`python benchmarks/embed.py`, {os.cpu_count()} cores with {', '.join(flags)}, all-MiniLM-L6-v2 (256 tokens), "
-        + ", ".join(f"{name} {version(name)}" for name in ("sentence-transformers", "torch"))
+        + ", ".join(f"{name} {version(name)}" for name in ("sentence-transformers", "torch", "onnxruntime"))
         + "."
     ]
     if "speed" in kept:
@@ -175,17 +202,18 @@ def page(kept: Mapping[str, Any]) -> str:
 
 
 def speed_table(kept: Mapping[str, Any]) -> list[str]:
-    found: dict[tuple[str, int, str], dict[int, float]] = {}
-    for turn, order, size, name, rate in kept["timings"]:
-        found.setdefault((order, size, name), {})[turn] = rate
+    found: dict[tuple[str, int, str], dict[int, np.ndarray]] = {}
+    for turn, order, size, name, rate, effort in kept["timings"]:
+        found.setdefault((order, size, name), {})[turn] = np.array([rate, effort])
     sizes = sorted({size for _, size, _ in found})
     names = list(dict.fromkeys(name for _, _, name in found))
 
     def cell(order: str, size: int, name: str) -> str:
         rates, plain = found[order, size, name], found.get((order, size, "float32"), {})
-        ratios = [rates[turn] / plain[turn] for turn in rates if turn in plain]
-        beside = f" (x {np.median(ratios):.2f})" if ratios and name != "float32" else ""
-        return f"{np.median(list(rates.values())):.1f}{beside}"
+        ratios = np.array([rates[turn] / plain[turn] for turn in rates if turn in plain])
+        wall, effort = np.median(ratios, axis=0) if len(ratios) else (1, 1)
+        beside = f" (x {wall:.2f}, CPU x {effort:.2f})" if name != "float32" else ""
+        return f"{np.median([rate for rate, _ in rates.values()]):.1f}{beside}"
 
     rows = [
         f"| {name} | {order} | " + " | ".join(cell(order, size, name) for size in sizes) + " |"
@@ -193,7 +221,8 @@ def speed_table(kept: Mapping[str, Any]) -> list[str]:
         for order in ORDERS
     ]
     return [
-        f"Documents a second ({kept['documents']} of SciFact; medians; x float32 in the same round), by batch size:",
+        f"Documents a second ({kept['documents']} of SciFact; medians; x float32 in the same round, by wall and "
+        f"processor's time; load {kept['load']:.0f}), by batch size:",
         "",
         "| variant | order | " + " | ".join(map(str, sizes)) + " |",
         "| --- | --- |" + " --- |" * len(sizes),
@@ -202,14 +231,23 @@ def speed_table(kept: Mapping[str, Any]) -> list[str]:
 
 
 def variant_table(kept: Mapping[str, Any]) -> list[str]:
-    waits, scores = kept.get("queries", {}), kept.get("quality", {})
-    rows = []
-    for name in VARIANTS:
-        wait = f"{waits[name]:.0f}" if name in waits else "not measured"
-        score = f"{scores[name]:.4f}".lstrip("0") if name in scores else "not measured"
-        rows.append(f"| {name} | {wait} | {score} |")
-    head = ["| variant | one question, ms | nDCG@10, SciFact test (5,183 documents) |", "| --- | --- | --- |"]
-    return [*head, *rows]
+    def cells(name: str) -> list[str]:
+        wait, near = kept.get("queries", {}).get(name), kept.get("nearness", {}).get(name)
+        scores = [kept.get(part, {}).get(name) for part in ("quality", "reranking")]
+        return [
+            "not measured" if wait is None else f"{wait:.0f}",
+            *(["not measured"] * 3 if near is None else (f"{cosine:.5f}" for cosine in near)),
+            *("not measured" if score is None else f"{score:.4f}".lstrip("0") for score in scores),
+        ]
+
+    return [
+        "Cosines are of 128 documents; nDCG@10 of SciFact's test questions over all 5,183 documents.",
+        "",
+        "| variant | one question, ms | cosine with float32, mean | least | alone and in a batch, least | nDCG@10 | "
+        "of bm25 and late interaction |",
+        "| --- |" + " --- |" * 6,
+        *(f"| {name} | " + " | ".join(cells(name)) + " |" for name in [*VARIANTS, *OTHERS]),
+    ]
 
 
 def padding_table(rows: Sequence[Sequence[Any]]) -> list[str]:
@@ -233,10 +271,11 @@ def main() -> None:
         kept[part] = figures
         given.kept.write_text(json.dumps(kept), "utf-8")
 
-    measures = {"speed": speed, "queries": queries, "padding": padding}
+    measures = {"speed": speed, "nearness": nearness, "queries": queries, "padding": padding}
+    searched = {"quality": ["retriever=vector"], "reranking": ["retriever=bm25", "reranker=late_interaction"]}
     for part in given.parts or PARTS:
-        if part == "quality":
-            quality(given, kept.get("quality", {}), lambda found: keep("quality", found))
+        if part in searched:
+            quality(given, kept.get(part, {}), lambda found: keep(part, found), *searched[part])  # noqa: B023
         else:
             keep(part, measures[part](given))
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)

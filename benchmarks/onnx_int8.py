@@ -1,7 +1,7 @@
-"""An embedder that computes in int8 with onnxruntime, to know what that would bring; no part of the package.
+"""An embedder in int8 as onnxruntime's own quantisation makes it: padded batches, one scale for all their texts.
 
-Needs onnx and onnxruntime. The export is torch's own, because the library that sentence-transformers exports with
-(optimum) does not work with transformers 5.23. Token vectors are averaged, as the bundled model does.
+What ``embedder.dtype=int8`` is compared with; no part of the package. Needs onnx and onnxruntime. Token vectors are
+averaged, as the bundled model does.
 """
 
 from __future__ import annotations

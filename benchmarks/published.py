@@ -30,7 +30,8 @@ BM25 = {"python_faq_en": "english", "python_faq_fr": "french", "cranfield": "eng
 
 
 def evaluate(session: Session, folder: Path, *overrides: str) -> Result:
-    fixed = ["dataset.split=test", "chunker=none", "embedder.dtype=float32"]
+    precise = [] if any(text.startswith("embedder=") for text in overrides) else ["embedder.dtype=float32"]
+    fixed = ["dataset.split=test", "chunker=none", *precise]
     given = ["dataset=beir", f"dataset.path={folder}", *fixed, *overrides]
     command = read_command(given, multirun=False)
     return session.evaluator.evaluate(session.prepare(Job(compose_jobs(command)[0], " ".join(overrides), tuple(given))))

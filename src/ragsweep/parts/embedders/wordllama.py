@@ -1,0 +1,108 @@
+"""Embed with WordLlama: a static model whose weights its package ships, so that nothing is fetched."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Embeddings, Floats
+from ragsweep.parts.model_files import file_digest
+from ragsweep.parts.unit_vectors import unit
+
+PACKAGE = "wordllama"
+WEIGHTS = "weights/l2_supercat_256.safetensors"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+DIGESTS = {
+    WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+    TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+}
+"""SHA-256 of the files: those of another version of the package are another model."""
+
+TABLE = "embedding.weight"
+DIMENSIONS = (64, 128, 256)
+"""Lengths of a vector for which the model was trained: the first values of the longest."""
+
+TOKENIZED_AT_ONCE = 1024
+
+
+@dataclass(eq=False)
+class WordLlamaEmbedder:
+    """Average the vectors of a text's tokens: no transformer, no torch, no limit of tokens; English.
+
+    Vectors have length 1; that of a text without tokens is zero. ``dimensions`` takes the first values of each, as
+    Kusupati et al. 2022, "Matryoshka Representation Learning", train them.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    dimensions: int = 256
+
+    def check(self) -> None:
+        """Raise ConfigError for a length the model was not trained for, and where its files are not installed."""
+        if self.dimensions not in DIMENSIONS:
+            known = ", ".join(map(str, DIMENSIONS))
+            raise ConfigError(f"embedder.dimensions is {self.dimensions}; the model has vectors of {known}")
+        self._files()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash weights and tokenizer, and name the version of the library that splits."""
+        weights, tokenizer = map(file_digest, self._files())
+        return {"weights": weights, "tokenizer": tokenizer, "tokenizers": importlib.metadata.version("tokenizers")}
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Embed chunks; all tokens of a text are read."""
+        ids = self._tokens(texts)
+        tokens = np.array(list(map(len, ids)), dtype=np.int32)
+        return Embeddings(self._average(ids), tokens, tokens)
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        """Embed queries, (queries, dimension)."""
+        return self._average(self._tokens(queries))
+
+    def _average(self, ids: Sequence[Sequence[int]]) -> Floats:
+        vectors = np.zeros((len(ids), self.dimensions), dtype=np.float32)
+        for vector, text in zip(vectors, ids, strict=True):
+            if text:
+                vector[:] = self._table[text].mean(axis=0)
+        return unit(vectors)
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        found: list[list[int]] = []
+        for start in range(0, len(texts), TOKENIZED_AT_ONCE):
+            some = list(texts[start : start + TOKENIZED_AT_ONCE])
+            found += [one.ids for one in self._tokenizer.encode_batch(some, add_special_tokens=False)]
+        return found
+
+    @cached_property
+    def _table(self) -> Floats:
+        from safetensors.numpy import load_file
+
+        table: Floats = load_file(self._files()[0])[TABLE][:, : self.dimensions].astype(np.float32)
+        return table
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(self._files()[1]))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return tokenizer
+
+    def _files(self) -> tuple[Path, Path]:
+        spec = importlib.util.find_spec(PACKAGE)
+        if spec is None or not spec.submodule_search_locations:
+            raise ConfigError(f"embedder: {PACKAGE} is not installed; pip install 'ragsweep[wordllama]'")
+        folder = Path(spec.submodule_search_locations[0])
+        for name, digest in DIGESTS.items():
+            if not (folder / name).is_file() or file_digest(folder / name) != digest:
+                raise ConfigError(f"embedder: {PACKAGE}'s {name} does not have SHA-256 {digest}; install it again")
+        return folder / WEIGHTS, folder / TOKENIZER
