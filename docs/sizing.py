@@ -1,0 +1,278 @@
+"""Write docs/sizing.md: what a million, ten million and a hundred million chunks need, from measured constants.
+
+From the clone: .venv/bin/python docs/sizing.py [--core-hour .05 --cores 2]; a test holds the page to what this writes.
+Measured: docs/million.json (benchmarks/million.py). Prices of tokens: conf/prices/default.yaml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASURED, PRICES, PAGE = (
+    ROOT / "docs" / "million.json",
+    ROOT / "conf" / "prices" / "default.yaml",
+    ROOT / "docs" / "sizing.md",
+)
+SIZES = (1_000_000, 10_000_000, 100_000_000)
+DIMENSIONS = (384, 768, 1024, 1536)
+WORKERS = 20
+SERVICES = ("text-embedding-3-small", "text-embedding-3-large", "mistral-embed")
+SHARED = 2**20
+"""Vectors that share a graph in LanceDB."""
+
+
+class Growth(NamedTuple):
+    """How a quantity grows with the number of chunks: the law in words, and up to a constant factor."""
+
+    words: str
+    law: Callable[[float], float]
+
+    def scale(self, value: float, measured: int, wanted: int) -> float:
+        """Carry a value from the measured number of chunks to another one."""
+        return value * (self.law(wanted) / self.law(measured))
+
+
+LINEAR = Growth("n", lambda n: n)
+SORTED = Growth("n log n", lambda n: n * math.log(n))
+LOGARITHM = Growth("log n", math.log)
+ROOTS = Growth("√n", math.sqrt)
+LISTS = Growth("n × lists", lambda n: n * min(4096, n / 39))
+IN_LISTS = Growth("lists + 16 n / lists", lambda n: min(4096, n / 39) + 16 * n / min(4096, n / 39))
+GRAPHS = Growth("log n up to a million, then n: a graph for each million, all searched",
+                lambda n: math.log(min(n, SHARED)) * max(1, n / SHARED))  # fmt: skip
+LAWS: Mapping[str, tuple[Growth, Growth]] = {
+    "flat": (LINEAR, LINEAR),
+    "hnsw": (SORTED, LOGARITHM),
+    "ivf": (LISTS, IN_LISTS),
+    "pq": (LINEAR, LINEAR),
+    "sq": (LINEAR, LINEAR),
+    "lancedb": (LINEAR, ROOTS),
+    "lancedb_hnsw": (LINEAR, GRAPHS),
+    "pgvector": (SORTED, LOGARITHM),
+}
+"""How building, and a question, grow for each index with its default parameters."""
+
+
+class Prices(NamedTuple):
+    """What is assumed of a worker."""
+
+    core_hour: float
+    cores: int
+
+
+DEFAULT = Prices(0.05, 2)
+
+
+def page(prices: Prices = DEFAULT) -> str:
+    """Return the page."""
+    kept = json.loads(MEASURED.read_text("utf-8"))
+    rows = {(row["index"], row["size"]): row for row in kept["rows"]}
+    tariff = yaml.safe_load(PRICES.read_text("utf-8"))
+    lines = [*_head(kept, prices), *_vectors(), *_embedding(kept["embedding"], tariff, prices)]
+    return "\n".join([*lines, *_indexes(kept, rows, prices), *_laws(rows)]) + "\n"
+
+
+def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
+    yield "# Sizing\n"
+    yield _filled(
+        f"""What a corpus needs, before it is bought. Made by `python docs/sizing.py` from constants that
+        `{kept["command"]}` and `python benchmarks/million.py --embed` measured ([million.json](million.json);
+        {kept["machine"]}), by the laws in the last table."""
+    )
+    yield ""
+    for point in (
+        "**Bold** figures were measured at that number of chunks. All others are extrapolated.",
+        f"""Assumed: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour. For
+        your own: `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
+        """The machine did other work meanwhile: its load is in [measurements.md](measurements.md#a-million-chunks).
+        Hours are made of processor seconds, which that changes little; times of a question are upper limits.""",
+        "MB, GB and TB are decimal.",
+        """One process embeds a chunking, and one builds an index. **Twenty workers** shorten a sweep over chunkers and
+        embedders, whose embeddings and indexes are stages of their own, and no single one of them. They cost what one
+        costs.""",
+    ):
+        yield _filled(point, "- ")
+    yield ""
+
+
+def _vectors() -> Iterator[str]:
+    yield "## Vectors\n"
+    yield _filled("Four bytes a number, in one file of the store, which is mapped and never copied whole into memory.")
+    yield ""
+    yield f"| chunks | {' | '.join(f'{dimension:,} numbers' for dimension in DIMENSIONS)} |"
+    yield f"|{' --- |' * (len(DIMENSIONS) + 1)}"
+    for size in SIZES:
+        yield f"| {size:,} | {' | '.join(_bytes(4 * size * dimension) for dimension in DIMENSIONS)} |"
+    yield ""
+
+
+def _embedding(measured: Mapping[str, Any], tariff: Mapping[str, Any], prices: Prices) -> Iterator[str]:
+    rate, tokens = measured["chunks_per_core_second"], measured["tokens_per_chunk"]
+    services = [(name, _price(tariff, name)) for name in SERVICES]
+    yield "## Embedding\n"
+    yield _filled(
+        f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
+        characters ({tokens:.0f} tokens) a second and core. A service costs tokens, at the list prices of
+        {tariff["date"]}."""
+    )
+    yield ""
+    yield (
+        f"| chunks | hours | hours of {WORKERS} embeddings, 1 worker | {WORKERS} workers | USD an embedding"
+        f" | {' | '.join(f'USD, {name}' for name, _ in services)} |"
+    )
+    yield f"|{' --- |' * (len(services) + 5)}"
+    for size in SIZES:
+        core_hours = size / rate / 3600
+        cells = [_hours(number * core_hours / prices.cores) for number in (1, WORKERS, 1)]
+        cells += [_money(core_hours * prices.core_hour)]
+        cells += [_money(size * tokens / 1e6 * price) for _, price in services]
+        yield f"| {size:,} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], prices: Prices) -> Iterator[str]:
+    rate = kept["embedding"]["chunks_per_core_second"]
+    yield f"## Indexes, {kept['dimension']} numbers a vector\n"
+    yield _filled(
+        """*Ready* is embedding and building together. *Memory to search* is what a process holds itself, and what
+        it maps from files (the page cache, which the workers of a machine share); that of a server counts as well.
+        Where it exceeds the machine's, questions wait for the disk, and the times here do not hold. *Disk* is
+        beyond the vectors of the table above: databases hold the vectors a second time. pgvector builds many times
+        slower where its graph outgrows `build_memory`. Qdrant was not measured: no server of it was at hand."""
+    )
+    for size in SIZES:
+        yield f"\n### {size:,} chunks\n"
+        yield (
+            "| index | disk | memory to build | memory to search | hours to build | ready after hours "
+            f"| {WORKERS} embeddings: 1 worker / {WORKERS} workers | USD | a question: ms / processor ms | recall@10 |"
+        )
+        yield f"|{' --- |' * 10}"
+        for index in LAWS:
+            measured = _measured(rows, index)
+            cells = _cells(index, measured, size, rate, prices) if measured else ["not measured"] * 9
+            yield f"| {index} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, rate: float, prices: Prices) -> Iterator[str]:
+    (build, question), row = LAWS[index], rows[-1]
+    measured = row["size"]
+    mark = ("**{}**" if size == measured else "{}").format
+    yield mark(_bytes(1e6 * LINEAR.scale(row["disk_mb"], measured, size)))
+    yield mark(_bytes(_line(rows, "build_memory_mb", size)))
+    yield mark(" + ".join(_bytes(_line(rows, f"search_{kind}_mb", size)) for kind in ("memory", "mapped")))
+    core_hours = build.scale(row["build_cpu_s"], measured, size) / 3600
+    ready = size / rate / 3600 + core_hours
+    yield mark(_hours(core_hours / prices.cores))
+    yield _hours(ready / prices.cores)
+    yield f"{_hours(WORKERS * ready / prices.cores)} / {_hours(ready / prices.cores)}"
+    yield _money(ready * prices.core_hour)
+    times = [question.scale(row[key], measured, size) for key in ("p50_ms", "search_cpu_ms")]
+    yield mark(" / ".join(map(_milliseconds, times)))
+    recall = f"{row.get('recall') or float('nan'):.3f}"
+    yield "exact" if index == "flat" else mark(recall if size == measured else f"{recall} at {measured:,}")
+
+
+def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
+    yield "## How far the laws hold\n"
+    yield _filled(
+        """Disk grows with n, memory along a line through the least and the largest number measured. Building and a
+        question grow by the law named, with default parameters (ivf has 4,096 lists, or one for 39 chunks). Each law is
+        tested between the two largest numbers of chunks that were measured: what it makes of the smaller one, beside
+        what was measured; beyond the larger one nothing was. Training on samples does not grow, so that hours of pq and
+        lancedb are upper limits."""
+    )
+    yield ""
+    yield (
+        "| index | from → to | building | foretold, processor s | measured "
+        "| a question | foretold, processor ms | measured |"
+    )
+    yield f"|{' --- |' * 8}"
+    for index, (build, question) in LAWS.items():
+        measured = _measured(rows, index)
+        if len(measured) < 2:
+            continue
+        before, after = measured[-2:]
+        small, large = before["size"], after["size"]
+        cells = [f"{small:,} → {large:,}"]
+        for growth, key in ((build, "build_cpu_s"), (question, "search_cpu_ms")):
+            foretold = growth.scale(before[key], small, large)
+            cells += [growth.words, f"{foretold:,.1f}", f"{after[key]:,.1f}"]
+        yield f"| {index} | {' | '.join(cells)} |"
+
+
+def _measured(rows: Mapping[tuple[str, int], Any], index: str) -> list[Mapping[str, Any]]:
+    """List what was measured whole of an index, by the number of chunks."""
+    return [row for (name, _), row in sorted(rows.items()) if name == index and {"build_cpu_s", "p50_ms"} <= {*row}]
+
+
+def _line(rows: Sequence[Mapping[str, Any]], key: str, size: int) -> float:
+    """Extrapolate bytes from MB by a line through the least and the largest number measured: a part does not grow."""
+    first, last = rows[0], rows[-1]
+    if first is last:
+        return LINEAR.scale(1e6 * float(last[key]), last["size"], size)
+    slope = max(0.0, (last[key] - first[key]) / (last["size"] - first["size"]))
+    return 1e6 * float(last[key] + slope * (size - last["size"]))
+
+
+def _filled(text: str, bullet: str = "") -> str:
+    """Fill the lines of a paragraph."""
+    return textwrap.fill(bullet + " ".join(text.split()), 130, subsequent_indent=" " * len(bullet),
+                         break_long_words=False, break_on_hyphens=False)  # fmt: skip
+
+
+def _price(tariff: Mapping[str, Any], model: str) -> float:
+    """Return the price of a million tokens read."""
+    return float(next(price for pattern, (price, _) in tariff["models"].items() if fnmatch(model, pattern)))
+
+
+def _bytes(number: float) -> str:
+    for unit, size in (("TB", 1e12), ("GB", 1e9)):
+        if number >= size:
+            return f"{_three(number / size)} {unit}"
+    return f"{number / 1e6:.0f} MB"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}" if hours >= 0.1 else f"{hours:.2f}"
+
+
+def _money(money: float) -> str:
+    return f"{money:,.0f}" if money >= 10 else f"{money:.2f}"
+
+
+def _milliseconds(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.1f}"
+
+
+def _three(number: float) -> str:
+    """Write three digits."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+
+
+def main() -> None:
+    """Write the page, or print it for other prices."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--core-hour", type=float, default=0.05, help="price of a core for an hour")
+    parser.add_argument("--cores", type=int, default=2, help="cores of a worker")
+    parser.add_argument("--print", action="store_true", help="print the page instead of writing it")
+    given = parser.parse_args()
+    made = page(Prices(given.core_hour, given.cores))
+    if given.print:
+        print(made, end="")
+    else:
+        PAGE.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
