@@ -191,9 +191,8 @@ def _sentence(drift: Drift, found: Watch) -> str:
     size = f"{shares}: {_difference(drift)}"
     more = drift.compared.estimate > (0.5 if drift.kind == ORDER else 0)
     if what == UNKNOWN_WORDS:
-        now, before = (f"{100 * value:.0f} %" for value in (found.measures[what].value, found.measures[what].before))
-        return (f"Topic shift: the documents lack {now} of a request's content words, {before} of an evaluated"
-                f" question's; {_difference(drift)}.")  # fmt: skip
+        many = "have more words that no document has than 95 % of the evaluated questions"
+        return f"Topic shift: {_number(drift.now, SHARE)} of the requests {many}: {_difference(drift)}."
     if what in (TOP_SCORE, GAP):
         name = "Top scores" if what == TOP_SCORE else "Gaps between the first two scores"
         return (f"{name} of {rest} are {'higher' if more else 'lower'}: median {number(drift.now)},"

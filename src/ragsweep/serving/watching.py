@@ -26,7 +26,7 @@ from ragsweep.stats.drift import (
     mean_interval,
     share_interval,
 )
-from ragsweep.stats.intervals import quantile_interval
+from ragsweep.stats.intervals import quantile_interval, weighted_quantile_interval
 
 EMPTY, FAILED, REFUSED, STALE = "empty_share", "failed_share", "refused_share", "stale_share"
 UNKNOWN_WORDS, LANGUAGE, FORM = "unknown_words", "language", "form"
@@ -41,6 +41,9 @@ WORTH_MS = 1.0
 
 USUAL = 0.05
 """The share of the golden set from which on a language is one of its own."""
+
+MANY = 0.95
+"""A question has many unknown words where it has a larger share of them than so many of the evaluated questions."""
 
 QUANTILES = (50, 95, 99)
 
@@ -145,15 +148,26 @@ class RequestComparison:
         if self.stale is not None:
             yield self._quantity(STALE, SHARE, self._now(self.stale), self._before(zeros))
         yield from self._shares()
-        own = [one in self._own_languages for one in self.requests.language]
-        unknown = np.where(own, self.requests.numbers["unknown"], math.nan).tolist()
-        yield self._quantity(UNKNOWN_WORDS, ORDER, self._now(unknown), self._before(self.reference.numbers["unknown"]))
+        yield self._quantity(UNKNOWN_WORDS, SHARE, *self._unknown())
         for name in self.reference.numbers:
             what, _, step = name.partition("/")
             if what in (TOP_SCORE, GAP) or name in (TOKENS, MONEY):
                 yield self._quantity(name, ORDER, *self._pair(name))
             elif what == "ms" and self._is_worth(name):
                 yield self._quantity(f"{LATENCY}/{step}", RATIO, *self._pair(name, lambda ms: max(ms, 1e-3)))
+
+    def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
+        """Return whether questions have more unknown words than 95 % of those evaluated.
+
+        Requests in languages that are not the golden set's count as unmeasured: all their words are unknown.
+        """
+        before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
+        known = ~np.isnan(before)
+        most, _, _ = weighted_quantile_interval(before[known], weights[known], MANY)
+        own = [one in self._own_languages for one in self.requests.language]
+        now = np.where(own, self.requests.numbers["unknown"], math.nan)
+        sides = [np.where(np.isnan(side), math.nan, side > most).tolist() for side in (now, before)]
+        return self._now(sides[0]), self._before(sides[1])
 
     def _shares(self) -> Iterator[Quantity]:
         """Yield the share of each language among those detected, and of each form, where it could be a drift."""
