@@ -6,8 +6,8 @@
 SQuAD 2.0's paragraphs; five samples of 300 questions are evaluated and bundled, with their references (BM25 and a
 hashing embedder, fused, and a reranker of 10 ms). Requests are answered by the served pipeline and described as it
 traces them, once each; streams are drawn from them, 200 requests of some 110 to 170 questions that the reference
-does not have, popular ones repeated. Planted: all of a stream, or 30 % of it. Requests with and without a drift, and the times
-that stand in the references in place of the probe's, are measured in turns: a busy machine slows all of them alike.
+does not have, popular ones repeated. Planted: all of a stream, or 30 % of it. Requests with and without a drift, and
+the times that stand in the references in place of the probe's, are measured in turns: a busy machine slows all alike.
 """
 
 from __future__ import annotations
