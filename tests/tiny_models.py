@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,15 @@ import pytest
 WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "who", "query"]
 
 
-def write_words(folder: Path) -> Path:
+def write_words(folder: Path, known: Sequence[str] = WORDS) -> Path:
     words = folder / "vocab.txt"
-    words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]), "utf-8")
+    words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *known]), "utf-8")
     return words
 
 
-def settings() -> dict[str, int]:
+def settings(words: int = len(WORDS)) -> dict[str, int]:
     return {
-        "vocab_size": 5 + len(WORDS), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "vocab_size": 5 + words, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
         "intermediate_size": 64, "max_position_embeddings": 48,
     }  # fmt: skip
 
@@ -43,14 +44,17 @@ def tiny_embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a cross-encoder whose scores spread; it reads 48 tokens of a pair."""
+    return make_classifier(tmp_path_factory.mktemp("classifier") / "tiny", WORDS)
+
+
+def make_classifier(folder: Path, known: Sequence[str]) -> Path:
+    """Make a cross-encoder whose scores spread over texts of these words; it reads 48 tokens of a pair."""
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast, set_seed
 
-    folder = tmp_path_factory.mktemp("classifier") / "tiny"
     folder.mkdir()
-    words = write_words(folder)
+    words = write_words(folder, known)
     set_seed(1)
-    model = BertForSequenceClassification(BertConfig(**settings(), num_labels=1, initializer_range=0.3))
+    model = BertForSequenceClassification(BertConfig(**settings(len(known)), num_labels=1, initializer_range=0.3))
     model.save_pretrained(folder)
     BertTokenizerFast(vocab_file=str(words), vocab=str(words), model_max_length=48).save_pretrained(folder)
     assert json.loads((folder / "config.json").read_text())["architectures"] == ["BertForSequenceClassification"]

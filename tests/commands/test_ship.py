@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -123,42 +117,6 @@ def test_index_that_lies_in_a_folder_of_this_machine_is_refused_and_the_packages
     assert [index.check_ship() for index in indexes] == [None]
     assert any(line.startswith("lancedb==") for line in requirements(indexes))
     assert not any(line.startswith("lancedb") for line in requirements(list(external_indexes(retriever(flat)))))
-
-
-@pytest.mark.nightly
-def test_mlflow_serves_it_over_http_without_our_store(swept: str, tmp_path: Path) -> None:
-    assert ship([f"{swept}#1", "--name", "handbook", "--alias", "champion"]) == 0
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    (tmp_path / ".ragsweep").rename(tmp_path / "gone")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", "models:/handbook@champion", "-p", str(port)]
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # MLflow starts uvicorn by its name
-    environment = user_environment(MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path / 'mlflow.db'}", PATH=path)
-    with subprocess.Popen(
-        [*command, "--env-manager", "local"], cwd=elsewhere, env=environment, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as server:  # fmt: skip
-        try:
-            answer = _asked(port, {"dataframe_records": [{"question": QUESTIONS[3]["question"]}]})
-        finally:
-            os.killpg(server.pid, signal.SIGTERM)
-    assert answer["predictions"][0]["context"][0]["document"] == "cats"
-
-
-def _asked(port: int, body: dict[str, Any]) -> Any:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    for _ in range(120):
-        try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
-                return json.load(reply)
-        except (OSError, http.client.HTTPException):
-            time.sleep(1)
-    raise AssertionError("no answer in two minutes")
 
 
 @pytest.mark.nightly
