@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.rerankers import CrossEncoder
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
+from tiny_models import WORDS
 
 
 def reranker(folder: Path, **parameters: object) -> CrossEncoder:
@@ -57,6 +60,14 @@ def test_max_length_cuts_the_pair(tiny_classifier: Path) -> None:
     short = reranker(tiny_classifier, max_length=12).score(pairs)
     np.testing.assert_allclose(short, logits(tiny_classifier, pairs, 12), atol=1e-4)
     assert abs(short - reranker(tiny_classifier).score(pairs)) > 1e-3
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=20).map(" ".join), max_size=12))
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_passages_that_read_the_same_have_one_score_in_any_batch(tiny_classifier: Path, others: list[str]) -> None:
+    pair, more = ("who sat on the mat", "the cat sat on the mat and many words"), [("stars", text) for text in others]
+    part = reranker(tiny_classifier)
+    assert len({float(score) for score in (part.score([pair])[0], part.score([*more, pair])[-1])}) == 1
 
 
 def test_embedding_model_is_refused_before_a_random_head_is_put_on_it(tiny_embedder: Path) -> None:

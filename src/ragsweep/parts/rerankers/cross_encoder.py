@@ -17,16 +17,20 @@ from ragsweep.parts.reordering import REORDERING, Reordering
 ARCHITECTURE = "ForSequenceClassification"
 """What the name of a reranker's class ends with; any other model would be given a head of random weights."""
 
+DECIMALS = 4
+"""Digits of a score after the point: a batch changes the sixth."""
+
 
 @dataclass(eq=False)
 class CrossEncoder(LocalModel):
     """Score a pair by the logit of a classifier with one output: higher is better, 0 is where its sigmoid is .5.
 
-    The logit and not its sigmoid, which in single precision makes all good candidates equal. ``max_length`` (tokens of
-    question and chunk together, None: the model's own limit) cuts the longer of the two first.
+    The logit and not its sigmoid, which in single precision makes all good candidates equal. It is rounded: further
+    digits depend on the pairs of its batch, and would order passages that read the same by chance. ``max_length``
+    (tokens of question and chunk together, None: the model's own limit) cuts the longer of the two first.
     """
 
-    VERSION: ClassVar[str] = "1"
+    VERSION: ClassVar[str] = "2"
     REORDERING: ClassVar[frozenset[str]] = REORDERING
     KEY: ClassVar[str] = "reranker"
 
@@ -67,7 +71,7 @@ class CrossEncoder(LocalModel):
         logits = self._model.predict(
             list(pairs), batch_size=self.batch_size, show_progress_bar=False, activation_fn=nn.Identity()
         )
-        scores: Floats = np.asarray(logits, dtype=np.float32)
+        scores: Floats = np.asarray(logits, dtype=np.float32).round(DECIMALS)
         if not np.isfinite(scores).all():
             raise InputError(f"the model {self.model} gave scores that are not finite; try reranker.dtype=float32")
         return scores
