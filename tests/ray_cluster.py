@@ -57,8 +57,8 @@ def ray_cluster(nodes: Sequence[Mapping[str, str]], environment: Mapping[str, st
             process.stdout.close()
 
 
-def workers(cluster: int) -> list[int]:
-    """List the processes below a cluster's that are running a job."""
+def workers(cluster: int, task: str = "_run_job") -> list[int]:
+    """List the processes below a cluster's that are running a task: a job of Hydra's launcher, unless it is named."""
     parents, running = {}, []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -68,7 +68,7 @@ def workers(cluster: int) -> list[int]:
             except OSError:
                 continue
             parents[int(folder.name)] = int(fields[1])
-            if name.startswith((b"ray::_run_job", b"ray::_compute")):
+            if name.startswith(f"ray::{task}".encode()):
                 running.append(int(folder.name))
 
     def below(process: int) -> bool:

@@ -145,8 +145,8 @@ def test_killed_worker_loses_nothing_and_every_config_ends_once(
     remote, arguments = open_remote(bucket, pytest.fail), ["tracking=none", f"store.remote={bucket}"]
     assert remote is not None
     process = start(tmp_path, nodes, *arguments)
-    # A lease for each job and each stage, about eighty: the moments are spread over the work, not over its start.
-    while len(remote.names("leases/") or ()) < 1 + 7 * moment and process.poll() is None:
+    # A lease for each job and each stage, about fifty: the moments are spread over the work, not over its start.
+    while len(remote.names("leases/") or ()) < 1 + 5 * moment and process.poll() is None:
         time.sleep(0.02)
     victims = workers(nodes.process)
     assert victims

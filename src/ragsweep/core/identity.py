@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
@@ -100,6 +100,11 @@ class StageContext(Protocol):
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
         """Compute a piece of a whole value, or read it from an interrupted computation of this node."""
+
+    def pieces(
+        self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield pieces by name, in any order: those that are there, and of the others ``make`` of what is read."""
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Allocate an array, outside of the process's memory where there is a store."""

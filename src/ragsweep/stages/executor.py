@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from ragsweep.core.identity import Node, Rows
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.graph import SOURCE
+from ragsweep.stages.ray_shards import RayShards
 from ragsweep.stages.rows import RowTable, RowTables, cut, size_of
 from ragsweep.stages.store import Cost, Store
 from ragsweep.stages.stored_replies import StoredReplies
@@ -56,8 +57,11 @@ class Executor:
     ``work`` counts by stage what was computed and recalled.
     """
 
-    def __init__(self, store: Store | None = None, listener: Listener | None = None) -> None:
+    def __init__(
+        self, store: Store | None = None, listener: Listener | None = None, shards: RayShards | None = None
+    ) -> None:
         self.store = store
+        self.shards = shards  # None: shards of a stage are computed in this process
         self.listener: Listener = listener or Listener()
         self.work: dict[str, StageWork] = {}
         self._whole: dict[str, Any] = {}
@@ -254,6 +258,27 @@ class _Work:
             if store:
                 store.keep_piece(self.node, name, value)
         return value
+
+    def pieces(
+        self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
+    ) -> Iterator[tuple[str, Any]]:
+        shards, store = self._executor.shards, self._executor.store
+        if shards is None or self.node.check:  # a part that calls a service does so in this process, within its limits
+            for name in names:
+                yield name, self.piece(name, lambda name=name: make(read(name)))  # type: ignore[misc]
+            return
+        missing = []
+        for name in names:
+            if (value := store.piece(self.node, name) if store else None) is None:
+                missing.append(name)
+            else:
+                self._pieces[True] += 1
+                yield name, value
+        for name, value in shards.compute(make, missing, read, self.node.address, self.node.result):
+            self._pieces[False] += 1
+            if store:
+                store.keep_piece(self.node, name, value)
+            yield name, value
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         store = self._executor.store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,11 @@ class _Inputs:
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
         return make()
+
+    def pieces(
+        self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
+    ) -> Iterator[tuple[str, Any]]:
+        yield from ((name, make(read(name))) for name in names)
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         return np.empty(shape, dtype)

@@ -1,9 +1,11 @@
-"""Work on all chunks of a chunking in shards, which are kept when the work is interrupted."""
+"""Work on all chunks of a chunking in shards, which are kept when the work is interrupted.
+
+Where they are computed, in this process or on a cluster, changes neither a shard nor the order of the chunks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,12 +67,16 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
 def _shards(
     work: StageContext, make: Callable[[list[str]], Any], texts: Texts, spans: Spans
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yield chunk numbers and the result for their texts, the longest first: texts of one length need no padding."""
+    """Yield chunk numbers and the result for their texts, in any order.
+
+    Shards have the longest texts first: texts of one length need no padding.
+    """
     order = np.argsort(spans.start - spans.end, kind="stable")
-    for start in range(0, len(texts), SHARD):
-        work.progress(start, len(texts))
-        rows = order[start : start + SHARD]
-        made = partial(make, [texts[row] for row in rows.tolist()])
-        yield rows, work.piece(f"{start}-{start + len(rows)}", made)
-    if len(texts):
-        work.progress(len(texts), len(texts))
+    starts = range(0, len(texts), SHARD)
+    rows = {f"{start}-{min(start + SHARD, len(texts))}": order[start : start + SHARD] for start in starts}
+    done = 0
+    work.progress(done, len(texts))
+    for name, shard in work.pieces(make, list(rows), lambda name: [texts[row] for row in rows[name].tolist()]):
+        yield rows[name], shard
+        done += len(rows[name])
+        work.progress(done, len(texts))

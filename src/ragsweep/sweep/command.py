@@ -32,6 +32,7 @@ OPERATIONAL = (
         "answer_headline",
         "budget",
         "by",
+        "compute",
         "constraints",
         "coverage",
         "finalists",

@@ -33,6 +33,7 @@ from ragsweep.report.terminal import Lines, Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
+from ragsweep.stages.ray_shards import LOCAL, RAY, RayShards, check_compute
 from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.shared_store import open_shared_store
 from ragsweep.stats.context_effect import resolve_success
@@ -293,7 +294,9 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
         raise ConfigError(f"store.path: must be a folder, given {path!r}")
     if not isinstance(stages, bool):
         raise ConfigError(f"store.stages: must be true or false, given {stages!r}")
-    folder, executor = Path(path).absolute(), Executor(listener=Lines(terminal))
+    check_compute(compute := values.get("compute", LOCAL))
+    shards = RayShards() if compute == RAY else None
+    folder, executor = Path(path).absolute(), Executor(listener=Lines(terminal), shards=shards)
     if url is not None and not stages:
         raise ConfigError("store.remote: shares the results of stages, and store.stages=false keeps none")
 

@@ -16,6 +16,7 @@ from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
+from ragsweep.stages.ray_shards import check_compute
 from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.command import Command, compose_jobs
 from ragsweep.sweep.compose import JobConfig
@@ -41,9 +42,10 @@ def _run(command: Command) -> int:
     values = configs[0].values
     check_command(values)
     # Where results are kept cannot differ within a sweep: they would not be found again.
-    for key in ("store", "tracking"):
+    for key in ("store", "tracking", "compute"):
         if any(config.values[key] != values[key] for config in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
+    check_compute(values["compute"], command.in_process or not command.multirun)
     labels = read_sweep_labels([config.values for config in configs])
     terminal, possible = Terminal.current(), list[Node]()
     session = open_session(values, terminal)

@@ -1,0 +1,72 @@
+"""Measure how much faster two workers of compute=ray embed than one, and write docs/measurements.md.
+
+    python benchmarks/ray_embed.py [--rounds 3] [--shards 24]
+
+Each worker has one thread. One and two take turns; the best of each counts, since others may use the machine. Timed is
+from the moment when every worker has returned a shard, so that starting them and loading the model are left out;
+the column "all" has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from ragsweep.core.types import Embeddings
+from ragsweep.parts.embedders import SentenceTransformerEmbedder
+from ragsweep.stages.ray_shards import RayShards
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "measurements.md"
+BEGIN, END = "<!-- ray_embed:begin -->", "<!-- ray_embed:end -->"
+TEXTS = 64
+"""Texts of a shard here: 256 in a sweep."""
+
+
+def measure(workers: int, shards: int) -> tuple[float, float]:
+    """Return texts a second once all workers have the model, and the seconds of all of it."""
+    import ray
+
+    ray.init("local", num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level=40)
+    begun, times = time.monotonic(), []
+    model = SentenceTransformerEmbedder("bundled", dtype="float32")
+    names = [str(n) for n in range(shards)]
+    results = RayShards().compute(
+        model.embed_documents,
+        names,
+        lambda name: [f"{n} {name} " + "word " * 60 for n in range(TEXTS)],
+        "x",
+        Embeddings,
+    )
+    times = [time.monotonic() - begun for _ in results]
+    ray.shutdown()
+    start = 2 * workers - 1  # by then each worker has returned one, or one of them two
+    return TEXTS * (shards - 1 - start) / (times[-1] - times[start]), times[-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure compute=ray.")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--shards", type=int, default=24)
+    parser.add_argument("--print", action="store_true", help="print only")
+    given = parser.parse_args()
+    found: dict[int, list[tuple[float, float, float]]] = {1: [], 2: []}
+    for _ in range(given.rounds):
+        for workers, known in found.items():
+            known.append((*measure(workers, given.shards), os.getloadavg()[0]))
+            print(workers, *(f"{figure:.1f}" for figure in known[-1]), flush=True)
+    best = {workers: max(known) for workers, known in found.items()}
+    lines = ["| workers | texts a second | all, seconds | load |", "| --- | --- | --- | --- |"]
+    lines += [f"| {n} | {rate:.1f} | {whole:.0f} | {load:.1f} |" for n, (rate, whole, load) in best.items()]
+    lines += ["", f"Two are {best[2][0] / best[1][0]:.2f} times as fast as one, on {os.cpu_count()} cores."]
+    print("\n".join(lines))
+    if not given.print:
+        text = PAGE.read_text("utf-8")
+        before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+        PAGE.write_text("\n".join([before + BEGIN, *lines, END]) + after, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

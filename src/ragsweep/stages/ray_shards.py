@@ -1,0 +1,112 @@
+"""Compute the shards of a stage on the CPUs (or GPUs) of a Ray cluster; one process receives and stores them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+from ragsweep.core.errors import ConfigError, RagsweepError, nearest
+from ragsweep.stages.blobs import pack, unpack
+
+KEY = "compute"
+LOCAL, RAY = "local", "ray"
+
+RETRIES = 3
+"""How often a shard is computed again whose worker or node has died."""
+
+IN_FLIGHT = 2
+"""Shards that are handed out for each processor, so that none waits for this process."""
+
+
+def check_compute(value: object, in_process: bool = True) -> None:
+    """Raise ConfigError for what is no place to compute at, and where that cannot be used."""
+    if value not in (LOCAL, RAY):
+        raise ConfigError(f"{KEY}: must be local or ray, given {value!r}{nearest(str(value), (LOCAL, RAY))}")
+    if value == RAY and not in_process:
+        raise ConfigError(
+            f"{KEY}=ray: shards would wait for the processors of hydra/launcher's jobs; give one of the two"
+        )
+    if value == RAY and find_spec("ray") is None:
+        raise ConfigError(f"{KEY}=ray: ray is not installed; pip install 'ragsweep[ray]'")
+
+
+class RayShards:
+    """The workers of the cluster that RAY_ADDRESS names, or of one that is started on this machine.
+
+    A worker gets one CPU (one thread), or one GPU where the cluster has some. It loads a part once, and returns each
+    shard with checksums and its address, as it would be stored: they are verified when they arrive.
+    """
+
+    def compute(
+        self, make: Callable[[Any], Any], shards: Sequence[str], read: Callable[[str], Any], address: str, result: type
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield the name and the value of each shard as it is done, in any order.
+
+        Args:
+            make: Computes a shard from its input; it is sent to the workers once.
+            shards: Names.
+            read: Returns the input of a shard, by name; called when the shard is handed out.
+            address: Of the node that the shards belong to.
+            result: Type of a shard's value.
+        """
+        ray, kind = _connected()
+        task = ray.remote(_compute).options(max_retries=RETRIES, **{f"num_{kind}s": 1})
+        at_once = max(1, int(ray.cluster_resources().get(kind.upper(), 1))) * IN_FLIGHT
+        part, waiting, running = ray.put(make), iter(shards), dict[Any, str]()
+
+        def hand_out() -> None:
+            for name in waiting:
+                running[task.remote([part], read(name), f"{address}/{name}")] = name
+                if len(running) >= at_once:
+                    return
+
+        try:
+            hand_out()
+            while running:
+                (done,), _ = ray.wait(list(running), num_returns=1)
+                name = running.pop(done)
+                hand_out()
+                yield name, unpack(_received(ray, done), f"{address}/{name}", result).value
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+
+def _connected() -> tuple[Any, str]:
+    """Return ray, connected to a cluster, and the kind of processor that a worker gets."""
+    import ray as library
+
+    ray: Any = library
+    if not ray.is_initialized():
+        there = os.environ.get("RAY_ADDRESS", "local")  # without one, Ray would join whatever runs on this machine
+        more = {"include_dashboard": False} if there == "local" else {}
+        try:
+            ray.init(there, log_to_driver=False, logging_level="error", **more)
+        except (ConnectionError, ValueError) as fault:
+            raise ConfigError(f"{KEY}=ray: no cluster at {there}: {fault}") from None
+    return ray, "gpu" if ray.cluster_resources().get("GPU") else "cpu"
+
+
+def _received(ray: Any, reference: Any) -> bytes:
+    try:
+        data: bytes = ray.get(reference)
+    except ray.exceptions.RayTaskError as fault:
+        raise (fault.cause if isinstance(fault.cause, RagsweepError) else fault) from None
+    return data
+
+
+def _compute(part: list[Any], given: Any, address: str) -> bytes:
+    """Compute one shard in a worker."""
+    return b"".join(pack(address, _loaded(part[0])(given)))
+
+
+@lru_cache(1)
+def _loaded(part: Any) -> Callable[[Any], Any]:
+    """Return the part that this worker process has loaded: it is received once."""
+    import ray
+
+    made: Callable[[Any], Any] = ray.get(part)
+    return made
