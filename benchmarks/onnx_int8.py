@@ -34,7 +34,8 @@ class OnnxInt8Embedder(SentenceTransformerEmbedder):
             quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True)
             return onnxruntime.InferenceSession(small.read_bytes(), providers=["CPUExecutionProvider"])
 
-    def _embed(self, kind: str, texts: list[str], prompt: str) -> Floats:
+    def _embed(self, kind: str, texts: list[str]) -> Floats:
+        prompt = self._prompt(kind)
         inputs = self._model.preprocess([prompt + text for text in texts])
         ids, mask = inputs["input_ids"].numpy(), inputs["attention_mask"].numpy()
         tokens = self._session.run(None, {"ids": ids, "mask": mask})[0]

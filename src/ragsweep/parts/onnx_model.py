@@ -113,8 +113,6 @@ class Int8Forward:
 
     def __call__(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None, **_: Any) -> Mapping[str, Any]:
         """Return the output by its name: (texts, classes), or (texts, tokens, dimension), zero at padding."""
-        import torch
-
         ids, read = input_ids.numpy(), attention_mask.numpy().astype(bool)
         kinds = np.zeros_like(ids) if token_type_ids is None else token_type_ids.numpy()
         longest_first = np.argsort(-read.sum(axis=1), kind="stable").tolist()
@@ -122,9 +120,15 @@ class Int8Forward:
         def run(row: int) -> np.ndarray:
             return self._run(ids[row, read[row]], kinds[row, read[row]])
 
+        if len(ids) == 1:  # a question: no thread has to be started
+            return self._named([run(0)], read)
         with ThreadPoolExecutor(min(self._threads, len(ids)) or 1) as pool:
             found = dict(zip(longest_first, pool.map(run, longest_first), strict=True))
-        rows = [found[row] for row in range(len(ids))]
+        return self._named([found[row] for row in range(len(ids))], read)
+
+    def _named(self, rows: Sequence[np.ndarray], read: np.ndarray) -> Mapping[str, Any]:
+        import torch
+
         return {self._output: torch.from_numpy(np.stack(rows) if self._output == "logits" else padded(rows, read))}
 
     def _run(self, ids: np.ndarray, kinds: np.ndarray) -> np.ndarray:
