@@ -48,6 +48,7 @@ LOGARITHM = Growth("log n", math.log)
 ROOTS = Growth("√n", math.sqrt)
 LISTS = Growth("n × lists", lambda n: n * min(4096, n / 39))
 IN_LISTS = Growth("lists + 16 n / lists", lambda n: min(4096, n / 39) + 16 * n / min(4096, n / 39))
+IN_GRAPHS = Growth("n log n up to a million, then n", lambda n: n * math.log(min(n, SHARED)))
 GRAPHS = Growth("log n up to a million, then n: a graph for each million, all searched",
                 lambda n: math.log(min(n, SHARED)) * max(1, n / SHARED))  # fmt: skip
 LAWS: Mapping[str, tuple[Growth, Growth]] = {
@@ -57,7 +58,7 @@ LAWS: Mapping[str, tuple[Growth, Growth]] = {
     "pq": (LINEAR, LINEAR),
     "sq": (LINEAR, LINEAR),
     "lancedb": (LINEAR, ROOTS),
-    "lancedb_hnsw": (LINEAR, GRAPHS),
+    "lancedb_hnsw": (IN_GRAPHS, GRAPHS),
     "pgvector": (SORTED, LOGARITHM),
 }
 """How building, and a question, grow for each index with its default parameters."""
