@@ -71,6 +71,12 @@ def test_vectors_and_hybrids_on_scifact(session: Session, collections: Path) -> 
 
 
 @pytest.mark.nightly
+def test_int8_ranks_scifact_as_float32_does(collections: Path) -> None:
+    found = measured(Session(), collections / "scifact", "retriever=vector", "embedder.dtype=int8")
+    assert found["ndcg_at_10"] == pytest.approx(0.64508, abs=0.002)  # what `auto` promises
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize(("folder", "questions"), [("scifact", 300), ("python_faq_en", 172), ("python_faq_fr", 171)])
 def test_fusion_audit_is_that_of_run_files_and_qrels(
     folder: str, questions: int, session: Session, collections: Path
