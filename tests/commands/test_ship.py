@@ -116,6 +116,9 @@ def test_index_that_lies_in_a_folder_of_this_machine_is_refused_and_the_packages
     indexes = list(external_indexes(retriever(bucket)))
     assert [index.check_ship() for index in indexes] == [None]
     assert any(line.startswith("lancedb==") for line in requirements(indexes))
+    assert {line.partition("==")[0] for line in requirements([], {"onnxruntime", "dtype"})} - {
+        line.partition("==")[0] for line in requirements([])
+    } == {"onnxruntime"}
     assert not any(line.startswith("lancedb") for line in requirements(list(external_indexes(retriever(flat)))))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from importlib.metadata import requires, version
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.terminal import Terminal
 from ragsweep.serving.bundle import write_bundle
 from ragsweep.serving.reference import write_reference
+from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep.session import open_session
 
@@ -149,7 +150,8 @@ def _files(
     example = {"question": str(result.outcomes["question"][0])}
     packages = [Path(next(iter(ragsweep.serving.__path__))).parent]
     code = Path(ragsweep.serving.__path__[0]) / "mlflow_model.py"
-    return ModelFiles(code, packages, folder, requirements(indexes), [example]), tags
+    facts = {name for node in walk([graph.context, *graph.asked]) for name in node.spec.files}
+    return ModelFiles(code, packages, folder, requirements(indexes, facts), [example]), tags
 
 
 def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
@@ -159,10 +161,14 @@ def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
             yield index
 
 
-def requirements(indexes: Sequence[ExternalIndex]) -> list[str]:
-    """Pin what ragsweep requires, and MLflow, and what the indexes require, to what runs here."""
-    names = [
-        re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0] for line in requires("ragsweep") or () if "extra ==" not in line
-    ]
-    names += sorted({name for index in indexes for name in index.REQUIRES})
+def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()) -> list[str]:
+    """Pin what ragsweep requires, and MLflow, and what this config requires beside, to what runs here.
+
+    Beside are the libraries of its indexes, and those whose version is among the facts of its parts.
+    """
+    lines = requires("ragsweep") or ()
+    named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]
+    optional = {name for name, extra in named if extra and name in facts}
+    names = [name for name, extra in named if not extra]
+    names += sorted(optional.union(*(index.REQUIRES for index in indexes)))
     return [f"{name}=={version(name).partition('+')[0]}" for name in names if name not in UNSERVED]

@@ -95,7 +95,8 @@ class Bundle:
         if graph.context.address != self.manifest["context"]:
             raise InputError(
                 f"{self.folder}: the parts that are installed here compute something else than what was bundled"
-                " (another version of ragsweep, a library or model weights); install the model's requirements"
+                " (another version of ragsweep, of a library or model weights, or a processor on which dtype=auto is"
+                " another precision); install the model's requirements, or ship a config with the precision named"
             )
         for node in served_nodes(graph):
             path = self.folder / STAGES / node.address

@@ -53,9 +53,10 @@ class WordLlamaEmbedder:
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash weights and tokenizer, and name the version of the library that splits."""
+        """Hash weights and tokenizer, and name the versions of their package and of the library that splits."""
         weights, tokenizer = map(file_digest, self._files())
-        return {"weights": weights, "tokenizer": tokenizer, "tokenizers": importlib.metadata.version("tokenizers")}
+        versions = {name: importlib.metadata.version(name) for name in (PACKAGE, "tokenizers")}
+        return {"weights": weights, "tokenizer": tokenizer, **versions}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks; all tokens of a text are read."""
