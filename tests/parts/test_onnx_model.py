@@ -206,6 +206,21 @@ def test_another_device_and_a_missing_library_are_refused(tiny_embedder: Path, m
         embedder(tiny_embedder).check()
 
 
+def test_auto_keeps_tokens_in_single_precision_and_says_so(
+    tiny_embedder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_files, "cpu_flags", lambda: frozenset({"avx512_vnni"}))
+    weights = model_files.file_digest(tiny_embedder / model_files.WEIGHTS)
+    monkeypatch.setattr(model_files, "RANKED_ALIKE_IN_INT8", frozenset({weights}))
+    auto, exact, int8 = (embedder(tiny_embedder, dtype=dtype) for dtype in ("auto", "float32", "int8"))
+    (found,), (expected,), (other,) = (part.embed_tokens(["the cat sat"], "document") for part in (auto, exact, int8))
+    np.testing.assert_array_equal(found, expected)
+    assert not np.array_equal(other, expected)
+    facts = auto.fingerprint()
+    assert (facts["dtype"], facts["dtype of tokens"]) == ("int8", "float32")
+    assert "dtype of tokens" not in {**exact.fingerprint(), **int8.fingerprint()}
+
+
 def test_auto_is_int8_only_for_weights_that_were_measured(tiny_embedder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_files, "cpu_flags", lambda: frozenset({"avx512_vnni"}))
     bundled = model_files.locate(model_files.BUNDLED, "model") / model_files.WEIGHTS

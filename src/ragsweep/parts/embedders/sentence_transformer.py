@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -72,6 +72,8 @@ class SentenceTransformerEmbedder(LocalModel):
         ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; tokens
         that the tokenizer adds (special ones, padding) are not. Raises InputError for a model without token vectors.
         """
+        if self._token_part is not self:
+            return self._token_part.embed_tokens(texts, kind)
         import torch
 
         tokenizer = self._model.tokenizer
@@ -91,6 +93,17 @@ class SentenceTransformerEmbedder(LocalModel):
                 is_text = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
                 vectors[row] = feature["token_embeddings"].cpu()[is_text].float().numpy()
         return vectors
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash the model's files, and name the dtypes it computes in and the versions of the libraries that compute."""
+        tokens = {"dtype of tokens": self._token_part.dtype} if self._token_part is not self else {}
+        return {**super().fingerprint(), **tokens}
+
+    @cached_property
+    def _token_part(self) -> SentenceTransformerEmbedder:
+        """What embeds tokens: in float32 where ``auto`` is int8, in which late interaction ranks worse."""
+        exact = self.dtype == "auto" and self._resolved_dtype() == "int8"
+        return replace(self, dtype="float32") if exact else self
 
     @cached_property
     def _model(self) -> Any:
