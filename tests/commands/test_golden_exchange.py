@@ -100,7 +100,7 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["harvest", "x", "corpus=pages", "traces=sqlite:///x"], "give log=FILE, or traces=MLFLOW_URI and experiment="),
+        (["harvest", "x", "corpus=pages", "traces=sqlite:///x"], "give --model NAME@ALIAS, log=FILE, or traces="),
         (["check", "x", "corpus="], "give the documents, corpus=FOLDER or FILE"),
         (["export", "x", "out=y"], 'format="auto"; known: argilla, beir, csv'),
         (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "give a file, or a reader"),
