@@ -69,14 +69,15 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, R
 
 @pytest.fixture(scope="module")
 def python(shipped: tuple[Path, dict[str, Result]], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Install what one of the models requires into an empty environment; return its Python."""
+    """Install what the models require into an empty environment; return its Python."""
     folder, models = shipped
     mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
-    requirements = mlflow.pyfunc.get_model_dependencies(next(iter(models)))
+    files = [Path(mlflow.pyfunc.get_model_dependencies(model)) for model in models]
+    required = {line for file in files for line in file.read_text().splitlines()}
     place = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
     pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-compile"]
-    subprocess.run([*pip, "-r", requirements], check=True, env=user_environment())
+    subprocess.run([*pip, *sorted(required)], check=True, env=user_environment())
     found = subprocess.run([*pip[:3], "list"], check=True, capture_output=True, text=True).stdout
     assert "ragsweep" not in found
     return pip[0]
