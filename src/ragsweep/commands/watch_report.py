@@ -39,6 +39,10 @@ from ragsweep.stats.drift import DRIFT, ORDER, RATIO, SHARE, Drift
 Decision = Literal["fine", "alarm", "too few"]
 EXIT_STATUS: Mapping[Decision, int] = {"fine": 0, "alarm": 1, "too few": 3}
 FORMAT = "ragsweep.watch/1"
+LEGEND = (
+    "In brackets: intervals that hold together, 95 %. DRIFT: all of it lies beyond the tolerance; same: within; less:"
+    " it differs, by what may be tolerable; unclear: too few requests. Requests with equal words count once here."
+)
 EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 
@@ -94,13 +98,14 @@ def show(found: Watch, terminal: Terminal) -> None:
     if found.changes is not None:
         terminal.line("index", f"{found.changes} since the model was made" if found.changes else "as the documents are")
     if rows := [_row(one) for one in sorted(found.drifts, key=lambda one: not is_alarm(one))]:
-        terminal.table(["", "quantity", ">today", ">evaluation", ">difference"], rows)
+        terminal.table(["", "quantity", ">requests", ">evaluation", ">difference"], rows)
+        terminal.block("", [LEGEND])
     for lack in found.lacks:
         terminal.line(
             "lacking", f"{lack.what} {lack.value}: {_percent(lack.measure)} of the requests, no evaluated question"
         )
     if rows := [_measure_row(name, one) for name, one in found.measures.items()]:
-        terminal.table(["", "number", ">today", ">95 % interval", ">evaluation"], rows)
+        terminal.table(["", "number", ">every request", ">95 % interval", ">evaluation"], rows)
     for one in found.thresholds:
         terminal.line("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}")
     terminal.block("RESULT", results(found))
@@ -115,7 +120,7 @@ def _counts(found: Watch) -> str:
 
 
 def _row(drift: Drift) -> list[str]:
-    word = "DRIFT" if is_alarm(drift) else {"drift": "less", "same": "same", "open": "open"}[drift.verdict]
+    word = "DRIFT" if is_alarm(drift) else {"drift": "less", "same": "same", "open": "unclear"}[drift.verdict]
     unit = "ms" if drift.kind == RATIO else ""
     return [
         word,
@@ -140,7 +145,7 @@ def _difference(drift: Drift) -> str:
         return f"{100 * found.estimate:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}] points"
     if drift.kind == ORDER:
         return f"larger in {_span(found, 100, '.0f')} % of pairs"
-    return f"x {_span(found, 1, '.2f')}"
+    return f"x {number(found.estimate, '_')} [{number(found.low, '_')}, {number(found.high, '_')}]"
 
 
 def _span(found: Sequence[float], factor: float, style: str) -> str:
@@ -174,6 +179,9 @@ def results(found: Watch) -> Iterator[str]:
             value = found.measures[one.name]
             shown = f"{one.name} is {number(value.value, '_')} {_interval(value)}"
             yield f"{shown}: --{one.kind} {one.bound:g} is {one.outcome}."
+    if unclear := sum(one.verdict == "open" for one in found.drifts):
+        asked = counted(found.requests.questions, "different question")
+        yield f"Unclear with {asked}: {unclear} of {counted(len(found.drifts), 'comparison')}; a drift may be unseen."
     if found.decision == "too few":
         yield "The requests are too few to decide."
     elif found.decision == "fine":
