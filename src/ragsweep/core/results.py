@@ -184,7 +184,7 @@ def judge_words(steps: str | None) -> dict[str, str]:
 
 def judged_metrics(result: Result) -> tuple[str, ...]:
     """List the metrics that a judge decided, in their order in the config."""
-    steps = [json.loads(known or "{}") for known in result.outcomes.get(STEPS, ())]
+    steps = [json.loads(known) for known in result.outcomes.get(STEPS, ()) if JUDGE in (known or "")]
     names = {name.removeprefix(JUDGE) for one in steps for name in one if name.startswith(JUDGE)}
     return tuple(name for name in result.summaries if name in names)
 

@@ -79,7 +79,7 @@ class Leases:
             if not found or self._is_over(found[-1], watch):
                 number = int(found[-1].rpartition("/")[2]) + 1 if found else 1
                 taken = f"leases/{name}/{number:08d}"
-                made = self._remote.put(taken, self._content())
+                made = self._remote.put(taken, self._sign_of_life())
                 if made or made is None:
                     return taken if made else None
                 continue  # another machine was faster
@@ -102,7 +102,7 @@ class Leases:
             return not owner.lives(0)
         return time.monotonic() - watch.since >= self._lapse
 
-    def _content(self) -> bytes:
+    def _sign_of_life(self) -> bytes:
         me = myself()
         return json.dumps([me.host, me.process, me.started, self._beats]).encode()
 
@@ -120,7 +120,7 @@ class Leases:
             for name in list(self._held):
                 with self._lock:
                     if name in self._held:
-                        self._remote.overwrite(self._held[name], self._content())
+                        self._remote.overwrite(self._held[name], self._sign_of_life())
 
 
 def _owner(content: bytes) -> Holder | None:
