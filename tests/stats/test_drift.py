@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 from numpy.typing import NDArray
 from scipy import stats
@@ -65,6 +65,7 @@ def test_ratio_scales_with_its_numbers(values: list[float], factor: float) -> No
     assert scaled == pytest.approx([factor * one for one in found], rel=1e-6)
 
 
+@example([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], 2)  # six weights of one sixth add up to less than 1
 @given(numbers, numbers, some.integers(2, 5))
 @settings(max_examples=30, deadline=None)
 def test_repeating_all_requests_makes_nothing_surer(now: list[float], before: list[float], times: int) -> None:

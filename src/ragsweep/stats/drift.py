@@ -26,6 +26,9 @@ TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
 NOISE = 1e-6
 """By what share of the largest number two that are equal may differ: scores of two machines."""
 
+ROUNDING = 1e-12
+"""How far a sum of weights may be from the number that it stands for."""
+
 FEWEST = 10
 """Independent questions that each side needs at least to be compared."""
 
@@ -90,13 +93,15 @@ def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """
     from scipy.special import betaincinv
 
-    share, fewest = float(sample.weights @ sample.values), sample.independent
+    share, fewest = float(np.clip(sample.weights @ sample.values, 0, 1)), sample.independent
     most = 1 / float(np.square(sample.weights).sum())
     variance = sample.variance(sample.values)
-    count = fewest if variance == 0 else min(max(share * (1 - share) / variance, fewest), most)
+    spread = share * (1 - share)
+    # Weights add up to 1 but for rounding: neither a share of 1 nor a variance of 0 is exact.
+    count = fewest if min(spread, variance) < ROUNDING else min(max(spread / variance, fewest), most)
     hits = share * count
-    low = betaincinv(hits, count - hits + 1, alpha / 2) if hits > 1e-9 else 0.0
-    high = betaincinv(hits + 1, count - hits, 1 - alpha / 2) if count - hits > 1e-9 else 1.0
+    low = betaincinv(hits, count - hits + 1, alpha / 2) if share > ROUNDING else 0.0
+    high = betaincinv(hits + 1, count - hits, 1 - alpha / 2) if 1 - share > ROUNDING else 1.0
     return EstimateInterval(share, float(low), float(high))
 
 
