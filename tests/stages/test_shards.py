@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.types import Chunks, Embeddings, Spans, TokenVectors
+from ragsweep.parts.retrievers import Bm25, postings
 from ragsweep.stages import shards as shards_module
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.ray_shards import RayShards, check_compute
-from ragsweep.stages.shards import Texts, embed_chunks, read_chunks
+from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
 from ragsweep.stages.store import Store
 from toys import Letters, corpus
 
@@ -73,13 +74,20 @@ def read() -> Node:
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards_module, "SHARD", 4)
+    monkeypatch.setattr(postings, "TEXTS", 4)
 
 
 def bits(value: Any) -> list[bytes]:
-    return [np.asarray(column).tobytes() for column in value]
+    columns = value.values() if isinstance(value, Mapping) else value
+    return [np.asarray(column).tobytes() for column in columns]
 
 
-@pytest.mark.parametrize("node", [embed, read])
+def index() -> Node:
+    part = Bm25(language="none")
+    return Node("index", Spec("Bm25", "1"), (), lambda work, rows: index_chunks(work, part, texts(), spans()))
+
+
+@pytest.mark.parametrize("node", [embed, read, index])
 def test_shards_of_elsewhere_in_any_order_are_the_same_value(node: Callable[[], Node], tmp_path: Path) -> None:
     expected = bits(Executor().get(node()))
     shards = Elsewhere()
@@ -100,6 +108,16 @@ def test_shards_that_are_stored_are_not_computed_again_wherever_they_were_comput
     assert bits(executor.get(embed(letters))) == bits(Executor().get(embed()))
     assert not set(first.computed) & set(second.computed)
     assert letters.calls == [4, 4, 4]
+
+
+def test_shards_whose_words_were_counted_are_not_counted_again(tmp_path: Path) -> None:
+    first, second = Elsewhere(most=3), Elsewhere()
+    with pytest.raises(KeyboardInterrupt):
+        Executor(Store(tmp_path, pytest.fail), shards=first).get(index())
+    Executor(Store(tmp_path, pytest.fail), shards=second).get(index())
+    assert sorted(first.computed + second.computed) == sorted({*first.computed, *second.computed})
+    assert len(first.computed) == 3
+    assert len(second.computed) == 5
 
 
 def test_part_that_calls_a_service_stays_in_this_process() -> None:

@@ -9,12 +9,20 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import RUN, user_environment
+from ragsweep.core.identity import Node, Spec
+from ragsweep.core.types import Chunks, Spans
+from ragsweep.parts.retrievers import Bm25
+from ragsweep.stages.executor import Executor, Listener
+from ragsweep.stages.ray_shards import RayShards
+from ragsweep.stages.shards import Texts, index_chunks
 from ray_cluster import QUIET, workers
+from toys import corpus
 
-pytest.importorskip("ray")
+ray = pytest.importorskip("ray")
 
 EMBED = ["retriever=vector", "chunker.size=150", "tracking=none"]
 
@@ -45,3 +53,30 @@ def test_killed_worker_changes_no_bit_of_what_is_embedded(tmp_path: Path) -> Non
     assert running
     assert files(tmp_path / "ray") == files(tmp_path / "alone")
     assert list((tmp_path / "ray" / ".ragsweep" / "stages" / "pieces").iterdir()) == []
+
+
+@pytest.mark.nightly
+def test_words_counted_on_a_cluster_make_the_index_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in QUIET.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    documents = [f"{'alpha ' * (n % 3)}beta{n % 977} gamma{n}" for n in range(3 * 16_384 + 5)]
+    ends = np.array([len(text) for text in documents], dtype=np.int64)
+    spans = Spans(np.arange(len(documents), dtype=np.int32), np.zeros_like(ends), ends)
+    texts, part = Texts(Chunks(corpus(documents), spans)), Bm25(language="none")
+    counted: list[int] = []
+
+    class Listening(Listener):
+        def progressed(self, node: Node, done: int, total: int) -> None:
+            counted.append(done)
+
+    node = Node("index", Spec("Bm25", "1"), (), lambda work, rows: index_chunks(work, part, texts, spans))
+    try:
+        index = Executor(None, Listening(), RayShards()).get(node)
+    finally:
+        ray.shutdown()
+    assert len(counted) == 1 + 4
+    expected = part.build(documents)
+    assert {name: array.tobytes() for name, array in index.items()} == {
+        name: array.tobytes() for name, array in expected.items()
+    }

@@ -10,7 +10,7 @@ edges (files, logs, errors). A part is a class with the methods of one protocol 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ragsweep.core.answers import (
@@ -124,6 +124,20 @@ class TextRetriever(Protocol):
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
         """Rank chunks for each query."""
+
+
+@runtime_checkable
+class CountingRetriever(TextRetriever, Protocol):
+    """A retriever that counts the words of some chunks at a time, independent of all others, anywhere, in any order."""
+
+    def shards(self, lengths: Sequence[int]) -> list[slice]:
+        """Divide chunks of so many characters into those that are counted at a time."""
+
+    def count(self, texts: Sequence[str]) -> Arrays:
+        """Count the words of some chunks."""
+
+    def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
+        """Make the index of all chunks from what was counted of shards and their numbers, in any order."""
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, ke
 from ragsweep.core.spans import cut_within, parents_of
 from ragsweep.core.types import (
     NO_CHUNK,
+    Arrays,
     Chunks,
     Corpus,
     Embeddings,
@@ -32,7 +33,7 @@ from ragsweep.evaluation.generation import Answering, Context, query_node
 from ragsweep.parts.ranking import cut_to_budget, drop_below, widen
 from ragsweep.parts.reordering import reorder, reordering_of
 from ragsweep.stages.latency import latency_node, rule_latency_node
-from ragsweep.stages.shards import Texts, embed_chunks, read_chunks
+from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
 
 PAIRS = 256
 """Pairs of a query and a chunk scored at a time, and kept."""
@@ -179,8 +180,11 @@ class _Stages:
 
     def _text(self, built: BuiltPart, label: str) -> Node:
         part, depth = built.value, self.parts.depth
-        inputs = (self.corpus, self.chunks)
-        index = self._whole("index", built.spec, inputs, lambda work: part.build(self._texts(work)), dict, label)
+
+        def build(work: StageContext) -> Arrays:
+            return index_chunks(work, part, self._texts(work), work.get(self.chunks))
+
+        index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label)
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found: Rankings = part.retrieve(work.get(index), rows, depth)

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.identity import StageContext
-from ragsweep.core.types import Chunks, Embeddings, ReadingReranker, Spans, TokenVectors
+from ragsweep.core.types import (
+    Arrays,
+    Chunks,
+    CountingRetriever,
+    Embeddings,
+    ReadingReranker,
+    Spans,
+    TextRetriever,
+    TokenVectors,
+)
 
 SHARD = 256
 """Chunks worked on at a time, and kept. Fixed, so that batches do not depend on anything a user sets."""
@@ -62,6 +71,25 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
         for n, row in enumerate(rows.tolist()):
             vectors[starts[row] : starts[row + 1]] = shard.of(n)
     return TokenVectors(vectors, starts)
+
+
+def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: Spans) -> Arrays:
+    """Index the words of all chunks; where one shard holds all of them, nothing is kept on the way."""
+    parts = part.shards((spans.end - spans.start).tolist()) if isinstance(part, CountingRetriever) else []
+    if not isinstance(part, CountingRetriever) or len(parts) < 2:
+        return part.build(texts)
+    rows = {f"{shard.start}-{shard.stop}": shard for shard in parts}
+    numbers = {name: n for n, name in enumerate(rows)}
+
+    def counted() -> Iterator[tuple[int, Arrays]]:
+        done = 0
+        work.progress(done, len(texts))
+        for name, counts in work.pieces(part.count, list(rows), lambda name: texts[rows[name]]):
+            yield numbers[name], counts
+            done += rows[name].stop - rows[name].start
+            work.progress(done, len(texts))
+
+    return part.assemble(counted())
 
 
 def _shards(

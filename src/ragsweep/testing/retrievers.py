@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
-from ragsweep.core.types import Arrays, Rankings, TextRetriever
-from ragsweep.testing.rankings import RankingContract, assert_equal, assert_lawful
+from ragsweep.core.types import Arrays, CountingRetriever, Rankings, TextRetriever
+from ragsweep.testing.rankings import RankingContract, assert_equal, assert_lawful, store_and_load
 
 TEXTS = (
     "The cat sat on the mat.",
@@ -54,3 +55,31 @@ class TextRetrieverContract(RankingContract):
     def test_a_shorter_depth_is_the_beginning_of_a_longer_one(self) -> None:
         """Cutting a ranking must not change it."""
         assert_equal(self.rank_anew(QUERIES, 2), self.rank_anew(QUERIES, 8).first(2))
+
+
+class CountingRetrieverContract(TextRetrieverContract):
+    """The contract of a retriever whose words may be counted in shards, on other machines too."""
+
+    part: Callable[[], CountingRetriever]
+
+    def test_satisfies_the_protocol(self) -> None:
+        """The pipeline identifies it by its methods."""
+        assert isinstance(self.part(), CountingRetriever)
+
+    def test_shards_are_all_chunks_in_order(self) -> None:
+        """Each chunk is counted once."""
+        texts = self.chunks()
+        shards = self.part().shards([len(text) for text in texts])
+        assert [text for shard in shards for text in texts[shard]] == list(texts)
+        assert self.part().shards([]) == []
+
+    def test_an_index_is_the_same_however_and_wherever_its_words_were_counted(self) -> None:
+        """Shards are counted by other instances, stored, and return in any order."""
+        texts, whole = self.chunks(), self.part().build(self.chunks())
+        for cuts in ((0, 3, 4, len(texts)), range(len(texts) + 1), (0, len(texts))):
+            shards = [texts[start:end] for start, end in pairwise(cuts)]
+            counted = [(n, store_and_load(self.part().count(shard))) for n, shard in enumerate(shards)]
+            assembled = self.part().assemble(reversed(counted))
+            assert assembled.keys() == whole.keys()
+            for name, array in whole.items():
+                assert (assembled[name].dtype, assembled[name].tobytes()) == (array.dtype, array.tobytes()), name

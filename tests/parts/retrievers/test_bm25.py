@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays
 from ragsweep.parts.retrievers import Bm25, postings
-from ragsweep.testing.retrievers import QUERIES, TEXTS, TextRetrieverContract
+from ragsweep.testing.retrievers import QUERIES, TEXTS, CountingRetrieverContract
 
 
-class TestBm25s(TextRetrieverContract):
+class TestBm25s(CountingRetrieverContract):
     part = Bm25
 
 
-class TestRankBm25(TextRetrieverContract):
+class TestRankBm25(CountingRetrieverContract):
     def part(self) -> Bm25:
         return Bm25(backend="rank_bm25")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,13 +64,25 @@ class Bm25:
 
     def build(self, texts: Sequence[str]) -> Arrays:
         """Index the words of all chunks, block by block: no Python object is kept for a chunk."""
-        vocabulary: dict[str, int] = {}
-        read = postings.read_words(texts, self._split, vocabulary)
+        shards = self.shards([len(text) for text in texts])
+        return self.assemble((n, self.count(texts[shard])) for n, shard in enumerate(shards))
+
+    def shards(self, lengths: Sequence[int]) -> list[slice]:
+        """Divide chunks of so many characters into those whose words are counted at a time."""
+        return list(postings.blocks(lengths))
+
+    def count(self, texts: Sequence[str]) -> Arrays:
+        """Count the words of some chunks; rank_bm25 counts them itself, and gets them in their order."""
+        words = postings.words_of(*self._split(texts))
+        return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
+
+    def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
+        """Make the index of all chunks from the counted words of shards and their numbers, in any order."""
         if self.backend == "bm25s":
-            words, state = postings.index(read, vocabulary, self.k1, self.b)
+            words, state = postings.index(((n, postings.Counts(**shard)) for n, shard in shards), self.k1, self.b)
         else:
-            words, state = _build_rank_bm25(read, vocabulary)
-        return {**state, "vocabulary": np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)}
+            words, state = _assemble_rank_bm25({n: postings.Words(**shard) for n, shard in shards})
+        return {**state, "vocabulary": postings.packed(words)}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
         """Return the best chunks that share a word with the query."""
@@ -102,7 +113,7 @@ class Bm25:
     def _load(self, index: Arrays) -> tuple[Mapping[str, int], Score]:
         """Open an index, and keep it for the next call: queries may come one by one."""
         if self._loaded is None or self._loaded[0] is not index["vocabulary"]:
-            words = json.loads(index["vocabulary"].tobytes())
+            words = postings.unpacked(index["vocabulary"])
             load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
             number = {word: n for n, word in enumerate(words)}
             score = load(index, self.k1, self.b) if words else np.zeros  # without words nothing is scored
@@ -129,13 +140,14 @@ def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
     return score
 
 
-def _build_rank_bm25(read: Iterable[postings.Words], vocabulary: dict[str, int]) -> tuple[list[str], Arrays]:
-    blocks = list(read)
-    words, renumbered = postings.sort_vocabulary(vocabulary)
+def _assemble_rank_bm25(shards: Mapping[int, postings.Words]) -> tuple[list[str], Arrays]:
+    vocabulary = postings.Vocabulary()
+    numbers = {n: vocabulary.add(shard.vocabulary)[shard.numbers] for n, shard in shards.items()}
+    words, places = vocabulary.in_order()
     if not words:
         return words, {}
-    numbers, lengths = zip(*blocks, strict=True)
-    return words, {"words": renumbered[np.concatenate(numbers)], "lengths": np.concatenate(lengths).astype(np.int64)}
+    lengths = np.concatenate([shards[n].lengths for n in sorted(shards)]).astype(np.int64)
+    return words, {"words": places[np.concatenate([numbers[n] for n in sorted(shards)])], "lengths": lengths}
 
 
 def _load_rank_bm25(index: Arrays, k1: float, b: float) -> Score:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,110 +15,132 @@ from ragsweep.core.mapped_array import mapped_array
 from ragsweep.core.types import Arrays
 
 TEXTS = 16_384
-"""Texts whose words are split at a time; below 65,536, so that a text's place among them takes two bytes."""
+"""Texts whose words are counted at a time; below 65,536, so that a text's place among them takes two bytes."""
 
 CHARACTERS = 16_000_000
-"""Characters of texts that are split at a time, but for the last text."""
+"""Characters of texts whose words are counted at a time, but for the last text."""
 
 PAIRS = 1 << 20
 """(Word, chunk) pairs that are weighed at a time, but for those of one word."""
 
-Split = Callable[[list[str]], tuple[list[list[int]], list[str]]]
-"""Split texts into words: numbers for every text, and the words that these stand for."""
-
 
 class Words(NamedTuple):
-    """The words of some texts in their order, as numbers of a vocabulary, and how many words each text has."""
+    """The words of a block of texts in their order, as numbers of its own vocabulary."""
 
+    vocabulary: NDArray[np.uint8]  # a list of words in JSON
     numbers: NDArray[np.int32]
-    lengths: NDArray[np.int32]
+    lengths: NDArray[np.int32]  # of every text in words
 
 
 class Counts(NamedTuple):
     """How often every word stands in every text of a block: pairs ordered by word and then by text."""
 
-    words: NDArray[np.int32]  # each once
+    vocabulary: NDArray[np.uint8]  # a list of words in JSON
+    lengths: NDArray[np.int32]  # of every text in words
     spread: NDArray[np.int32]  # the texts that a word stands in
     texts: NDArray[np.uint16]  # of every pair: the text's place in the block
     counts: NDArray[Any]  # of every pair, in as few bytes as possible
 
 
-def read_words(texts: Sequence[str], split: Split, vocabulary: dict[str, int]) -> Iterator[Words]:
-    """Split texts block by block; new words are added to the vocabulary."""
-    for block in _blocks(texts):
-        numbers, meaning = split(block)
-        codes = np.array([vocabulary.setdefault(word, len(vocabulary)) for word in meaning], dtype=np.int32)
-        lengths = np.fromiter(map(len, numbers), dtype=np.int32, count=len(numbers))
-        flat = np.fromiter((word for text in numbers for word in text), dtype=np.int32, count=int(lengths.sum()))
-        yield Words(codes[flat], lengths)
+def blocks(lengths: Iterable[int]) -> Iterator[slice]:
+    """Divide texts of so many characters into those whose words are counted at a time."""
+    start = end = characters = 0
+    for end, length in enumerate(lengths, 1):
+        characters += length
+        if end - start == TEXTS or characters >= CHARACTERS:
+            yield slice(start, end)
+            start, characters = end, 0
+    if end > start:
+        yield slice(start, end)
 
 
-def sort_vocabulary(vocabulary: dict[str, int]) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the words in order, and for every old number the new one of its word."""
-    words = sorted(vocabulary)
-    renumbered = np.empty(len(words), dtype=np.int32)
-    renumbered[[vocabulary[word] for word in words]] = np.arange(len(words), dtype=np.int32)
-    return words, renumbered
+def words_of(numbers: list[list[int]], vocabulary: list[str]) -> Words:
+    """Flatten the words of a block of texts, given as numbers for every text."""
+    lengths = np.fromiter(map(len, numbers), dtype=np.int32, count=len(numbers))
+    flat = np.fromiter((word for text in numbers for word in text), dtype=np.int32, count=int(lengths.sum()))
+    return Words(packed(vocabulary), flat, lengths)
 
 
-def index(read: Iterable[Words], vocabulary: dict[str, int], k1: float, b: float) -> tuple[list[str], Arrays]:
+def count(words: Words) -> Counts:
+    """Count the words of a block of texts."""
+    texts = np.repeat(np.arange(len(words.lengths)), words.lengths)
+    keys, counts = np.unique((words.numbers.astype(np.int64) << 16) | texts, return_counts=True)
+    spread = np.bincount(keys >> 16, minlength=len(unpacked(words.vocabulary)))
+    least = np.min_scalar_type(int(counts.max(initial=0)))
+    places = (keys & 0xFFFF).astype(np.uint16)
+    return Counts(words.vocabulary, words.lengths, spread.astype(np.int32), places, counts.astype(least))
+
+
+def packed(words: list[str]) -> NDArray[np.uint8]:
+    """Write words as an array."""
+    return np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
+
+
+def unpacked(words: NDArray[np.uint8]) -> list[str]:
+    """Read words from an array."""
+    read: list[str] = json.loads(words.tobytes())
+    return read
+
+
+class Vocabulary:
+    """The words of all blocks: each block's numbers of them become those of all words in order."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """Count the words so far."""
+        return len(self._numbers)
+
+    def add(self, words: NDArray[np.uint8]) -> NDArray[np.int32]:
+        """Number the words of a block, new ones by their arrival."""
+        known = self._numbers
+        return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
+
+    def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
+        """Return the words in order, and for every number by arrival the place of its word among them."""
+        words = sorted(self._numbers)
+        places = np.empty(len(words), dtype=np.int32)
+        places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)
+        return words, places
+
+
+def index(blocks: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
     """Make the arrays that bm25s makes, to the bit: postings by word, in each the chunks rise.
 
-    Returned before them are the words in order. ``read`` adds to ``vocabulary`` while it is read. Counts are kept in a
+    Returned before them are the words in order. Blocks come with their numbers, in any order. Counts are kept in a
     temporary file, three bytes a pair and more, and the result in another: memory does not grow with the number of
     chunks, but for their lengths and the vocabulary.
     """
-    lengths: list[NDArray[np.int32]] = []
-    spread = np.zeros(0, dtype=np.int64)
+    vocabulary, spread = Vocabulary(), np.zeros(0, dtype=np.int64)
+    lengths: dict[int, NDArray[np.int32]] = {}
+    starts: dict[int, int] = {}
     with tempfile.TemporaryFile() as file:
-        for words in read:
-            block = _count(words)
+        for number, block in blocks:
+            own = vocabulary.add(block.vocabulary)
             spread = np.append(spread, np.zeros(len(vocabulary) - len(spread), dtype=np.int64))
-            spread[block.words] += block.spread
-            lengths.append(words.lengths)
-            for array in block:
+            spread[own] += block.spread
+            lengths[number], starts[number] = block.lengths, file.tell()
+            for array in (own, block.spread, block.texts, block.counts):
                 np.save(file, array)
-        ordered, renumbered = sort_vocabulary(vocabulary)
+        ordered, places = vocabulary.in_order()
         if not ordered:
             return ordered, {}
-        starts = np.concatenate([[0], np.cumsum(spread[np.argsort(renumbered)])])
-        file.seek(0)
-        chunks, weights = mapped_array((int(starts[-1]),), np.int32), mapped_array((int(starts[-1]),), np.float32)
-        free, before = starts[:-1].copy(), 0  # where the next pair of a word goes; the chunks of earlier blocks
-        for number in map(len, lengths):
-            block = Counts(*(np.load(file) for _ in Counts._fields))
-            own = renumbered[block.words]
-            places = np.repeat(free[own] - (np.cumsum(block.spread) - block.spread), block.spread)
-            places += np.arange(len(places))
-            chunks[places] = block.texts.astype(np.int32) + before
-            weights[places] = block.counts
-            free[own] += block.spread
-            before += number
-    _weigh(weights, chunks, starts, np.concatenate(lengths), k1, b)
-    return ordered, {"weights": weights, "chunks": chunks, "starts": starts, "size": np.array([before], np.int64)}
-
-
-def _blocks(texts: Sequence[str]) -> Iterator[list[str]]:
-    block: list[str] = []
-    characters = 0
-    for text in texts:
-        block.append(text)
-        characters += len(text)
-        if len(block) == TEXTS or characters >= CHARACTERS:
-            yield block
-            block, characters = [], 0
-    if block:
-        yield block
-
-
-def _count(words: Words) -> Counts:
-    texts = np.repeat(np.arange(len(words.lengths)), words.lengths)
-    keys, counts = np.unique((words.numbers.astype(np.int64) << 16) | texts, return_counts=True)
-    words_found, spread = np.unique(keys >> 16, return_counts=True)
-    least = np.min_scalar_type(int(counts.max(initial=0)))
-    return Counts(
-        words_found.astype(np.int32), spread.astype(np.int32), (keys & 0xFFFF).astype(np.uint16), counts.astype(least)
-    )
+        first = np.concatenate([[0], np.cumsum(spread[np.argsort(places)])])
+        chunks, weights = mapped_array((int(first[-1]),), np.int32), mapped_array((int(first[-1]),), np.float32)
+        free, before = first[:-1].copy(), 0  # where the next pair of a word goes; the chunks of earlier blocks
+        for number in sorted(starts):
+            file.seek(starts[number])
+            own, block_spread, texts, counts = (np.load(file) for _ in range(4))
+            own = places[own]
+            pairs = np.repeat(free[own] - (np.cumsum(block_spread) - block_spread), block_spread)
+            pairs += np.arange(len(pairs))
+            chunks[pairs] = texts.astype(np.int32) + before
+            weights[pairs] = counts
+            free[own] += block_spread
+            before += len(lengths[number])
+    _weigh(weights, chunks, first, np.concatenate([lengths[number] for number in sorted(lengths)]), k1, b)
+    return ordered, {"weights": weights, "chunks": chunks, "starts": first, "size": np.array([before], np.int64)}
 
 
 def _weigh(
