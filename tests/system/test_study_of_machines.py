@@ -1,0 +1,124 @@
+"""Commands on machines that share a study and the remote half of a store: each trial and stage once in all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+
+from command_line import RUN, user_environment
+from object_store import ObjectServer, object_server
+from postgresql import Database, database
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.sweep.search.storage import check_url
+from studies import LEFT, TRIALS, by_job
+from test_kills import write_twins
+
+pytest.importorskip("obstore")
+
+__all__ = ["database", "object_server"]
+
+SPACE = ["retriever=twins", "dataset.limit=40", "chunker.size=400,800", "retriever.alpha=0.1,0.5,0.9", "top_k=2,5"]
+TRIALS_IN_ALL = 12
+SEARCH = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", f"hydra.sweeper.n_trials={TRIALS_IN_ALL}"]
+Configs = dict[tuple[str, ...], Mapping[str, float]]
+
+
+def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
+    folder.mkdir(exist_ok=True)
+    write_twins(folder)
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, RUN, "-m", *SPACE, "tracking=none", *more], cwd=folder, stdout=log, stderr=log,
+            env=user_environment(),
+        )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
+    assert process.wait(timeout=900) == 0, (folder / "log.txt").read_text()
+
+
+def results(folder: Path) -> list[Result]:
+    ledger = Ledger(folder / ".ragsweep")
+    found = [record.outcome for sweep in ledger.sweeps() for record in ledger.records(sweep.id)]
+    assert all(isinstance(result, Result) for result in found)
+    return [result for result in found if isinstance(result, Result)]
+
+
+def scores(found: list[Result]) -> Configs:
+    return {
+        (str(one.config["chunker"]["size"]), str(one.config["retriever"]["alpha"]), str(one.config["top_k"])): {
+            name: summary.value for name, summary in one.summaries.items()
+            if summary.n_scored and "latency" not in name
+        }
+        for one in found
+    }  # fmt: skip
+
+
+def executed(found: list[Result]) -> Counter[str]:
+    counts = Counter[str]()
+    for one in found:
+        counts.update({stage: int(work["executed"]) for stage, work in one.stages.items() if stage != "context"})
+    return +counts
+
+
+def query(url: str, statement: str) -> list[tuple[object, ...]]:
+    engine = sqlalchemy.create_engine(check_url(url), poolclass=sqlalchemy.pool.NullPool)
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(sqlalchemy.text(statement))]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
+    """All configs, one after the other, in one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    finish(start(folder), folder)
+    found = results(folder)
+    assert len(found) == TRIALS_IN_ALL
+    return found
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kill", [False, True])
+def test_commands_on_one_study_share_trials_and_stages(
+    kill: bool, alone: list[Result], object_server: ObjectServer, database: Database, tmp_path: Path
+) -> None:
+    url = database()
+    shared = [*SEARCH, f"hydra.sweeper.storage='{url}'", f"store.remote={object_server.bucket()}"]
+    folders = [tmp_path / "one", tmp_path / "other"]
+    processes = [start(folder, *shared) for folder in folders]
+    if kill:
+        while _complete(url) < 3 and processes[0].poll() is None:
+            time.sleep(0.05)
+        os.kill(processes[0].pid, signal.SIGKILL)
+        processes[0].wait()
+        finish(processes[1], folders[1])
+        processes[0] = start(folders[0], *shared)
+    for process, folder in zip(processes, folders, strict=True):
+        finish(process, folder)
+    trials = by_job(query(url, TRIALS))
+    assert list(trials) == list(range(TRIALS_IN_ALL))
+    assert {one.state for one in trials.values()} == {"COMPLETE"}
+    assert query(url, LEFT) == [(0,)]
+    found = [results(folder) for folder in folders]
+    assert scores([*found[0], *found[1]]) == scores(alone)
+    if not kill:
+        assert all(found)  # both worked
+        assert len(found[0]) + len(found[1]) == TRIALS_IN_ALL
+        assert executed([*found[0], *found[1]]) == executed(alone)
+
+
+def _complete(url: str) -> int:
+    try:
+        return sum(one.state == "COMPLETE" for one in by_job(query(url, TRIALS)).values())
+    except sqlalchemy.exc.ProgrammingError:  # no tables yet
+        return 0
