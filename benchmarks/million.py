@@ -293,6 +293,7 @@ def keep(row: dict[str, Any]) -> None:
         + ", ".join(f"{name} {version(name)}" for name in names),
         "dimension": DIMENSION,
         "embedding": row.get("embedding", kept.get("embedding")),
+        "cluster": row.get("cluster", kept.get("cluster")),
         "rows": [{key: round(value, 4) if isinstance(value, float) else value for key, value in one.items()}
                  for one in ordered],
     }  # fmt: skip

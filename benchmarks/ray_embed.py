@@ -1,4 +1,4 @@
-"""Measure how much faster two workers of compute=ray embed than one, and write docs/measurements.md.
+"""Measure how much faster two workers of compute=ray embed than one; write docs/measurements.md, docs/million.json.
 
     python benchmarks/ray_embed.py [--rounds 3] [--shards 24]
 
@@ -14,6 +14,7 @@ import os
 import time
 from pathlib import Path
 
+from million import keep
 from ragsweep.core.types import Embeddings
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.stages.ray_shards import RayShards
@@ -60,12 +61,14 @@ def main() -> None:
     best = {workers: max(known) for workers, known in found.items()}
     lines = ["| workers | texts a second | all, seconds | load |", "| --- | --- | --- | --- |"]
     lines += [f"| {n} | {rate:.1f} | {whole:.0f} | {load:.1f} |" for n, (rate, whole, load) in best.items()]
-    lines += ["", f"Two are {best[2][0] / best[1][0]:.2f} times as fast as one, on {os.cpu_count()} cores."]
+    speedup = best[2][0] / best[1][0]
+    lines += ["", f"Two are {speedup:.2f} times as fast as one, on {os.cpu_count()} cores."]
     print("\n".join(lines))
     if not given.print:
         text = PAGE.read_text("utf-8")
         before, after = text.partition(BEGIN)[0], text.partition(END)[2]
         PAGE.write_text("\n".join([before + BEGIN, *lines, END]) + after, "utf-8")
+        keep({"cluster": {"workers": 2, "speedup": round(speedup, 2)}})
 
 
 if __name__ == "__main__":

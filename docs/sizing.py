@@ -79,11 +79,12 @@ def page(prices: Prices = DEFAULT) -> str:
     kept = json.loads(MEASURED.read_text("utf-8"))
     rows = {(row["index"], row["size"]): row for row in kept["rows"]}
     tariff = yaml.safe_load(PRICES.read_text("utf-8"))
-    lines = [*_head(kept, prices), *_vectors(), *_embedding(kept["embedding"], tariff, prices)]
+    lines = [*_head(kept, prices), *_vectors(), *_embedding(kept, tariff, prices)]
     return "\n".join([*lines, *_indexes(kept, rows, prices), *_laws(rows)]) + "\n"
 
 
 def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
+    cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
         f"""What a corpus needs, before it is bought. Made by `python docs/sizing.py` from constants that
@@ -98,9 +99,11 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
         """The machine did other work meanwhile: its load is in [measurements.md](measurements.md#a-million-chunks).
         Hours are made of processor seconds, which that changes little; times of a question are upper limits.""",
         "MB, GB and TB are decimal.",
-        """One process embeds a chunking, and one builds an index. **Twenty workers** shorten a sweep over chunkers and
-        embedders, whose embeddings and indexes are stages of their own, and no single one of them. They cost what one
-        costs.""",
+        f"""One process embeds a chunking, and one builds an index. **Twenty workers** shorten a sweep over chunkers and
+        embedders, whose embeddings and indexes are stages of their own, and no single one of them, unless
+        `compute=ray` divides one embedding among them. Measured: {cluster["workers"]} workers embed {cluster["speedup"]:.2f}
+        times as fast as one (`python benchmarks/ray_embed.py`); that twenty lose no more of their time than that was
+        not measured. They cost what one costs, but for what they lose.""",
     ):
         yield _filled(point, "- ")
     yield ""
@@ -117,7 +120,8 @@ def _vectors() -> Iterator[str]:
     yield ""
 
 
-def _embedding(measured: Mapping[str, Any], tariff: Mapping[str, Any], prices: Prices) -> Iterator[str]:
+def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Prices) -> Iterator[str]:
+    measured, cluster = kept["embedding"], kept["cluster"]
     rate, tokens = measured["chunks_per_core_second"], measured["tokens_per_chunk"]
     services = [(name, _price(tariff, name)) for name in SERVICES]
     yield "## Embedding\n"
@@ -128,13 +132,15 @@ def _embedding(measured: Mapping[str, Any], tariff: Mapping[str, Any], prices: P
     )
     yield ""
     yield (
-        f"| chunks | hours | hours of {WORKERS} embeddings, 1 worker | {WORKERS} workers | USD an embedding"
+        f"| chunks | hours | `compute=ray`, {WORKERS} workers | hours of {WORKERS} embeddings, 1 worker"
+        f" | {WORKERS} workers | USD an embedding"
         f" | {' | '.join(f'USD, {name}' for name, _ in services)} |"
     )
-    yield f"|{' --- |' * (len(services) + 5)}"
+    yield f"|{' --- |' * (len(services) + 6)}"
     for size in SIZES:
         core_hours = size / rate / 3600
-        cells = [_hours(number * core_hours / prices.cores) for number in (1, WORKERS, 1)]
+        shared = cluster["workers"] / cluster["speedup"] / WORKERS  # of the hours of one
+        cells = [_hours(number * core_hours / prices.cores) for number in (1, shared, WORKERS, 1)]
         cells += [_money(core_hours * prices.core_hour)]
         cells += [_money(size * tokens / 1e6 * price) for _, price in services]
         yield f"| {size:,} | {' | '.join(cells)} |"

@@ -59,24 +59,37 @@ def ray_cluster(nodes: Sequence[Mapping[str, str]], environment: Mapping[str, st
 
 def workers(cluster: int, task: str = "_run_job") -> list[int]:
     """List the processes below a cluster's that are running a task: a job of Hydra's launcher, unless it is named."""
-    parents, running = {}, []
+    return [process for process, name in _below(cluster) if name.startswith(f"ray::{task}".encode())]
+
+
+def cluster_nodes(cluster: int) -> list[int]:
+    """List the processes that stand for a node each, the head's first."""
+    return sorted(process for process, name in _below(cluster) if name.partition(b"\0")[0].endswith(b"/raylet"))
+
+
+def below(process: int) -> list[int]:
+    """List the processes that one has started, and theirs."""
+    return [child for child, _ in _below(process)]
+
+
+def _below(top: int) -> list[tuple[int, bytes]]:
+    """Return the processes below one, with their command lines."""
+    parents, names = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                name = (folder / "cmdline").read_bytes()
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                names[int(folder.name)] = (folder / "cmdline").read_bytes()
             except OSError:
                 continue
-            parents[int(folder.name)] = int(fields[1])
-            if name.startswith(f"ray::{task}".encode()):
-                running.append(int(folder.name))
+            parents[int(folder.name)] = parent
 
-    def below(process: int) -> bool:
-        while process in parents and process != cluster:
+    def is_below(process: int) -> bool:
+        while process in parents and process != top:
             process = parents[process]
-        return process == cluster
+        return process == top
 
-    return [process for process in running if below(process)]
+    return [(process, name) for process, name in names.items() if process != top and is_below(process)]
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from postgresql import Database, database
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.stages.remote import open_remote
-from ray_cluster import ray_cluster, workers
+from ray_cluster import below, cluster_nodes, ray_cluster, workers
 from test_kills import write_twins
 
 pytest.importorskip("hydra_plugins.hydra_ray_launcher")
@@ -60,12 +61,18 @@ class Nodes:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory, object_server: ObjectServer) -> Iterator[Nodes]:
-    folders = tuple(tmp_path_factory.mktemp(name) / "store" for name in ("node", "node"))
+@contextmanager
+def two_nodes(folders: tuple[Path, ...], object_server: ObjectServer) -> Iterator[Nodes]:
     environment = {**user_environment(), **object_server.environment}
     with ray_cluster([{"RAGSWEEP_STORE": str(folder)} for folder in folders], environment) as (address, process):
         yield Nodes(address, process, folders)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory, object_server: ObjectServer) -> Iterator[Nodes]:
+    folders = tuple(tmp_path_factory.mktemp(name) / "store" for name in ("node", "node"))
+    with two_nodes(folders, object_server) as made:
+        yield made
 
 
 def start(folder: Path, nodes: Nodes, *more: str) -> subprocess.Popen[bytes]:
@@ -156,3 +163,31 @@ def test_killed_worker_loses_nothing_and_every_config_ends_once(
     assert ended(tmp_path).scores == undisturbed.scores
     assert remote.names("outcomes/") == []  # each was recorded
     nodes.forget()
+
+
+@pytest.mark.nightly
+def test_node_that_dies_loses_nothing_and_the_other_ends_the_sweep(
+    undisturbed: Ended, object_server: ObjectServer, tmp_path: Path
+) -> None:
+    bucket, command = object_server.bucket(), tmp_path / "command"
+    remote, arguments = open_remote(bucket, pytest.fail), ["tracking=none", f"store.remote={bucket}"]
+    assert remote is not None
+    command.mkdir()
+    with two_nodes((tmp_path / "head", tmp_path / "other"), object_server) as nodes:
+        process = start(command, nodes, *arguments)
+        while not node_works(nodes.process) or len(remote.names("leases/") or ()) < 15:
+            assert process.poll() is None
+            time.sleep(0.05)
+        _, other = cluster_nodes(nodes.process)
+        for member in (other, *below(other)):
+            os.kill(member, signal.SIGKILL)
+        if process.wait(timeout=900) != 0:
+            finish(start(command, nodes, *arguments), command)
+    assert ended(command).scores == undisturbed.scores
+    assert remote.names("outcomes/") == []
+
+
+def node_works(cluster: int) -> bool:
+    """Return whether both nodes run a job."""
+    nodes, running = cluster_nodes(cluster), set(workers(cluster))
+    return all(running & set(below(node)) for node in nodes)
