@@ -66,7 +66,11 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     since = f"{(time.time() - began) / 60 + 0.01:.4f}m"
     files = ["--json", str(tmp_path / "watch.json"), "--prometheus", str(tmp_path / "watch.prom")]
     assert watch(["handbook@champion", "--since", since, "--tolerance", "latency=1000", *files]) == 0
-    assert "No drift" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "No drift" in said
+    assert "latency_p95_ms" not in said
+    assert watch(["handbook@champion", "--since", since, "--tolerance", "latency=1000", "--numbers"]) == 0
+    assert {"latency_p95_ms", "latency_p99_ms/fuse", "unknown_words_mean"} <= set(capsys.readouterr().out.split())
     found = json.loads((tmp_path / "watch.json").read_text())
     assert (found["requests"], found["questions"], found["evaluated"]) == (20, 20, 20)
     drifts = {row[0]: row for row in found["drifts"]["data"]}

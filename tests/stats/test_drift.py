@@ -78,6 +78,13 @@ def test_repeating_all_requests_makes_nothing_surer(now: list[float], before: li
     assert share_interval(shares[1], 0.05) == pytest.approx(share_interval(shares[0], 0.05))
 
 
+@given(numbers, numbers)
+@settings(max_examples=30, deadline=None)
+def test_medians_shown_beside_a_comparison_are_the_usual_ones(now: list[float], before: list[float]) -> None:
+    (found,) = compare([Quantity("x", ORDER, sample(now), sample(before), 0.1)])
+    assert (found.now, found.before) == (pytest.approx(np.median(now)), pytest.approx(np.median(before)))
+
+
 def test_intervals_cover_the_truth() -> None:
     draw = np.random.default_rng(4)
     missed = dict.fromkeys((SHARE, ORDER, RATIO, "mean"), 0)

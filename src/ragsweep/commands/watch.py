@@ -54,7 +54,7 @@ def watch(arguments: Sequence[str]) -> int:
             raise InputError(f"{options.prometheus}: cannot be written: {fault.strerror}") from None
     with ignore_closed_pipe():
         terminal = Terminal.current()
-        show(found, terminal)
+        show(found, terminal, options.numbers)
         terminal.next_steps(next_steps(found, options))
     return EXIT_STATUS[found.decision]
 
@@ -70,12 +70,16 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--experiment", metavar="NAME", help="only the traces of this experiment (all)")
     corpus = "the documents as they are today: which requests concern those that are new, changed or gone"
     parser.add_argument("--corpus", metavar="FOLDER", help=corpus)
-    most = "a threshold of a number in the list: latency_p95_ms=300, empty_share=.05; may be given several times"
+    most = (
+        "a threshold of a number that --numbers lists: latency_p95_ms=300, empty_share=.05; may be given several times"
+    )
     parser.add_argument("--max", action="append", default=[], metavar="NUMBER=X", help=most)
     least = "the same for one that must not fall: top_score/rerank=.2"
     parser.add_argument("--min", action="append", default=[], metavar="NUMBER=X", help=least)
     parser.add_argument("--tolerance", action="append", default=[], metavar="KIND=X", help=_TOLERANCE)
     parser.add_argument("--looks", type=int, default=1, metavar="N", help=_LOOKS)
+    numbers = "print every number that a threshold can name, with its 95 %% interval"
+    parser.add_argument("--numbers", action="store_true", help=numbers)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything for programs")
     parser.add_argument("--prometheus", type=Path, metavar="FILE", help="write the numbers in Prometheus' text format")
     options = parser.parse_args(arguments)

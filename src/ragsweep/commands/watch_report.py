@@ -16,7 +16,7 @@ from ragsweep.parts.tracking.models import ModelVersion
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.tables import log_table, to_json
 from ragsweep.report.terminal import Terminal
-from ragsweep.serving.reference import Reference
+from ragsweep.serving.reference import TOTAL, Reference
 from ragsweep.serving.watching import (
     EMPTY,
     FAILED,
@@ -24,8 +24,11 @@ from ragsweep.serving.watching import (
     GAP,
     LANGUAGE,
     LATENCY,
+    MONEY,
+    QUANTILES,
     REFUSED,
     STALE,
+    TOKENS,
     TOP_SCORE,
     UNKNOWN_WORDS,
     Lack,
@@ -34,14 +37,14 @@ from ragsweep.serving.watching import (
     can_tell,
     is_alarm,
 )
-from ragsweep.stats.drift import DRIFT, ORDER, RATIO, SHARE, Drift
+from ragsweep.stats.drift import DRIFT, ORDER, RATIO, SAME, SHARE, Drift
 
 Decision = Literal["fine", "alarm", "too few"]
 EXIT_STATUS: Mapping[Decision, int] = {"fine": 0, "alarm": 1, "too few": 3}
 FORMAT = "ragsweep.watch/1"
 LEGEND = (
-    "In brackets: intervals that hold together, 95 %. DRIFT: all of it lies beyond the tolerance; same: within; less:"
-    " it differs, by what may be tolerable; unclear: too few requests. Requests with equal words count once here."
+    "In brackets: intervals that hold together, 95 %, with requests of equal words as one. DRIFT: all of it lies beyond"
+    " the tolerance; same: within; less: it differs, by what may be tolerable; unclear: too few requests."
 )
 EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
@@ -92,20 +95,31 @@ class Watch:
         return "too few" if undecided or not can_tell(self.requests) else "fine"
 
 
-def show(found: Watch, terminal: Terminal) -> None:
-    """Print the comparison, and what it means."""
+def show(found: Watch, terminal: Terminal, has_numbers: bool = False) -> None:
+    """Print the comparison, and what it means; with ``has_numbers`` every number that a threshold can name, too."""
     terminal.line("watch", f"{found.version.uri} ({found.reference.facts.get('name', '')}): {_counts(found)}")
     if found.changes is not None:
         terminal.line("index", f"{found.changes} since the model was made" if found.changes else "as the documents are")
-    if rows := [_row(one) for one in sorted(found.drifts, key=lambda one: not is_alarm(one))]:
+    same = [one.name for one in found.drifts if one.verdict == SAME]
+    others = [one for one in found.drifts if one.verdict != SAME]
+    if rows := [_row(one) for one in sorted(others, key=lambda one: not is_alarm(one))]:
         terminal.table(["", "quantity", ">requests", ">evaluation", ">difference"], rows)
         terminal.block("", [LEGEND])
+    if same:
+        terminal.block("same", [", ".join(same)])
     for lack in found.lacks:
         terminal.line(
             "lacking", f"{lack.what} {lack.value}: {_percent(lack.measure)} of the requests, no evaluated question"
         )
-    if rows := [_measure_row(name, one) for name, one in found.measures.items()]:
-        terminal.table(["", "number", ">every request", ">95 % interval", ">evaluation"], rows)
+    if rows := list(_latencies(found)):
+        terminal.table(["", "milliseconds: p50 / p95 / p99", ">requests", ">evaluation"], rows)
+    paid = {name: found.measures[name].value for name in (TOKENS, MONEY) if name in found.measures}
+    if any(paid.values()):
+        terminal.line(
+            "spent", " and ".join(f"{number(value, '_')} {name}" for name, value in paid.items()) + " a request"
+        )
+    if has_numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
+        terminal.table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows)
     for one in found.thresholds:
         terminal.line("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}")
     terminal.block("RESULT", results(found))
@@ -117,6 +131,17 @@ def _counts(found: Watch) -> str:
         f"{counted(len(found.requests.traces), 'request')}, {counted(found.requests.questions, 'different question')}"
     )
     return f"{asked} since {since}, against {counted(len(found.reference.cluster), 'evaluated question')}"
+
+
+def _latencies(found: Watch) -> Iterator[list[str]]:
+    """Yield a row for each step that was timed, the whole first."""
+    first = f"{LATENCY}_p{QUANTILES[0]}_ms"
+    for name in found.measures:
+        if name.startswith(first):
+            step = name.removeprefix(first)
+            each = [found.measures[f"{LATENCY}_p{p}_ms{step}"] for p in QUANTILES]
+            sides = [" / ".join(number(one[side], "ms") for one in each) for side in (0, 3)]
+            yield ["", step.removeprefix("/") or TOTAL, *sides]
 
 
 def _row(drift: Drift) -> list[str]:
@@ -179,13 +204,13 @@ def results(found: Watch) -> Iterator[str]:
             value = found.measures[one.name]
             shown = f"{one.name} is {number(value.value, '_')} {_interval(value)}"
             yield f"{shown}: --{one.kind} {one.bound:g} is {one.outcome}."
+    if found.decision == "fine":
+        yield "No drift beyond the tolerance is shown."
     if unclear := sum(one.verdict == "open" for one in found.drifts):
         asked = counted(found.requests.questions, "different question")
         yield f"Unclear with {asked}: {unclear} of {counted(len(found.drifts), 'comparison')}; a drift may be unseen."
     if found.decision == "too few":
         yield "The requests are too few to decide."
-    elif found.decision == "fine":
-        yield "No drift beyond the tolerance is shown."
 
 
 def _interval(one: Measure) -> str:

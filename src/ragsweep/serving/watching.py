@@ -32,6 +32,8 @@ EMPTY, FAILED, REFUSED, STALE = "empty_share", "failed_share", "refused_share", 
 UNKNOWN_WORDS, LANGUAGE, FORM = "unknown_words", "language", "form"
 TOP_SCORE, GAP, LATENCY = "top_score", "gap", "latency"
 TOKENS, MONEY = "tokens", "money"
+UNKNOWN_MEAN = "unknown_words_mean"
+"""The mean share of a question's words that no document has."""
 
 ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)
 """Quantities of which less is no alarm."""
@@ -237,7 +239,7 @@ class RequestComparison:
             elif what in (TOP_SCORE, GAP):
                 found |= {name: _quantile_measure(*self._pair(name), 50)}
             elif name in (TOKENS, MONEY) or name == "unknown":
-                found |= {UNKNOWN_WORDS if name == "unknown" else name: _mean_measure(*self._pair(name))}
+                found |= {UNKNOWN_MEAN if name == "unknown" else name: _mean_measure(*self._pair(name))}
         return {name: one for name, one in found.items() if not math.isnan(one.value)}
 
     def _latencies(self, name: str, step: str) -> dict[str, Measure]:

@@ -266,5 +266,6 @@ def _median(sample: ClusteredSample) -> float:
     if not len(sample.values):
         return math.nan
     order = np.argsort(sample.values, kind="stable")
-    reached = np.cumsum(sample.weights[order])
-    return float(sample.values[order][np.searchsorted(reached, 0.5 - 1e-12)])
+    reached, ordered = np.cumsum(sample.weights[order]), sample.values[order]
+    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # two where one half lies between them
+    return float(ordered[np.minimum(ends, len(ordered) - 1)].mean())
