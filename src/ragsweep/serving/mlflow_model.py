@@ -10,6 +10,7 @@ from typing import Any
 
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
+from pandas import DataFrame
 
 from ragsweep.parts.tracking.served_traces import is_traced, send_served
 from ragsweep.serving.pipeline import ServedAnswer, ServedPipeline, as_turns
@@ -27,8 +28,10 @@ class ShippedConfig(PythonModel):
         self.reference = Reference.read(folder) if (folder / REFERENCE).exists() else None
         self.traces = TraceQueue(send_served, self.reference.trace_sample if self.reference else 0.0)
 
-    # Without annotations: MLflow would take them for the model's signature.
-    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    # The output has no annotation: MLflow would take it for the model's signature, which is given.
+    def predict(  # type: ignore[no-untyped-def]  # noqa: ANN201
+        self, context: PythonModelContext, model_input: DataFrame, params: Any = None
+    ):
         """Return a row for each question: query, context, answer and milliseconds."""
         return [_row(self._answer(str(row["question"]), _given(row.get("history"))))
                 for row in model_input.to_dict("records")]  # fmt: skip

@@ -104,7 +104,7 @@ class ModelRegistry:
         import mlflow
 
         with self.connection.opened(), self.connection.as_default(self.experiment), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # the signature is given
+            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # of a class of its own
             with mlflow.start_run(run_name=f"ship {name}", tags=dict(tags)):
                 logged = mlflow.pyfunc.log_model(
                     name="model",
