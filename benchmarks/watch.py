@@ -143,11 +143,8 @@ def first_named(shipped: Shipped, traces: Sequence[ServedTrace], names: Sequence
     return float("inf")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--streams", type=int, default=50)
-    parser.add_argument("--planted", type=int, default=10)
-    options = parser.parse_args()
+def measure(streams: int, planted: int) -> tuple[list[list[str]], dict[tuple[str, float], list[float]]]:
+    """Return the alarms of each stream without a drift; by drift and share, after how many requests each is named."""
     data = Path(os.environ["RAGSWEEP_COLLECTIONS"])
     documents = [{"id": row["_id"], "text": row["text"]} for row in read_rows(data / "squad2_dev/corpus.jsonl")]
     golden = [{"id": row["id"], "question": row["question"], "evidence": [{"document": row["context_id"]}]}
@@ -170,12 +167,10 @@ def main() -> None:
         pools = {kind: [one for one, job in zip(traces, jobs, strict=True) if job[0] == kind]
                  for kind in ("usual", "probe", "rerank x 2", "rerank x 3", *others)}  # fmt: skip
         shipped = [timed(one, pools["probe"]) for one in shipped]
-        pool, found = pools["usual"], []
-        for n in range(options.streams):
+        pool, raised, named = pools["usual"], [], {}
+        for n in range(streams):
             one = shipped[n % REFERENCES]
-            found.append(alarms(one, draw(pool, one, n)))
-        named = list(filter(None, found))
-        print(f"{len(named)} of {options.streams} streams without drift raise an alarm: {named}", flush=True)
+            raised.append(alarms(one, draw(pool, one, n)))
         # the newest third of the paragraphs that anybody asks about is missing
         kept = {row["id"] for row in documents} - set(asked[2 * len(asked) // 3 :])
         old = [row for row in golden if row["evidence"][0]["document"] in kept]
@@ -184,18 +179,30 @@ def main() -> None:
         changes = compare_corpora(stale.pipeline.bundle.corpus, shipped[0].pipeline.bundle.corpus, "today")
         traces = serve(stale, [(text, 1.0) for text in (*texts[:600], *probes)])
         served, stale = traces[:600], timed(stale, traces[600:])
-        print(f"| planted | share | named within {LOOKS[-1]} | requests until it is named, median | most |")
         for drift, names in NAMES.items():
             is_stale = drift.startswith("stale")
             for share in (1.0,) if is_stale else (1.0, 0.3):
-                looks = []
-                for n in range(options.planted):
+                looks = named.setdefault((drift, share), [])
+                for n in range(planted):
                     one = stale if is_stale else shipped[n % REFERENCES]
                     usual = draw(served if is_stale else pool, one, 1000 + n)
                     stream = usual if is_stale else mixed(usual, draw(pools[drift], one, 2000 + n), share, n)
                     looks.append(first_named(one, stream, names, changes.concerned if drift == "stale" else None))
-                count = f"{sum(map(math.isfinite, looks))} of {len(looks)}"
-                print(f"| {drift} | {share:.0%} | {count} | {np.median(looks):g} | {max(looks):g} |", flush=True)
+    return raised, named
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--streams", type=int, default=50)
+    parser.add_argument("--planted", type=int, default=10)
+    options = parser.parse_args()
+    raised, named = measure(options.streams, options.planted)
+    false = list(filter(None, raised))
+    print(f"{len(false)} of {options.streams} streams without drift: alarm {false}; load {os.getloadavg()[0]:.1f}")
+    print(f"| planted | share | named within {LOOKS[-1]} | requests until it is named, median | most |")
+    for (drift, share), looks in named.items():
+        count = f"{sum(map(math.isfinite, looks))} of {len(looks)}"
+        print(f"| {drift} | {share:.0%} | {count} | {np.median(looks):g} | {max(looks):g} |")
 
 
 if __name__ == "__main__":

@@ -60,18 +60,20 @@ def test_sample_is_a_share_unless_mlflow_samples(monkeypatch: pytest.MonkeyPatch
         assert len(sent) == expected
 
 
-def test_trace_has_the_steps_of_the_evaluation_with_their_scores(tmp_path: Path) -> None:
-    result, bundle = shipped(tmp_path, "retriever=hybrid_rrf", "llm=extractive")
+def test_trace_has_the_steps_of_the_evaluation_with_their_scores(tmp_path: Path, tiny_classifier: Path) -> None:
+    reranker = ["reranker=cross_encoder", f"reranker.model={tiny_classifier}", "reranker.candidates=4"]
+    result, bundle = shipped(tmp_path, "retriever=hybrid_rrf", "llm=extractive", *reranker)
     pipeline = ServedPipeline(bundle)
     found = pipeline.answer("where does the cat rest")
     trace = describe("handbook", "b", ("where does the cat rest", ()), 1.0, found, pipeline.price)
     steps = {step.name: step for step in trace.steps}
-    assert set(steps) == {"embed_queries/vector", "retrieve/bm25", "retrieve/vector", "fuse", "generate"}
-    assert steps["fuse"].top_score == pytest.approx(found.context[0].score)
-    assert steps["fuse"].gap == pytest.approx(found.context[0].score - found.context[1].score)
+    assert set(steps) == {"embed_queries/vector", "retrieve/bm25", "retrieve/vector", "fuse", "rerank", "generate"}
+    assert steps["rerank"].top_score == pytest.approx(found.context[0].score)
+    assert steps["rerank"].gap == pytest.approx(found.context[0].score - found.context[1].score)
+    assert steps["fuse"].top_score > steps["fuse"].top_score - steps["fuse"].gap > 0
     assert math.isnan(steps["generate"].top_score)
     assert all(step.milliseconds >= 0 for step in trace.steps)
-    assert [one["id"].partition(":")[0] for one in steps["fuse"].outputs] == [one.document for one in found.context]
+    assert [one["id"].partition(":")[0] for one in steps["rerank"].outputs][:3] == [one.document for one in found.context]
     assert (trace.results, trace.failed) == (len(found.context), "")
     assert trace.abstained == result.outcomes["abstained"][0]
     assert trace.answer == result.outcomes["answer"][0]
