@@ -101,9 +101,9 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
         "MB, GB and TB are decimal.",
         f"""One process embeds a chunking, and one builds an index. **Twenty workers** shorten a sweep over chunkers and
         embedders, whose embeddings and indexes are stages of their own, and no single one of them, unless
-        `compute=ray` divides one embedding among them. Measured: {cluster["workers"]} workers embed {cluster["speedup"]:.2f}
-        times as fast as one (`python benchmarks/ray_embed.py`); that twenty lose no more of their time than that was
-        not measured. They cost what one costs, but for what they lose.""",
+        `compute=ray` divides one embedding among them. Measured: {cluster["workers"]} workers embed
+        {cluster["speedup"]:.2f} times as fast as one (`python benchmarks/ray_embed.py`); that twenty lose no more of
+        their time than that was not measured. They cost what one costs, but for what they lose.""",
     ):
         yield _filled(point, "- ")
     yield ""
