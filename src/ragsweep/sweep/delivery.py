@@ -32,6 +32,9 @@ from ragsweep.sweep.session import Job, RunContext
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
+Launch = Callable[[Sequence[Sequence[str]], int], "Sequence[JobReturn]"]
+"""Run jobs, given by their overrides and the number of the first; return the outcome of each."""
+
 DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""
 
@@ -136,7 +139,7 @@ class Collector:
 
     context: RunContext
     sweep: Sweep
-    launcher: Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
+    launcher: Launch
 
     def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
         """Launch jobs and record what came of them; a launcher that fails takes no job with it that has ended."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -22,17 +22,12 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.command import Command, searches
 from ragsweep.sweep.compose import CONFIG, VERSION_BASE, PlainConfig, config_folder
 from ragsweep.sweep.config_policy import add_secrets
-from ragsweep.sweep.delivery import Collector, deliver_job
+from ragsweep.sweep.delivery import Collector, Launch, deliver_job
 from ragsweep.sweep.jobs import JobValue, run_job
 from ragsweep.sweep.loop import to_yaml
 from ragsweep.sweep.races import KEY
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
-
-if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
-Launch = Callable[[Sequence[Sequence[str]], int], "Sequence[JobReturn]"]
-"""Run jobs, given by their overrides and the number of the first; return the outcome of each."""
+from ragsweep.sweep.slurm import through_queue, withdrawable
 
 
 @dataclass
@@ -68,6 +63,7 @@ class HydraTask:
         folder = Path(str(master.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
         _write_masked(folder / "multirun.yaml", master, self.context.secrets)
+        launch = through_queue(master.hydra.launcher, launch)
         if self.sent:
             launch = Collector(self.context, self.sent, launch).launch
         try:
@@ -79,7 +75,8 @@ class HydraTask:
     def __call__(self, config: DictConfig) -> JobValue | str:
         """Run the job that Hydra has begun; a worker whose command was killed ends with it."""
         try:
-            return self._run(config)
+            with withdrawable():
+                return self._run(config)
         finally:
             if not self.command.lives(0):
                 # Nothing reads the job's value: a worker of joblib would wait forever to write it.

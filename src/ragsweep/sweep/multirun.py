@@ -23,7 +23,8 @@ from ragsweep.stages.graph import Plan
 from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.closing import SweepSummary, summarise_sweep
 from ragsweep.sweep.command import Command, reference, sweep_title
-from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
+from ragsweep.sweep.delivery import Launch
+from ragsweep.sweep.hydra_launch import HydraTask, through_hydra
 from ragsweep.sweep.loop import InProcess
 from ragsweep.sweep.race_loop import exception_of, run_race
 from ragsweep.sweep.races import SweepRace

@@ -23,8 +23,9 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import Command, compose, compose_jobs, one_sentence, read_settings, study_title
+from ragsweep.sweep.delivery import Launch
 from ragsweep.sweep.finalists import SUFFIX
-from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
+from ragsweep.sweep.hydra_launch import HydraTask, through_hydra
 from ragsweep.sweep.jobs import attempt
 from ragsweep.sweep.multirun import DONE, Multirun, lost_job
 from ragsweep.sweep.recording import OutcomeWriter

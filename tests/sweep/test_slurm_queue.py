@@ -1,0 +1,163 @@
+"""Jobs of SLURM: one has ended when the queue no longer has it, and one that is taken back has not failed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from ragsweep.sweep import slurm
+from ragsweep.sweep.slurm import SlurmQueue, through_queue, withdrawable
+
+pytest.importorskip("submitit")
+
+Listed = Callable[[str], None]
+SLURM = OmegaConf.create({"_target_": "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"})
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Listed:
+    """Stand for SLURM's commands, in scripts; return what sets the text that squeue prints (empty: it fails)."""
+    text = tmp_path / "text"
+    scripts = {"squeue": f"[ -s {text} ] && cat {text}", "scancel": f"echo $* >> {tmp_path}/cancelled"}
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(slurm, "POLL", 0.0)
+
+    def write(lines: str) -> None:
+        text.write_text(lines)
+
+    return write
+
+
+@pytest.fixture
+def queue(listed: Listed) -> SlurmQueue:
+    made = SlurmQueue()
+    for job in ("7_0", "7_1"):
+        made.register_job(job)
+    return made
+
+
+@pytest.mark.parametrize(
+    "state", ["PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "REQUEUE_HOLD", "STAGE_OUT"]
+)
+def test_job_that_may_still_run_has_not_ended(state: str, queue: SlurmQueue, listed: Listed) -> None:
+    listed(f"7_0 {state}\n7_1 FAILED\n")
+    assert (queue.is_done("7_0"), queue.is_done("7_1")) == (False, True)
+    assert queue.get_state("7_0") == state
+
+
+def test_job_that_is_listed_no_more_has_ended_and_its_state_is_kept(queue: SlurmQueue, listed: Listed) -> None:
+    listed("7_0 RUNNING\n7_1 OUT_OF_MEMORY\n")
+    assert not queue.is_done("7_0")
+    listed("8 RUNNING\n")
+    assert queue.is_done("7_0")
+    assert queue.get_state("7_1") == "OUT_OF_MEMORY"
+
+
+def test_no_job_has_ended_while_slurm_does_not_answer(queue: SlurmQueue, listed: Listed) -> None:
+    listed("")
+    assert not queue.is_done("7_0")
+    listed("7_0 RUNNING\n7_1 RUNNING\n")
+    assert not queue.is_done("7_0")
+    listed("")
+    assert not queue.is_done("7_0")
+
+
+def test_job_that_is_queued_again_has_not_ended(queue: SlurmQueue, listed: Listed) -> None:
+    listed("7_0 NODE_FAIL\n7_1 RUNNING\n")
+    assert queue.is_done("7_0")
+    listed("7_0 PENDING\n7_1 RUNNING\n")
+    assert not queue.is_done("7_0")
+
+
+def test_launch_that_loses_a_job_waits_for_the_others(listed: Listed, monkeypatch: pytest.MonkeyPatch) -> None:
+    from submitit import SlurmJob
+
+    before, polls = SlurmJob.watcher, list[str]()
+
+    def launch(jobs: object, first: int) -> list[object]:
+        for job in ("7_0", "7_1"):
+            SlurmJob.watcher.register_job(job)
+        listed("7_0 FAILED\n7_1 RUNNING\n")
+        raise RuntimeError("7_0\nis lost\nits log")
+
+    def end(seconds: float) -> None:
+        polls.append("slept")
+        listed("7_0 FAILED\n7_1 COMPLETED\n")
+
+    monkeypatch.setattr(slurm.time, "sleep", end)
+    with pytest.raises(RuntimeError, match=r"^7_0 is lost$"):
+        through_queue(SLURM, launch)([["a=1"], ["a=2"]], 0)
+    assert polls == ["slept"]
+    assert SlurmJob.watcher is before
+
+
+def test_launch_that_is_interrupted_cancels_what_has_not_ended(listed: Listed, tmp_path: Path) -> None:
+    from submitit import SlurmJob
+
+    def launch(jobs: object, first: int) -> list[object]:
+        for job in ("7_0", "7_1", "7_2"):
+            SlurmJob.watcher.register_job(job)
+        listed("7_0 COMPLETED\n7_1 RUNNING\n7_2 PENDING\n")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        through_queue(SLURM, launch)([["a=1"], ["a=2"], ["a=3"]], 0)
+    assert (tmp_path / "cancelled").read_text().split() == ["7_1", "7_2"]
+
+
+def test_other_launchers_are_left_alone() -> None:
+    def launch(jobs: object, first: int) -> list[object]:
+        return []
+
+    assert through_queue(OmegaConf.create({"_target_": "a.JoblibLauncher"}), launch) is launch
+
+
+# --- in a job -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[BaseException], None]]:
+    """Stand for submitit's handler of the signal by which SLURM takes a job back: return what sets what it raises."""
+    raised = list[BaseException]()
+
+    def handle(number: int, frame: object) -> None:
+        raise raised[-1]
+
+    before = signal.signal(signal.SIGUSR2, handle)
+    monkeypatch.setenv("SUBMITIT_EXECUTOR", "slurm")
+    yield raised.append
+    signal.signal(signal.SIGUSR2, before)
+
+
+@pytest.mark.parametrize("fault", [SystemExit(-1), RuntimeError("timed-out too many times")])
+def test_what_a_job_that_is_taken_back_raises_passes_by_the_evaluation(
+    fault: BaseException, warned: Callable[[BaseException], None]
+) -> None:
+    warned(fault)
+    caught = list[BaseException]()
+
+    def run() -> None:
+        try:
+            signal.raise_signal(signal.SIGUSR2)
+        except (Exception, SystemExit) as seen:  # as a job's failures are caught
+            caught.append(seen)
+
+    with pytest.raises(type(fault)) as ended:
+        withdrawable()(run)()
+    assert ended.value is fault
+    assert caught == []
+
+
+def test_what_a_job_itself_raises_is_its_own(warned: Callable[[BaseException], None]) -> None:
+    handler = signal.getsignal(signal.SIGUSR2)
+    with pytest.raises(SystemExit), withdrawable():
+        raise SystemExit(3)
+    assert signal.getsignal(signal.SIGUSR2) is handler
