@@ -149,7 +149,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
          "finalists": "-", "success.metric": "-", "success.threshold": "-", "recommend.margin": "-",
          "headline": "-", "questions.until": "-", "rerun": "-", "name": "-", "by": "-", "timeout": "-",
          "max_failures": "-", "plan": "-", "compute": "-",
-         **dict.fromkeys(("store.path", "store.stages", "store.remote"), "-"),
+         **dict.fromkeys(map("store.{}".format, ("path", "worker_path", "stages", "remote")), "-"),
          **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
          **dict.fromkeys(map("constraints.{}".format, ("cost_per_1000", "context_tokens", "latency_p95_ms")), "-")},
 }  # fmt: skip
@@ -170,7 +170,7 @@ PRICES = "prices"
 
 CHANGES: Mapping[str, str] = {
     "size": "333", "overlap": "7", "min_characters": "5", "sentences": "7", "stride": "2", "percentile": "50",
-    "store.remote": "s3://bucket/folder", "compute": "ray",
+    "store.remote": "s3://bucket/folder", "store.worker_path": "elsewhere", "compute": "ray",
     "tokenizer": "{tokenizer}", "chunker/sentence_window.language": "french", "chunker/semantic.language": "french",
     "model": "{other}", "device": "cuda", "dtype": "float16", "batch_size": "3", "normalize": "false",
     "query_prompt": "ask", "document_prompt": "read", "max_length": "9", "download": "true",

@@ -89,6 +89,8 @@ class HydraTask:
         whole: Any = HydraConfig.instance().cfg
         hydra = HydraConfig.get()
         until, config.questions.until = config.questions.until, None  # how far a race goes is no part of a config
+        if self.sent and self.context is None and config.store.worker_path:
+            config.store.path = config.store.worker_path
         choices: Any = OmegaConf.to_container(hydra.runtime.choices)
         plain = PlainConfig.of(config, choices)
         context = self.context or _worker_context(self, plain, whole)

@@ -297,6 +297,14 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
     check_compute(compute := values.get("compute", LOCAL))
     shards = RayShards() if compute == RAY else None
     folder, executor = Path(path).absolute(), Executor(listener=Lines(terminal), shards=shards)
+    if (workers := values["store"].get("worker_path")) is not None:
+        if not isinstance(workers, str) or not workers:
+            raise ConfigError(f"store.worker_path: must be a folder, given {workers!r}")
+        if url is None:
+            raise ConfigError(
+                "store.worker_path: needs store.remote, through which jobs with a folder of their own send what they"
+                " compute"
+            )
     if url is not None and not stages:
         raise ConfigError("store.remote: shares the results of stages, and store.stages=false keeps none")
 

@@ -1,0 +1,43 @@
+"""Jobs that a launcher runs in processes of their own use the folder that is named for them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from command_line import RUN, call, write_dataset
+from ragsweep.core.errors import ConfigError
+from ragsweep.records.ledger import Ledger
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.session import open_session
+
+
+@pytest.mark.skipif(importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None, reason="no joblib")
+def test_jobs_keep_stages_in_the_folder_for_workers_and_the_command_keeps_the_records(tmp_path: Path) -> None:
+    more = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "top_k=1,2", "tracking=none"]
+    store = [f"store.remote=file://{tmp_path}/objects", "store.worker_path='workers/${oc.env:ITS_NAME}'"]
+    done = call(tmp_path, RUN, "-m", *write_dataset(tmp_path), *more, *store, ITS_NAME="one")
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "workers" / "one").iterdir()] == ["stages"]
+    assert [path for path in (tmp_path / ".ragsweep" / "stages" / "whole").rglob("*") if path.is_file()] == []
+    ledger = Ledger(tmp_path / ".ragsweep")
+    (sweep,) = ledger.sweeps()
+    assert len(ledger.records(sweep.id)) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "remote", "message"),
+    [
+        (7, "file:///objects", "store.worker_path: must be a folder, given 7"),
+        ("", "file:///objects", "store.worker_path: must be a folder, given ''"),
+        ("/tmp/workers", None, "store.worker_path: needs store.remote"),
+    ],
+)
+def test_folder_that_jobs_cannot_use_is_one_sentence(
+    value: object, remote: str | None, message: str, tmp_path: Path
+) -> None:
+    store = {"path": str(tmp_path), "stages": True, "remote": remote, "worker_path": value}
+    with pytest.raises(ConfigError, match=message):
+        open_session({"store": store}, Terminal.current(plain=True))
