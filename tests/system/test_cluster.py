@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,9 @@ import pytest
 from command_line import RUN, user_environment
 from object_store import ObjectServer, object_server
 from postgresql import Database, database
-from ragsweep.core.results import Result
-from ragsweep.records.ledger import Ledger
 from ragsweep.stages.remote import open_remote
 from ray_cluster import below, cluster_nodes, ray_cluster, workers
+from swept import Ended, ended
 from test_kills import write_twins
 
 pytest.importorskip("hydra_plugins.hydra_ray_launcher")
@@ -34,14 +33,6 @@ GRID = ["retriever=twins", "dataset.limit=40", "chunker.size=300,600", "retrieve
         "top_k=2,4"]  # fmt: skip
 CONFIGS = 24
 RAY = ["hydra/launcher=ray", "+hydra.launcher.ray.init.address=auto", "+hydra.launcher.ray.init.log_to_driver=false"]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a sweep left: scores by config, and how often each stored stage was computed."""
-
-    scores: Mapping[str, Mapping[str, float]]
-    executed: Counter[str]
 
 
 @dataclass(frozen=True)
@@ -86,21 +77,6 @@ def start(folder: Path, nodes: Nodes, *more: str) -> subprocess.Popen[bytes]:
 
 def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
     assert process.wait(timeout=900) == 0, (folder / "log.txt").read_text()
-
-
-def ended(folder: Path) -> Ended:
-    ledger = Ledger(folder / ".ragsweep")
-    (sweep,) = ledger.sweeps()
-    results = [record.outcome for record in ledger.records(sweep.id)]
-    executed: Counter[str] = Counter()
-    scores = {}
-    for number, result in enumerate(results):
-        assert isinstance(result, Result), result
-        scores[f"{number} {result.name}"] = {
-            name: one.value for name, one in result.summaries.items() if one.n_scored and "latency" not in name
-        }
-        executed.update({stage: int(work["executed"]) for stage, work in result.stages.items() if stage != "context"})
-    return Ended(scores, +executed)
 
 
 @pytest.fixture(scope="module")
