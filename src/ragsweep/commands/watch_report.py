@@ -159,7 +159,15 @@ def _row(drift: Drift) -> list[str]:
 def _number(value: float, kind: str, unit: str = "") -> str:
     if value != value:
         return NOT_MEASURED
+    if kind == ORDER:
+        return _score(value)
     return f"{100 * value:.1f} %" if kind == SHARE else f"{number(value, unit)}{f' {unit}' if unit else ''}"
+
+
+def _score(value: float) -> str:
+    """Write a score, or an amount, with three digits: two medians that differ look different."""
+    text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 def _difference(drift: Drift) -> str:
@@ -228,8 +236,8 @@ def _sentence(drift: Drift, found: Watch) -> str:
         return f"Topic shift: {_number(drift.now, SHARE)} of the requests {many}: {_difference(drift)}."
     if what in (TOP_SCORE, GAP):
         name = "Top scores" if what == TOP_SCORE else "Gaps between the first two scores"
-        return (f"{name} of {rest} are {'higher' if more else 'lower'}: median {number(drift.now)},"
-                f" {number(drift.before)} in the evaluation; {_difference(drift)}.")  # fmt: skip
+        return (f"{name} of {rest} are {'higher' if more else 'lower'}: median {_score(drift.now)},"
+                f" {_score(drift.before)} in the evaluation; {_difference(drift)}.")  # fmt: skip
     words = {
         LANGUAGE: f"Language shift: {rest} {size}.",
         FORM: f"Question types shift: {rest} {size}.",
@@ -240,7 +248,7 @@ def _sentence(drift: Drift, found: Watch) -> str:
         LATENCY: f"Slower {rest}: {_number(drift.now, RATIO, 'ms')} in the median, {_number(drift.before, RATIO, 'ms')}"
         f" in the evaluation, {_difference(drift)}.",
     }  # fmt: skip
-    medians = f"median {number(drift.now, '_')}, {number(drift.before, '_')} in the evaluation"
+    medians = f"median {_score(drift.now)}, {_score(drift.before)} in the evaluation"
     usual = f"More {what}: {medians}; {_difference(drift)}."
     return words.get(what, usual)
 
