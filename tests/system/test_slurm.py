@@ -58,16 +58,19 @@ class Swept:
         self.remote: Remote = remote
         self.slurm, self.folder, self.nodes = slurm, folder / "command", folder / "nodes"
         self._more = [f"store.remote={url}", f"store.worker_path='{self.nodes}/${{oc.env:SLURMD_NODENAME,command}}'"]
+        self.started: list[subprocess.Popen[bytes]] = []
         self.folder.mkdir()
         write_twins(self.folder)
 
     def start(self) -> subprocess.Popen[bytes]:
         with (self.folder / "log.txt").open("ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, RUN, "-m", *GRID, *SLURM, *self._more], cwd=self.folder, stdout=log, stderr=log,
                 env=user_environment(**self.slurm.environment),
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore it
             )  # fmt: skip
+        self.started.append(process)
+        return process
 
     def work(self) -> tuple[subprocess.Popen[bytes], str]:
         """Start the command and wait until both nodes work at a job; return it, and one of the jobs."""
@@ -84,7 +87,11 @@ class Swept:
 
 @pytest.fixture
 def swept(slurm: Slurm, object_server: ObjectServer, tmp_path: Path) -> Iterator[Swept]:
-    yield Swept(tmp_path, slurm, object_server.bucket())
+    made = Swept(tmp_path, slurm, object_server.bucket())
+    yield made
+    for process in made.started:  # of a test that has failed
+        process.kill()
+        process.wait()
     slurm.clear()
 
 
