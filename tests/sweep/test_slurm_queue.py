@@ -70,6 +70,14 @@ def test_no_job_has_ended_while_slurm_does_not_answer(queue: SlurmQueue, listed:
     assert not queue.is_done("7_0")
 
 
+def test_command_of_slurm_that_does_not_end_is_given_up(
+    queue: SlurmQueue, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "squeue").write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(slurm, "PATIENCE", 0.2)
+    assert not queue.is_done("7_0")
+
+
 def test_job_that_is_queued_again_has_not_ended(queue: SlurmQueue, listed: Listed) -> None:
     listed("7_0 NODE_FAIL\n7_1 RUNNING\n")
     assert queue.is_done("7_0")

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 POLL = 10.0
 """Seconds between two calls of squeue."""
 
+PATIENCE = 30.0
+"""Seconds after which a call of SLURM is given up: while its controller is down, commands try again for minutes."""
+
 LIST = ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%i %T")
 
 ENDED = frozenset(
@@ -73,7 +76,7 @@ class SlurmQueue:
         """Take the jobs that have not ended out of the queue, and end those that run."""
         self._next = 0.0
         if living := self._living():
-            subprocess.run(["scancel", *living], check=False, capture_output=True)
+            _call("scancel", *living)
 
     def _living(self) -> list[str]:
         return [job for job in list(self._states) if not self.is_done(job)]
@@ -83,14 +86,22 @@ class SlurmQueue:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + POLL
-        command = [*LIST, f"--user={os.getuid()}"]
-        listed = subprocess.run(command, check=False, capture_output=True, text=True)
-        if listed.returncode:
-            _log.debug("squeue: %s", listed.stderr)
+        listed = _call(*LIST, f"--user={os.getuid()}")
+        if listed is None:
             return
-        found = dict(line.split(maxsplit=1) for line in listed.stdout.splitlines() if line.strip())
+        found = dict(line.split(maxsplit=1) for line in listed.splitlines() if line.strip())
         for job, known in self._states.items():
             self._states[job] = found.get(job, known if known in ENDED else GONE).strip()
+
+
+def _call(*command: str) -> str | None:
+    """Call one of SLURM's commands; None where it fails, or takes longer than a controller needs that is there."""
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as fault:
+        _log.debug("%s", fault)
+        return None
+    return done.stdout
 
 
 def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
