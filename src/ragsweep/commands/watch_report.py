@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,14 +38,15 @@ from ragsweep.serving.watching import (
     can_tell,
     is_alarm,
 )
-from ragsweep.stats.drift import DRIFT, ORDER, RATIO, SAME, SHARE, Drift
+from ragsweep.stats.drift import DRIFT, OPEN, ORDER, RATIO, SAME, SHARE, TOLERANCE, Drift
 
 Decision = Literal["fine", "alarm", "too few"]
 EXIT_STATUS: Mapping[Decision, int] = {"fine": 0, "alarm": 1, "too few": 3}
 FORMAT = "ragsweep.watch/1"
 LEGEND = (
-    "In brackets: intervals that hold together, 95 %, with requests of equal words as one. DRIFT: all of it lies beyond"
-    " the tolerance; same: within; less: it differs, by what may be tolerable; unclear: too few requests."
+    "Scores and times are medians; a pair is a request and an evaluated question, and 50 % no change. In brackets:"
+    " intervals that hold together, 95 %, with requests of equal words as one. DRIFT: all of it lies beyond the"
+    " tolerance; same: within; less: it differs, by what may be tolerable; unclear: too few questions."
 )
 EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
@@ -101,12 +103,15 @@ def show(found: Watch, terminal: Terminal, has_numbers: bool = False) -> None:
     if found.changes is not None:
         terminal.line("index", f"{found.changes} since the model was made" if found.changes else "as the documents are")
     same = [one.name for one in found.drifts if one.verdict == SAME]
-    others = [one for one in found.drifts if one.verdict != SAME]
+    alike = [one.name for one in found.drifts if one.verdict == OPEN and math.isclose(one.now, one.before)]
+    others = [one for one in found.drifts if one.name not in (*same, *alike)]
     if rows := [_row(one) for one in sorted(others, key=lambda one: not is_alarm(one))]:
         terminal.table(["", "quantity", ">requests", ">evaluation", ">difference"], rows)
         terminal.block("", [LEGEND])
     if same:
         terminal.block("same", [", ".join(same)])
+    if alike:
+        terminal.block("unclear", [f"{', '.join(alike)}: no difference, and too few questions to exclude one"])
     for lack in found.lacks:
         terminal.line(
             "lacking", f"{lack.what} {lack.value}: {_percent(lack.measure)} of the requests, no evaluated question"
@@ -177,7 +182,7 @@ def _difference(drift: Drift) -> str:
     if drift.kind == SHARE:
         return f"{100 * found.estimate:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}] points"
     if drift.kind == ORDER:
-        return f"larger in {_span(found, 100, '.0f')} % of pairs"
+        return f"higher in {_span(found, 100, '.0f')} % of pairs"
     return f"x {number(found.estimate, '_')} [{number(found.low, '_')}, {number(found.high, '_')}]"
 
 
@@ -204,9 +209,13 @@ def results(found: Watch) -> Iterator[str]:
         return
     for drift in found.alarms:
         yield _sentence(drift, found)
+    for lack in found.lacks:
+        named = any(one.name == f"{lack.what}/{lack.value}" for one in found.alarms)
+        if lack.measure.low > TOLERANCE[SHARE] and not named:
+            yield f"No evaluated question is like {_percent(lack.measure)} of the requests: {lack.what} {lack.value}."
     falls = [one for one in found.alarms if one.name.startswith(TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
-        yield "Scores fall where questions change, and where the documents have moved on: --corpus FOLDER says whether."
+        yield "Scores fall where questions change, and where documents have: --corpus FOLDER tells the two apart."
     for one in found.thresholds:
         if one.outcome != KEPT:
             value = found.measures[one.name]
@@ -215,8 +224,10 @@ def results(found: Watch) -> Iterator[str]:
     if found.decision == "fine":
         yield "No drift beyond the tolerance is shown."
     if unclear := sum(one.verdict == "open" for one in found.drifts):
-        asked = counted(found.requests.questions, "different question")
-        yield f"Unclear with {asked}: {unclear} of {counted(len(found.drifts), 'comparison')}; a drift may be unseen."
+        sides = (
+            f"{counted(found.requests.questions, 'different question')} and {len(found.reference.cluster)} evaluated"
+        )
+        yield f"Unclear with {sides}: {unclear} of {counted(len(found.drifts), 'comparison')}; a drift may be unseen."
     if found.decision == "too few":
         yield "The requests are too few to decide."
 
@@ -232,8 +243,8 @@ def _sentence(drift: Drift, found: Watch) -> str:
     size = f"{shares}: {_difference(drift)}"
     more = drift.compared.estimate > (0.5 if drift.kind == ORDER else 0)
     if what == UNKNOWN_WORDS:
-        many = "have more words that no document has than 95 % of the evaluated questions"
-        return f"Topic shift: {_number(drift.now, SHARE)} of the requests {many}: {_difference(drift)}."
+        many = "have a larger share of words that no document has than 95 % of the evaluated questions"
+        return f"Topic shift, or other words: {_number(drift.now, SHARE)} of the requests {many}: {_difference(drift)}."
     if what in (TOP_SCORE, GAP):
         name = "Top scores" if what == TOP_SCORE else "Gaps between the first two scores"
         return (f"{name} of {rest} are {'higher' if more else 'lower'}: median {_score(drift.now)},"
@@ -258,7 +269,10 @@ def next_steps(found: Watch, options: argparse.Namespace) -> Iterator[tuple[str,
     names = {one.name.partition("/")[0] for one in found.alarms}
     if names & {LANGUAGE, FORM, UNKNOWN_WORDS, TOP_SCORE, GAP} or found.lacks:
         typed = f"--model {shlex.quote(options.model)} --since {shlex.quote(options.since)}"
-        yield f"ragsweep golden harvest golden.jsonl corpus=FOLDER {typed}", "add these questions to the golden set"
+        yield (
+            f"ragsweep golden harvest golden.jsonl corpus=FOLDER {typed}",
+            "take these questions into the golden set, to be labelled",
+        )
     if STALE in names:
         yield "ragsweep run ... && ragsweep ship RUN ...", "evaluate and ship the config with today's documents"
 
