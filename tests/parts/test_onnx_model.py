@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -137,6 +138,7 @@ def test_file_is_made_once_and_anew_when_damaged_or_under_another_name(tmp_path:
     assert [onnx_model.kept(tmp_path, "one", counting(made)) for _ in range(3)] == [b"graph"] * 3
     assert len(made) == 1
     path = tmp_path / "one.onnx"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     (tmp_path / "two.onnx").write_bytes(path.read_bytes())
     assert onnx_model.kept(tmp_path, "two", counting(made)) == b"graph"
     assert len(made) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -32,7 +33,7 @@ def table(command: list[str], folder: Path, **variables: str) -> list[str]:
         command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    return [line for line in done.stdout.splitlines() if line.startswith("top_k=")]
+    return [line for line in done.stdout.splitlines() if re.match(r"\d +\d+ ", line)]
 
 
 def test_wheel_carries_configs_sweeps_golden_set_and_licence(wheel: Path) -> None:

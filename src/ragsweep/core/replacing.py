@@ -7,12 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.") -> None:
-    """Write a file under a hidden name that begins with ``unfinished``, then under its own; its folder is made."""
+def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.", *, private: bool = False) -> None:
+    """Write a file under a hidden name that begins with ``unfinished``, then under its own; its folder is made.
+
+    With ``private`` it is its owner's only.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     # A new name each time: two processes that write the same file must not write into each other's.
     partial = path.with_name(f"{unfinished}{uuid.uuid4().hex}")
     try:
+        partial.touch(0o600 if private else 0o666)
         partial.write_bytes(data)
         partial.replace(path)
     except BaseException:

@@ -85,7 +85,7 @@ def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
             if path.is_file() and (found := _checked(path.read_bytes(), name)):
                 return found
             made = make()
-            replace_file(path, _digest(made, name) + made)
+            replace_file(path, _digest(made, name) + made, private=True)
             return made
     except OSError:
         return make()
