@@ -135,7 +135,12 @@ PAYLOADS = {
     "commands of a launcher": Payload(
         ["hydra/launcher=submitit_local", "+hydra.launcher.setup=['touch pwned']"], "hydra.launcher.setup[0]"
     ),
-    "launcher on other machines": Payload(["hydra/launcher=submitit_slurm"], "hydra.launcher._target_"),
+    "commands of SLURM": Payload(
+        ["hydra/launcher=submitit_slurm", "hydra.launcher.setup=['touch pwned']"], "hydra.launcher.setup[0]"
+    ),
+    "option in a setting of SLURM": Payload(
+        ["hydra/launcher=submitit_slurm", "hydra.launcher.partition='a --prolog=pwned'"], "hydra.launcher.partition"
+    ),
     "packages of a launcher": Payload(
         ["hydra/launcher=ray", "+hydra.launcher.ray.init.runtime_env={pip: [evil]}"],
         "hydra.launcher.ray.init.runtime_env.pip[0]",
