@@ -140,9 +140,9 @@ def test_a_command_with_repetitions_and_samples_divides_the_variance_and_counts_
     before, after = record(tmp_path / "compared", *results)
     path = ["--path", str(tmp_path / "compared")]
     compare([before, after, *path])
-    assert sentence in capsys.readouterr().out
+    assert sentence in " ".join(capsys.readouterr().out.split())
     gate(["--baseline", before, "--candidate", after, "--margin", "judge_swayed=.3", *path])
-    assert sentence in capsys.readouterr().out
+    assert sentence in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.nightly
