@@ -9,6 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import sqlalchemy
+
+from ragsweep.sweep.search.storage import check_url
+
 TRIALS = (
     "SELECT trials.number, CAST(trials.state AS VARCHAR(20)), value_json FROM trials JOIN trial_user_attributes"
     " ON trial_user_attributes.trial_id = trials.trial_id WHERE key = 'evaluation' ORDER BY trials.number"
@@ -33,6 +37,13 @@ def by_job(rows: Sequence[Sequence[Any]]) -> dict[int, StoredTrial]:
     """Return the last trial of each job, from the rows of ``TRIALS``."""
     found = [StoredTrial(number, state, json.loads(text)) for number, state, text in rows]
     return {one.facts["job"]: one for one in sorted(found, key=lambda each: (each.facts["job"], each.number))}
+
+
+def query(url: str, statement: str) -> list[tuple[Any, ...]]:
+    """Query the database of a study by its URL."""
+    engine = sqlalchemy.create_engine(check_url(url), poolclass=sqlalchemy.pool.NullPool)
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(sqlalchemy.text(statement))]
 
 
 def select(path: Path, statement: str) -> list[tuple[Any, ...]]:

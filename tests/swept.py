@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,15 +20,29 @@ class Ended:
 
 
 def ended(folder: Path) -> Ended:
+    found = results(folder)
+    return Ended({f"{number} {one.name}": scores(one) for number, one in enumerate(found)}, executed(found))
+
+
+def results(folder: Path) -> list[Result]:
+    """Read the results of the one sweep in a folder."""
     ledger = Ledger(folder / ".ragsweep")
     (sweep,) = ledger.sweeps()
-    results = [record.outcome for record in ledger.records(sweep.id)]
-    executed: Counter[str] = Counter()
-    scores = {}
-    for number, result in enumerate(results):
-        assert isinstance(result, Result), result
-        scores[f"{number} {result.name}"] = {
-            name: one.value for name, one in result.summaries.items() if one.n_scored and "latency" not in name
-        }
-        executed.update({stage: int(work["executed"]) for stage, work in result.stages.items() if stage != "context"})
-    return Ended(scores, +executed)
+    found = []
+    for record in ledger.records(sweep.id):
+        assert isinstance(record.outcome, Result), record.outcome
+        found.append(record.outcome)
+    return found
+
+
+def scores(result: Result) -> dict[str, float]:
+    """Return what was measured, but for times."""
+    return {name: one.value for name, one in result.summaries.items() if one.n_scored and "latency" not in name}
+
+
+def executed(found: Iterable[Result]) -> Counter[str]:
+    """Count how often each stored stage was computed."""
+    counts: Counter[str] = Counter()
+    for result in found:
+        counts.update({stage: int(work["executed"]) for stage, work in result.stages.items() if stage != "context"})
+    return +counts

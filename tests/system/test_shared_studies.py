@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy
 from hydra.errors import HydraException
 
 import forked
 from postgresql import Database, database
 from ragsweep.sweep.search.storage import check_reachable, check_url, open_storage
-from studies import LEFT, TRIALS, by_job
+from studies import LEFT, TRIALS, by_job, query
 
 __all__ = ["database"]
 
@@ -77,12 +76,6 @@ def finish(process: forked.Popen) -> str:
     _, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     return str(error)
-
-
-def query(url: str, statement: str) -> list[tuple[Any, ...]]:
-    engine = sqlalchemy.create_engine(check_url(url), poolclass=sqlalchemy.pool.NullPool)
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(sqlalchemy.text(statement))]
 
 
 def begun(log: Path) -> list[list[str]]:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,9 +17,8 @@ from command_line import RUN, user_environment
 from object_store import ObjectServer, object_server
 from postgresql import Database, database
 from ragsweep.core.results import Result
-from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.search.storage import check_url
-from studies import LEFT, TRIALS, by_job
+from studies import LEFT, TRIALS, by_job, query
+from swept import executed, results, scores
 from test_kills import write_twins
 
 pytest.importorskip("obstore")
@@ -47,34 +45,10 @@ def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
     assert process.wait(timeout=900) == 0, (folder / "log.txt").read_text()
 
 
-def results(folder: Path) -> list[Result]:
-    ledger = Ledger(folder / ".ragsweep")
-    found = [record.outcome for sweep in ledger.sweeps() for record in ledger.records(sweep.id)]
-    assert all(isinstance(result, Result) for result in found)
-    return [result for result in found if isinstance(result, Result)]
-
-
-def scores(found: list[Result]) -> Configs:
-    return {
-        (str(one.config["chunker"]["size"]), str(one.config["retriever"]["alpha"]), str(one.config["top_k"])): {
-            name: summary.value for name, summary in one.summaries.items()
-            if summary.n_scored and "latency" not in name
-        }
-        for one in found
-    }  # fmt: skip
-
-
-def executed(found: list[Result]) -> Counter[str]:
-    counts = Counter[str]()
-    for one in found:
-        counts.update({stage: int(work["executed"]) for stage, work in one.stages.items() if stage != "context"})
-    return +counts
-
-
-def query(url: str, statement: str) -> list[tuple[object, ...]]:
-    engine = sqlalchemy.create_engine(check_url(url), poolclass=sqlalchemy.pool.NullPool)
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(sqlalchemy.text(statement))]
+def by_config(found: list[Result]) -> Configs:
+    configs = [one.config for one in found]
+    names = [(str(one["chunker"]["size"]), str(one["retriever"]["alpha"]), str(one["top_k"])) for one in configs]
+    return {name: scores(one) for name, one in zip(names, found, strict=True)}
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +84,7 @@ def test_commands_on_one_study_share_trials_and_stages(
     assert {one.state for one in trials.values()} == {"COMPLETE"}
     assert query(url, LEFT) == [(0,)]
     found = [results(folder) for folder in folders]
-    assert scores([*found[0], *found[1]]) == scores(alone)
+    assert by_config([*found[0], *found[1]]) == by_config(alone)
     if not kill:
         assert all(found)  # both worked
         assert len(found[0]) + len(found[1]) == TRIALS_IN_ALL
