@@ -38,7 +38,7 @@ from ragsweep.serving.watching import (
     can_tell,
     is_alarm,
 )
-from ragsweep.stats.drift import DRIFT, OPEN, ORDER, RATIO, SAME, SHARE, TOLERANCE, Drift
+from ragsweep.stats.drift import DRIFT, OPEN, ORDER, RATIO, SAME, SHARE, Drift
 
 Decision = Literal["fine", "alarm", "too few"]
 EXIT_STATUS: Mapping[Decision, int] = {"fine": 0, "alarm": 1, "too few": 3}
@@ -89,6 +89,13 @@ class Watch:
         return [one for one in self.drifts if is_alarm(one)]
 
     @property
+    def unlike(self) -> list[Lack]:
+        """What the golden set lacks of more requests than may differ, and no alarm names."""
+        most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
+        named = {one.name for one in self.alarms}
+        return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
+
+    @property
     def decision(self) -> Decision:
         """Whether there is an alarm."""
         if self.alarms or any(one.outcome == EXCEEDED for one in self.thresholds):
@@ -112,7 +119,7 @@ def show(found: Watch, terminal: Terminal, has_numbers: bool = False) -> None:
         terminal.block("same", [", ".join(same)])
     if alike:
         terminal.block("unclear", [f"{', '.join(alike)}: no difference, and too few questions to exclude one"])
-    for lack in found.lacks:
+    for lack in (one for one in found.lacks if one not in found.unlike):
         terminal.line(
             "lacking", f"{lack.what} {lack.value}: {_percent(lack.measure)} of the requests, no evaluated question"
         )
@@ -209,10 +216,8 @@ def results(found: Watch) -> Iterator[str]:
         return
     for drift in found.alarms:
         yield _sentence(drift, found)
-    for lack in found.lacks:
-        named = any(one.name == f"{lack.what}/{lack.value}" for one in found.alarms)
-        if lack.measure.low > TOLERANCE[SHARE] and not named:
-            yield f"No evaluated question is like {_percent(lack.measure)} of the requests: {lack.what} {lack.value}."
+    for lack in found.unlike:
+        yield f"No evaluated question is like {_percent(lack.measure)} of the requests: {lack.what} {lack.value}."
     falls = [one for one in found.alarms if one.name.startswith(TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
         yield "Scores fall where questions change, and where documents have: --corpus FOLDER tells the two apart."

@@ -5,7 +5,7 @@ Where they are computed, in this process or on a cluster, changes neither a shar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,21 +75,14 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
 
 def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: Spans) -> Arrays:
     """Index the words of all chunks; where one shard holds all of them, nothing is kept on the way."""
-    parts = part.shards((spans.end - spans.start).tolist()) if isinstance(part, CountingRetriever) else []
-    if not isinstance(part, CountingRetriever) or len(parts) < 2:
+    if not isinstance(part, CountingRetriever):
         return part.build(texts)
-    rows = {f"{shard.start}-{shard.stop}": shard for shard in parts}
+    shards = part.shards((spans.end - spans.start).tolist())
+    if len(shards) < 2:
+        return part.build(texts)
+    rows = {f"{shard.start}-{shard.stop}": np.arange(shard.start, shard.stop) for shard in shards}
     numbers = {name: n for n, name in enumerate(rows)}
-
-    def counted() -> Iterator[tuple[int, Arrays]]:
-        done = 0
-        work.progress(done, len(texts))
-        for name, counts in work.pieces(part.count, list(rows), lambda name: texts[rows[name]]):
-            yield numbers[name], counts
-            done += rows[name].stop - rows[name].start
-            work.progress(done, len(texts))
-
-    return part.assemble(counted())
+    return part.assemble((numbers[name], counts) for name, counts in _computed(work, part.count, texts, rows))
 
 
 def _shards(
@@ -102,9 +95,17 @@ def _shards(
     order = np.argsort(spans.start - spans.end, kind="stable")
     starts = range(0, len(texts), SHARD)
     rows = {f"{start}-{min(start + SHARD, len(texts))}": order[start : start + SHARD] for start in starts}
+    for name, shard in _computed(work, make, texts, rows):
+        yield rows[name], shard
+
+
+def _computed(
+    work: StageContext, make: Callable[[list[str]], Any], texts: Texts, rows: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, Any]]:
+    """Yield shards by name, in any order, and report how many chunks are done."""
     done = 0
     work.progress(done, len(texts))
     for name, shard in work.pieces(make, list(rows), lambda name: [texts[row] for row in rows[name].tolist()]):
-        yield rows[name], shard
+        yield name, shard
         done += len(rows[name])
         work.progress(done, len(texts))

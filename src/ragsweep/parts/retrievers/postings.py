@@ -105,7 +105,7 @@ class Vocabulary:
         return words, places
 
 
-def index(blocks: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
+def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
     """Make the arrays that bm25s makes, to the bit: postings by word, in each the chunks rise.
 
     Returned before them are the words in order. Blocks come with their numbers, in any order. Counts are kept in a
@@ -116,7 +116,7 @@ def index(blocks: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[li
     lengths: dict[int, NDArray[np.int32]] = {}
     starts: dict[int, int] = {}
     with tempfile.TemporaryFile() as file:
-        for number, block in blocks:
+        for number, block in counted:
             own = vocabulary.add(block.vocabulary)
             spread = np.append(spread, np.zeros(len(vocabulary) - len(spread), dtype=np.int64))
             spread[own] += block.spread
