@@ -1,7 +1,8 @@
-"""The model confidence set: configs that may be the best."""
+"""Configs that may be the best: all pairs at once, and the model confidence set."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import LARGEST, as_normal
-from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
@@ -32,14 +32,12 @@ SAME = 1e-5
 class ConfidenceSet:
     """Which configs are kept (``mask``), and for each the level at which it would go (``p_values``).
 
-    With too few data p-values are NaN, all configs are kept, and ``note`` has the reason. ``exposed``: of those left
-    out one may be as good (see ``are_losses_unseen``).
+    With too few data p-values are NaN, all configs are kept, and ``note`` has the reason.
     """
 
     mask: Flags
     p_values: Doubles
     note: str = ""
-    exposed: bool = False
 
 
 class PairErrors(NamedTuple):
@@ -69,14 +67,43 @@ def model_confidence_set(matrix: Matrix, level: float = 0.95, resamples: int = R
     return ConfidenceSet(p_values > 1 - level, p_values)
 
 
-def are_losses_unseen(matrix: Matrix, left_out: Flags, allowed: float) -> bool:
-    """Return whether losses of the highest mean too rare to have been seen could undo its lead over a config left out.
+class AllPairs(NamedTuple):
+    """Every pair of configs, compared at once.
 
-    ``left_out``: one flag a config. ``allowed``: one-sided p-value below which such a lead stands.
+    ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors as if these were
+    known. ``may_be_best`` flags the configs that are shown worse than no other: the best one is among them at the
+    level of the quantile.
     """
-    best = int(matrix.better.mean(axis=1).argmax())
-    leads, most = matrix.values[best] - matrix.values, largest_losses(matrix.scores)
-    return bool(find_exposed(leads, matrix.clusters, left_out, most, allowed).any())
+
+    largest: float
+    may_be_best: Flags
+
+
+def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
+    """Bound the differences of all pairs of configs together (max-T over pairs, single-step, clusters drawn).
+
+    As Tukey's method for means, with the observed dependence between configs. Configs with equal scores count once.
+    """
+    rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    data = cluster_scores(rows, matrix.clusters, matrix.weights, compared=True)
+    if len(rows) < 2 or not data.enough:
+        return AllPairs(0.0, np.ones(len(place), dtype=bool))
+    compared = pairs(data)
+    widest = [_range(block, compared.scale) for block in deviations(data.sums, affordable(len(rows), resamples))]
+    drawn = np.sort(np.concatenate(widest))
+    largest = float(drawn[min(math.ceil((len(drawn) + 1) * level), len(drawn)) - 1])
+    return AllPairs(largest, np.asarray(compared.worse.max(axis=1) <= largest)[place])
+
+
+def _range(block: Floats, scale: Floats) -> Floats:
+    """Return the largest deviation of any pair in each resample (resamples, configs)."""
+    widest = np.zeros(len(block), dtype=np.float32)
+    for start in range(0, len(block), AT_ONCE):
+        rows, part = np.ascontiguousarray(block[start : start + AT_ONCE].T), widest[start : start + AT_ONCE]
+        for step in range(len(rows) - 1):
+            np.maximum(part, _widest(rows, step, scale[step]), out=part)
+    return widest
 
 
 def affordable(configs: int, resamples: int) -> int:

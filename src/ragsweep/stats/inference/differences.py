@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value
+from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
-from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import RESAMPLES
 
 Doubles = NDArray[np.float64]
@@ -21,7 +20,6 @@ Flags = NDArray[np.bool_]
 BASELINE = "the baseline"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
-UNSEEN = "hardly any question loses, so rare large losses may be unseen, and nothing is claimed"
 TOO_SHORT = "may be too short: rare losses"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
 NO_RATIO = "some values are 0 or less, so that there is no ratio: the interval assumes no long tail"
@@ -59,10 +57,9 @@ class Differences:
     variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
     critical: float  # by how many standard errors each interval reaches out
     degrees: float  # degrees of freedom of the differences' t statistics
-    exposed: Flags  # where a loss too rare to have been seen could undo what the interval shows
     higher_is_better: bool = True
     ratios: bool = False
-    by_labels: bool = False  # corrected by people's labels: no test of the judged scores has a say
+    by_labels: bool = False  # corrected by people's labels: the tests of judged scores are ignored
 
     @property
     def better(self) -> Flags:
@@ -74,38 +71,33 @@ class Differences:
         """The configs whose interval lies wholly on the worse side of 0, confirmed by the exact tests."""
         return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
 
-    def doubt(self, row: int) -> str:
-        """Return the clause that an interval is printed with where an unseen loss could undo it; else empty."""
-        return f" ({TOO_SHORT})" if self.exposed[row] else ""
-
     @property
     def confirmed(self) -> Flags:
-        """The configs whose difference the exact tests confirm, and that no unseen loss could undo.
+        """The configs whose difference the exact tests confirm.
 
         Of few questions that differ an interval may exclude 0 though as many random signs would do so too often: the
         bootstrap is an approximation there, and these tests are none.
         """
         if self.by_labels:
-            return ~self.exposed
+            return np.ones(len(self.estimate), dtype=bool)
         exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
-        confirmed = (self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level))
-        return np.asarray(confirmed & ~self.exposed)
+        return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
 
 
 def compare_with_baseline(
-    matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES, rising: Flags | None = None
+    matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES, largest: float | None = None
 ) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
     Intervals are max-T bootstrap by cluster (see ``max_t_intervals``), with fixed standard errors; Wilcoxon's test
     treats questions one by one, the randomisation test flips clusters together, both of differences times weights;
-    Holm's correction counts all other configs. With fewer than ten effective clusters there are no intervals: the tests
-    stand alone. Where hardly any question speaks against a difference, it must survive one more cluster with the
-    largest loss (``exposed``), unless the metric's definition excludes a loss (``rising``, one flag a config).
+    Holm's correction counts all other configs. With fewer than ten effective clusters there are no intervals, and the
+    tests remain. Where the baseline was chosen by the scores themselves, ``largest`` is that of all pairs of configs
+    (``confidence_set.all_pairs``): then the intervals hold whichever config was chosen.
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
-    bounds = max_t_intervals(differences, matrix.clusters, level, resamples, matrix.weights)
+    bounds = max_t_intervals(differences, matrix.clusters, level, resamples, matrix.weights, largest)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
     known = enough_clusters(matrix.clusters, matrix.weights)
@@ -115,29 +107,22 @@ def compare_with_baseline(
         baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
         _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences, weights),
         np.count_nonzero(differences, axis=1), _notes(differences / weights, baseline, known),
-        ranked.variant, bounds.critical, bounds.degrees, np.zeros(len(differences), dtype=bool),
-        matrix.higher_is_better,
+        ranked.variant, bounds.critical, bounds.degrees, matrix.higher_is_better,
     )  # fmt: skip
-    shown = others & ((found.low > 0) | (found.high < 0))
-    doubted = shown & found.confirmed & (True if rising is None else ~rising)
-    most, allowed = largest_losses(matrix.scores[baseline]), needed_p_value(found.critical, found.degrees, level)
-    exposed = find_exposed(differences, matrix.clusters, doubted, most, allowed)
-    notes = [
-        "; ".join(reason for reason in (note, UNSEEN if undone else "") if reason) if confirmed else UNCONFIRMED
-        for note, undone, confirmed in zip(found.notes, exposed, found.confirmed | ~shown, strict=True)
-    ]
-    return replace(found, notes=tuple(notes), exposed=exposed)
+    unconfirmed = others & ((found.low > 0) | (found.high < 0)) & ~found.confirmed
+    notes = [UNCONFIRMED if one else note for note, one in zip(found.notes, unconfirmed, strict=True)]
+    return replace(found, notes=tuple(notes))
 
 
 def compare_amounts(
-    matrix: Matrix, baseline: int, unit: str, rising: Flags | None = None, resamples: int = RESAMPLES
+    matrix: Matrix, baseline: int, unit: str, largest: float | None = None, resamples: int = RESAMPLES
 ) -> Differences:
     """Compare with the row ``baseline``: amounts in a ``unit`` that are all above 0 by their ratios, else differences.
 
     Milliseconds, tokens and money have long tails, so that intervals of mean differences contain the true one too
     seldom; on logarithms both tests and intervals hold. Where a value is 0 or less, ``notes`` has what is assumed.
     """
-    found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, rising=rising)
+    found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, largest=largest)
     if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):
         return replace(found, ratios=has_ratios(matrix, unit))
     notes = [f"{note}; {NO_RATIO}" if note else NO_RATIO for note in found.notes]

@@ -36,7 +36,8 @@ class SimultaneousIntervals:
 
 
 def max_t_intervals(
-    rows: Doubles, clusters: Numbers, level: float = 0.95, resamples: int = RESAMPLES, weights: Doubles | None = None
+    rows: Doubles, clusters: Numbers, level: float = 0.95, resamples: int = RESAMPLES, weights: Doubles | None = None,
+    largest: float | None = None,
 ) -> SimultaneousIntervals:
     """Bound the means of rows (rows, questions) so that all intervals hold together at ``level``.
 
@@ -45,9 +46,11 @@ def max_t_intervals(
     The largest deviation in standard errors over all rows, in each resample; its quantile serves all rows (Romano and
     Wolf, Econometrica 73, 2005, the single-step version). Standard errors are fixed, those of the sample: those of a
     resample are 0 where all its scores tie. The quantile is stretched as Student's t is against the normal.
+    ``largest``: the quantile of a larger family that the rows belong to, where it is known.
     """
     data = cluster_scores(rows, clusters, weights)
-    critical = critical_value(largest_deviation(data.standardised, level, resamples), data.degrees)
+    furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
+    critical = critical_value(furthest, data.degrees)
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
     return SimultaneousIntervals(data.means, data.errors, data.means - half, data.means + half, critical, data.degrees)
 
