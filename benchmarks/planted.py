@@ -22,6 +22,16 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from ragsweep.stats.inference.recommending import (
+    AS_GOOD,
+    BETTER,
+    MARGIN,
+    NONE,
+    ConfigCost,
+    Pairs,
+    Recommendation,
+    recommend,
+)
 from scipy.special import stdtr
 
 from doc_pages import fill
@@ -35,16 +45,6 @@ from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
 from ragsweep.stats.inference.power import POWER, each_level, estimate_power
 from ragsweep.stats.inference.rare_losses import WIDEST
-from ragsweep.stats.inference.recommending import (
-    AS_GOOD,
-    BETTER,
-    MARGIN,
-    NONE,
-    ConfigCost,
-    Pairs,
-    Recommendation,
-    recommend,
-)
 from ragsweep.stats.inference.slices import by_slice, reversals
 
 Doubles = NDArray[np.float64]

@@ -21,11 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from ragsweep.report.recommendation import Decision
 
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource, PageTexts, build_document, write_page
-from ragsweep.report.recommendation import Decision
 from ragsweep.stats.comparison import compare_configs
 
 SIZE_BAR, TIME_BAR = 15e6, 3.0

@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from ragsweep.report.recommendation import Decision
+
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource
-from ragsweep.report.recommendation import Decision
 from ragsweep.stats.comparison import compare_configs
 from scored import normal, scored, summary
 

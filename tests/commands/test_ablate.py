@@ -27,7 +27,6 @@ from ragsweep.commands.ablate import (
     with_option,
     write_sweep,
 )
-from ragsweep.commands.command_line import find_run
 from ragsweep.commands.effects import effects
 from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
@@ -35,6 +34,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.command import choices, read_command
 from ragsweep.sweep.compose import config_folder
+from ragsweep.sweep.recorded_runs import find_run
 from scored import normal, record, refuse, scored
 
 ROOT = Path(__file__).parent.parent.parent

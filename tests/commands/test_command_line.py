@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from ragsweep.commands import cli
-from ragsweep.commands.command_line import Parser, find_run, find_sweep, usual_metrics
+from ragsweep.commands.command_line import Parser, usual_metrics
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
+from ragsweep.sweep.recorded_runs import find_run, find_sweep
 from scored import normal, record, record_sweep, scored
 
 ONE = scored({"ndcg": normal(0.5)})

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.commands.command_line import find_run
 from ragsweep.commands.list import list as list_runs
 from ragsweep.commands.name import name
 from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
+from ragsweep.sweep.recorded_runs import find_run
 from scored import normal, record, record_sweep, refuse, scored
 
 PARENT = "feed" * 8

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from ragsweep.core.results import Failure, Result
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
+
+from ragsweep.core.results import Failure, Result
 from ragsweep.report.verdict import against_baseline, change, holdout_use, luck, verdict_lines
 from ragsweep.report.verdict_files import verdict_files
 from ragsweep.stats.comparison import (

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ragsweep.report.recommendation import Decision, result_facts
 
 from labelled import COUNT, M, answered, biased, label, pair
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.verdict import verdict_lines
 from ragsweep.report.verdict_files import differences_csv, page, plain
 from ragsweep.stats.comparison import SweepComparison, compare_configs

@@ -10,29 +10,24 @@ from pathlib import Path
 
 import numpy as np
 
-from ragsweep.commands.command_line import (
-    RUN,
-    Parser,
-    add_path,
-    find_run,
-    ignore_closed_pipe,
-    open_ledger,
-    sweep_results,
-    usual_metrics,
-)
+from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.report.numbers import amount, change_with_interval, verdict_word
+from ragsweep.report.conclusion import pair_words
+from ragsweep.report.numbers import amount, change_with_interval
 from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import OF_NO_MATTER, factors, shared_metrics
-from ragsweep.stats.comparison import rising_configs
-from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.comparison import find_margin
+from ragsweep.stats.inference.differences import compare_amounts, transform_amounts
 from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.shrinkage import posterior
+from ragsweep.stats.verdict import pair_verdict
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.command import choices, compose_jobs, read_command
+from ragsweep.sweep.recorded_runs import find_run, open_ledger, sweep_results
 from ragsweep.sweep.session import Job, Session, open_session
 
 _ABOUT = """Run a config again with one thing changed at a time: every option of its parts that needs no further model,
@@ -183,7 +178,8 @@ def show_changes(results: Sequence[Result], metric: str | None, terminal: Termin
         return
     name = shared_metrics(results, [metric] if metric else None, usual_metrics(results))[0]
     matrix, unit = score_matrix(results, name), results[0].summaries[name].unit
-    found = compare_amounts(matrix, 0, unit, rising_configs(results, matrix))
+    found, compared = compare_amounts(matrix, 0, unit), transform_amounts(matrix, unit)
+    beliefs, margin = posterior(compared), find_margin(results[0].config, matrix, unit)
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     terminal.line("ablate", f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions"
@@ -191,12 +187,11 @@ def show_changes(results: Sequence[Result], metric: str | None, terminal: Termin
     terminal.aligned(
         [
             [
-                verdict_word(found.better[n], found.worse[n], not found.apart[n]),
+                pair_words(pair_verdict(found, n, beliefs, margin), unit, found.ratios),
                 ", ".join(map(str, factors(results[0], results[n]))) or results[n].name,
                 change_with_interval(
                     float(found.estimate[n]), float(found.low[n]), float(found.high[n]), unit, found.ratios
-                )
-                + found.doubt(n),
+                ),
             ]
             for n in np.argsort(-np.abs(np.nan_to_num(found.estimate)), kind="stable").tolist()
             if n

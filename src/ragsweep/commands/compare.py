@@ -9,21 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import (
-    LABELS,
-    METRIC,
-    RUN,
-    Parser,
-    add_path,
-    find_run,
-    ignore_closed_pipe,
-)
-from ragsweep.commands.comparison import Comparison, compare_runs
+from ragsweep.commands.command_line import LABELS, METRIC, RUN, Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.comparison import Comparison, compare_runs, find_family
 from ragsweep.commands.pair_report import PAGE, PairReport, pair_metrics, write_report
 from ragsweep.golden.human_labels import read_labels
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
 from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
+from ragsweep.stats.verdict import LIKELY_BETTER, SHOWN_BETTER, SHOWN_WORSE
+from ragsweep.sweep.recorded_runs import find_run
 
 FORMAT = "ragsweep.compare/1"
 MOST_QUESTIONS = 3
@@ -57,7 +51,8 @@ def compare(arguments: Sequence[str]) -> int:
     baseline, candidate = (find_run(options.path, run) for run in options.runs)
     labels = read_labels(options.labels) if options.labels else []
     wanted = options.metric or (pair_metrics(baseline.result, candidate.result) if options.report else None)
-    comparison = compare_runs(baseline, candidate, wanted, labels)
+    family = find_family(options.path, baseline, candidate)
+    comparison = compare_runs(baseline, candidate, wanted, labels, family)
     if options.report:
         write_report(PairReport(comparison, options.path), options.report)
     with ignore_closed_pipe():
@@ -130,14 +125,14 @@ def _details(row: Row, slices: Sequence[Row]) -> Iterator[tuple[str, str]]:
             f"{metric}: compared on {questions:,} of {row['scored']:,} questions; not both were scored on the others",
         )
     for part in slices:
-        if part["verdict"] in ("better", "worse") or part["note"]:
+        if part["verdict"] in (SHOWN_BETTER, SHOWN_WORSE) or part["note"]:
             where = f"{part['verdict']} on {part['label']} {part['value']}"
             count = f"{part['questions']} questions{': few' if part['small'] else ''}"
             yield "slice", f"{metric}: {where} {_difference(part)} ({'; '.join(filter(None, (count, part['note'])))})"
     for part in slices:
         perhaps = bool(part["note"]) and (part["difference"] < 0) == row["higher_is_better"]
-        if row["verdict"] == "better" and (perhaps or part["verdict"] == "worse"):
-            word = "perhaps worse" if perhaps else "worse"
+        if row["verdict"] in (SHOWN_BETTER, LIKELY_BETTER) and (perhaps or part["verdict"] == SHOWN_WORSE):
+            word = "perhaps worse" if perhaps else "shown worse"
             yield "slice", f"{metric}: better on average, {word} on {part['label']} {part['value']}"
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ragsweep.commands.command_line import RecordedRun, check_labelled, usual_metrics
+from ragsweep.commands.command_line import check_labelled, usual_metrics
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.report.numbers import verdict_word
+from ragsweep.report.conclusion import pair_words
+from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import Row
 from ragsweep.stats.comparable import (
     Factor,
@@ -21,7 +22,6 @@ from ragsweep.stats.comparable import (
     redefined_metrics,
     shared_metrics,
 )
-from ragsweep.stats.comparison import rising_configs
 from ragsweep.stats.human_labels import (
     MARKS,
     are_marks,
@@ -30,11 +30,15 @@ from ragsweep.stats.human_labels import (
     match_labels,
     reason_uncorrected,
 )
-from ragsweep.stats.inference.differences import Differences, compare_amounts, transform_amounts
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.differences import Differences, transform_amounts
+from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import by_slice
+from ragsweep.stats.pairs import Family, PairComparison
 from ragsweep.stats.repetition import VarianceShares, variance_shares
+from ragsweep.stats.verdict import shown_kind
+from ragsweep.sweep.baseline import find_baseline
+from ragsweep.sweep.recorded_runs import RecordedRun, open_ledger
 from ragsweep.sweep.retrieved import JudgedContexts, judged_contexts
 from ragsweep.sweep.session import Session
 
@@ -55,9 +59,13 @@ class Comparison:
 
 
 def compare_runs(
-    baseline: RecordedRun, candidate: RecordedRun, wanted: Sequence[str] | None, labels: Sequence[HumanLabel]
+    baseline: RecordedRun,
+    candidate: RecordedRun,
+    wanted: Sequence[str] | None,
+    labels: Sequence[HumanLabel],
+    family: Family | None = None,
 ) -> Comparison:
-    """Compare two configs; where there are labels of a metric, they decide.
+    """Compare two configs, among the others of their ``family``; where there are labels of a metric, they decide.
 
     Raises:
         RagsweepError: Their questions differ, one is PARTIAL, a wanted metric cannot be compared, or labels are of no
@@ -70,18 +78,17 @@ def compare_runs(
     labelled = dict.fromkeys(label.metric for label in labels)
     names = shared_metrics(results, wanted, [*usual_metrics(results), *labelled])
     check_labelled(labels, names)
-    matrices = [score_matrix(results, name) for name in names]
-    units = [before.summaries[name].unit for name in names]
-    differences = [compare_amounts(matrix, 0, unit, rising_configs(results, matrix))
-                   for matrix, unit in zip(matrices, units, strict=True)]  # fmt: skip
-    corrected = holm(np.array([found.randomisation[1] for found in differences]))
+    pairs = [(family or Family(results)).compare(before, after, name) for name in names]
+    matrices = [pair.matrix.select_configs(pair.rows) for pair in pairs]
+    corrected = holm(np.array([pair.found.randomisation[pair.rows[1]] for pair in pairs]))
     metrics, slices, questions = list[Row](), list[Row](), list[Row]()
-    for matrix, unit, found, p_holm in zip(matrices, units, differences, corrected, strict=True):
-        row = _metric_row(matrix, found, float(p_holm), unit)
+    for pair, matrix, p_holm in zip(pairs, matrices, corrected, strict=True):
+        unit = before.summaries[matrix.metric].unit
+        row = _metric_row(pair, matrix, float(p_holm), unit)
         if labels:
             row = {**row, **_corrected(labels, matrix, (baseline, candidate), row)}
         metrics.append(row)
-        slices += _slice_rows(matrix, found.ratios, before, unit, rising_configs(results, matrix))
+        slices += _slice_rows(matrix, pair.found.ratios, before, unit)
         questions += _question_rows(matrix)
     differing = factors(before, after)
     warnings = _warnings(before, after, differing, names)
@@ -90,7 +97,28 @@ def compare_runs(
     return Comparison(baseline, candidate, differing, warnings, metrics, slices, questions, variance, judged)
 
 
-def _metric_row(matrix: Matrix, found: Differences, p_holm: float, unit: str) -> Row:
+def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
+    """Return the sweep that both runs belong to, in which their verdict holds; None where there is none."""
+    if baseline.sweep is None or baseline.sweep != candidate.sweep:
+        return None
+    ledger, given = open_ledger(path), [baseline.result, candidate.result]
+    records = ledger.records(baseline.sweep)
+    names = number_configs({record.job: record.outcome.name for record in records})
+    results = [replace(record.outcome, name=names[record.job])
+               for record in records if isinstance(record.outcome, Result)]  # fmt: skip
+    declared = find_baseline(results[0].config.get("baseline"), names, results, ledger)
+    own = {one.name: _given(one, given) for one in results}
+    return Family(list(own.values()), None if declared is None else own.get(declared.name, declared).name)
+
+
+def _given(result: Result, given: Sequence[Result]) -> Result:
+    """Return the given result that is the same config, else the result."""
+    what = (result.signature, result.overrides)
+    return next((one for one in given if (one.signature, one.overrides) == what), result)
+
+
+def _metric_row(pair: PairComparison, matrix: Matrix, p_holm: float, unit: str) -> Row:
+    found, other = pair.found, pair.rows[1]
     baseline, candidate = matrix.better
     helped, hurt = int((candidate > baseline).sum()), int((candidate < baseline).sum())
     means = matrix.values.mean(axis=1).tolist() if matrix.questions else (float("nan"),) * 2
@@ -99,12 +127,14 @@ def _metric_row(matrix: Matrix, found: Differences, p_holm: float, unit: str) ->
         "baseline": means[0],
         "candidate": means[1],
         "difference": means[1] - means[0],
-        **_ends(found.estimate[1], found.low[1], found.high[1], found.ratios),
-        "verdict": verdict_word(found.better[1], found.worse[1], not found.apart[1]),
-        "p_wilcoxon": float(found.wilcoxon[1]),
-        "p_randomisation": float(found.randomisation[1]),
+        **_ends(found.estimate[other], found.low[other], found.high[other], found.ratios),
+        "verdict": pair_words(pair.verdict, unit, found.ratios),
+        "probability_better": pair.verdict.probability,
+        "compared_among": len(pair.matrix.configs),
+        "p_wilcoxon": float(found.wilcoxon[other]),
+        "p_randomisation": float(found.randomisation[other]),
         "p_holm": p_holm,  # of the randomisation test, corrected for all metrics that are compared
-        "effect_size": float(found.effect[1]),
+        "effect_size": float(found.effect[other]),
         "helped": helped,
         "hurt": hurt,
         "alike": len(matrix.questions) - helped - hurt,
@@ -112,7 +142,7 @@ def _metric_row(matrix: Matrix, found: Differences, p_holm: float, unit: str) ->
         "scored": matrix.asked,
         "coverage": matrix.coverage,
         "higher_is_better": matrix.higher_is_better,
-        "note": found.notes[1] or _disagreement(found, means),
+        "note": found.notes[other] or _disagreement(found, other, means),
         "unit": unit,
     }
 
@@ -125,9 +155,9 @@ def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
     return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
 
 
-def _disagreement(found: Differences, means: Sequence[float]) -> str:
+def _disagreement(found: Differences, row: int, means: Sequence[float]) -> str:
     """Return a note where most questions and the mean disagree on the side of a difference that is shown."""
-    if found.ratios and (found.better[1] or found.worse[1]) and (means[1] - means[0]) * found.estimate[1] < 0:
+    if found.ratios and (found.better[row] or found.worse[row]) and (means[1] - means[0]) * found.estimate[row] < 0:
         return "the typical question and the mean differ in opposite directions: a few large values decide the mean"
     return ""
 
@@ -147,7 +177,7 @@ def _corrected(labels: Sequence[HumanLabel], matrix: Matrix, runs: Sequence[Reco
     notes += [matched.why_unused()] if found.value == found.value else []
     notes += [MARKS] if are_marks(labels, matrix.metric, matrix) else []
     return {
-        "verdict": verdict_word(up, down, found.low == found.high == 0),
+        "verdict": shown_kind(up, down, found.low == found.high == 0),
         "judged_verdict": row["verdict"],
         "corrected": found.value,
         "corrected_low": found.low,
@@ -157,9 +187,7 @@ def _corrected(labels: Sequence[HumanLabel], matrix: Matrix, runs: Sequence[Reco
     }
 
 
-def _slice_rows(
-    matrix: Matrix, ratios: bool, baseline: Result, unit: str, rising: np.ndarray | None
-) -> list[Row]:  # fmt: skip
+def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> list[Row]:
     values = {label: np.array(column) for label, column in labels_of(baseline, matrix.questions).items()}
     return [
         {
@@ -171,11 +199,11 @@ def _slice_rows(
             "difference": _mean_difference(matrix, values[part.label] == part.value),
             **_ends(part.estimate[1], part.low[1], part.high[1], ratios),
             "p_holm": float(part.p_holm[1]),
-            "verdict": verdict_word(part.better[1], part.worse[1], part.low[1] == part.high[1] == 0),
+            "verdict": shown_kind(part.better[1], part.worse[1], part.low[1] == part.high[1] == 0),
             "note": part.doubt(1),
             "unit": unit,
         }
-        for part in by_slice(transform_amounts(matrix, unit), labels_of(baseline, matrix.questions), rising=rising)
+        for part in by_slice(transform_amounts(matrix, unit), labels_of(baseline, matrix.questions))
     ]
 
 

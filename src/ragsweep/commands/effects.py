@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ragsweep.commands.command_line import Parser, add_path, find_sweep, ignore_closed_pipe, usual_metrics
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE
 from ragsweep.report.numbers import ROUNDING, change_with_interval
 from ragsweep.report.tables import log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
-from ragsweep.stats.comparison import LENGTHENING, RISING
+from ragsweep.stats.context_length import LENGTHENING, RISING
 from ragsweep.stats.inference import factorial
 from ragsweep.stats.inference.differences import TOO_SHORT, has_ratios, transform_amounts
 from ragsweep.stats.inference.factorial import Effect
 from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.sweep.recorded_runs import find_sweep
 
 FORMAT = "ragsweep.effects/1"
 

@@ -8,16 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsweep.commands.command_line import (
-    LABELS,
-    RUN,
-    Parser,
-    RecordedRun,
-    add_path,
-    check_labelled,
-    find_run,
-    ignore_closed_pipe,
-)
+from ragsweep.commands.command_line import LABELS, RUN, Parser, add_path, check_labelled, ignore_closed_pipe
 from ragsweep.commands.gate_report import (
     EXIT_STATUS,
     Decision,
@@ -52,6 +43,7 @@ from ragsweep.stats.gate import (
 )
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.slices import SMALL
+from ragsweep.sweep.recorded_runs import RecordedRun, find_run
 
 CRITICAL = "critical"
 """The label of the questions that a gate takes where no file lists them."""

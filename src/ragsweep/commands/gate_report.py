@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ragsweep.commands.command_line import RecordedRun
 from ragsweep.report.numbers import amount, signed
 from ragsweep.report.tables import Row, log_table, markdown, to_json
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats import comparable
 from ragsweep.stats.gate import GAIN, LEAST, MARGIN, Check
 from ragsweep.stats.inference.noninferiority import Gate
+from ragsweep.sweep.recorded_runs import RecordedRun
 
 Decision = Literal["pass", "fail", "inconclusive", "refused"]
 EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}

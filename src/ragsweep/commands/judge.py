@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import RUN, Parser, RecordedRun, add_path, find_run, ignore_closed_pipe
+from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import read_labels
@@ -30,6 +30,7 @@ from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import WAY_OUT, match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
 from ragsweep.stats.inference.prediction_powered import prediction_powered
+from ragsweep.sweep.recorded_runs import RecordedRun, find_run
 
 FEW = 30
 """Fewer labels than this of either kind are called few."""

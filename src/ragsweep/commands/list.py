@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragsweep.commands.command_line import Parser, add_path, find_sweep_record, ignore_closed_pipe, open_ledger
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
 from ragsweep.core.results import COMPLETE, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.naming import number_configs
@@ -16,6 +16,7 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
+from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 
 MOST = 20
 HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best", "status"]
@@ -54,9 +55,9 @@ def _show_sweep(ledger: Ledger, sweep: Sweep, terminal: Terminal) -> None:
     summary = summarise_sweep(ledger, ledger.records(sweep.id))
     if summary.results:
         terminal.heading(sweep_title(sweep), summary.results[0].dataset)
-        recommended = summary.decision.recommended if summary.decision else None
+        choice = summary.chosen
         shown, most = headline(summary.results), len(summary.results)
-        table = sweep_table(summary.results, shown, summary.verdict, recommended, terminal.width, most)
+        table = sweep_table(summary.results, shown, summary.verdict, choice, terminal.width, most)
         terminal.table(table.header, table.rows, GAP, terminal.width)
     terminal.failures(summary.failures)
 

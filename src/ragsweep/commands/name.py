@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragsweep.commands.command_line import Parser, add_path, find_target, open_ledger
+from ragsweep.commands.command_line import Parser, add_path
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.recorded_runs import find_target, open_ledger
 
 _ABOUT = """Give a config, or a sweep, a name: compare, gate, ablate, show, report and list take it from then on, and
 NAME#3 is the third config of a named sweep. name=NAME names what a command runs."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import open_ledger, usual_metrics
+from ragsweep.commands.command_line import usual_metrics
 from ragsweep.commands.comparison import Comparison
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.replacing import replace_file
@@ -27,6 +27,7 @@ from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks, with_worst_cases
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
+from ragsweep.sweep.recorded_runs import open_ledger
 from ragsweep.sweep.session import Session
 
 FORMAT = "ragsweep.pair/1"

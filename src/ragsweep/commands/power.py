@@ -10,18 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragsweep.commands.command_line import (
-    METRIC,
-    RUN,
-    Parser,
-    RecordedRun,
-    add_path,
-    find_run,
-    ignore_closed_pipe,
-    open_ledger,
-    sweep_results,
-    usual_metrics,
-)
+from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.report.numbers import amount
@@ -29,7 +18,6 @@ from ragsweep.report.tables import Row, log_table, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
-from ragsweep.stats.comparison import guarded_configs
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.differences import compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, score_matrix
@@ -45,6 +33,7 @@ from ragsweep.stats.inference.planning import (
     questions_for,
 )
 from ragsweep.stats.inference.power import LEVEL, POWER, each_level, estimate_power, noise_floor, shared_level
+from ragsweep.sweep.recorded_runs import RecordedRun, find_run, open_ledger, sweep_results
 
 FORMAT = "ragsweep.power/1"
 PLAN_FORMAT = "ragsweep.power_plan/1"
@@ -180,8 +169,8 @@ def _row(results: Sequence[Result], metric: str, effect: float | None, level: fl
     matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
     effect = _worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), _paired(transform_amounts(matrix, unit))
-    guarded = guarded_configs(results, matrix) if len(results) > 1 else np.array([False, True])
-    found = estimate_power(compared, level=level, guarded=guarded)
+
+    found = estimate_power(compared, level=level)
     needed = found.questions_for(math.log1p(effect / float(matrix.values[0].mean())) if ratios else effect)
     return {
         "metric": metric,

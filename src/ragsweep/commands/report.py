@@ -6,13 +6,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsweep.commands.command_line import Parser, add_path, find_sweep_record, ignore_closed_pipe, open_ledger
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
 from ragsweep.core.errors import InputError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import spelled
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
+from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.session import Session
 
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ragsweep.serving
-from ragsweep.commands.command_line import RUN, Parser, RecordedRun, add_path, find_run, find_target, ignore_closed_pipe
+from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
 from ragsweep.commands.gate import decide
 from ragsweep.commands.gate import read as read_gate
 from ragsweep.commands.gate_report import EXIT_STATUS, show
@@ -27,6 +27,7 @@ from ragsweep.serving.bundle import write_bundle
 from ragsweep.serving.reference import write_reference
 from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import check_whole
+from ragsweep.sweep.recorded_runs import RecordedRun, find_run, find_target
 from ragsweep.sweep.session import open_session
 
 UNSERVED = frozenset({

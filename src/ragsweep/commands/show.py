@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, find_run, ignore_closed_pipe, usual_metrics
+from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
@@ -19,6 +19,7 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
+from ragsweep.sweep.recorded_runs import find_run
 from ragsweep.sweep.session import Session
 
 MOST_CONTEXT, LONGEST_PASSAGE = 5, 200

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragsweep.commands.command_line import Parser, add_path, open_ledger
+from ragsweep.commands.command_line import Parser, add_path
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep import mlflow_sync
+from ragsweep.sweep.recorded_runs import open_ledger
 
 _ABOUT = """Send to MLflow the records that are in the ledger and not in MLflow: after an outage, or where its database
 was lost. Existing runs are left alone. Rankings (TREC run files) and traces are not in the ledger and so not sent."""

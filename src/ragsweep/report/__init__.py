@@ -8,7 +8,7 @@ from typing import Any
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.report import plots, tables
 from ragsweep.report.answers import abstention_curves, answer_files
-from ragsweep.report.recommendation import Decision, result_facts
+from ragsweep.report.conclusion import Decision, result_facts
 from ragsweep.report.verdict_files import plain, verdict_files
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 

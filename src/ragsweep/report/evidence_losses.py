@@ -105,7 +105,7 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
     legs = ", ".join(f"{leg} {number(mean)}" for leg, mean in audit.legs.items())
     yield f"{audit.metric} is {number(audit.hybrid)} fused; each leg alone has: {legs}."
     best = next(one for one in audit.differences if one.leg == audit.best_leg)
-    word = "worse than" if best.worse else "better than" if best.better else "not told apart from"
+    word = "shown worse than" if best.worse else "shown better than" if best.better else "not shown to differ from"
     yield (
         f"The fusion is {word} its best leg, {best.leg}: {signed(best.difference)} [{signed(best.low)},"
         f" {signed(best.high)}]; {best.wins:,} questions gain, {best.losses:,} lose."

@@ -74,11 +74,6 @@ def change_with_interval(estimate: float, low: float, high: float, unit: str, ra
     return ratio_with_interval(estimate, low, high) if ratios else with_interval(estimate, low, high, unit)
 
 
-def verdict_word(better: bool, worse: bool, same: bool) -> str:
-    """Return a word or two on whether a config is better than another."""
-    return "better" if better else "worse" if worse else "the same" if same else "cannot tell"
-
-
 def chance(p: float) -> str:
     """Write a p-value: ``p .031``, ``p < .001``; ``p -`` where there is none."""
     if not math.isfinite(p):

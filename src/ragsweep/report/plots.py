@@ -33,7 +33,7 @@ PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # of Okabe and I
 ABSTENTION = "Token F1 by how much is answered. Dot: the best threshold in hindsight. Ends at the generator's own."
 DIFFERENCES = (
     "Bar: 95 % interval; all hold together. Full: cannot be told from the best. Hollow: worse than the best, beyond"
-    " chance. Diamond: recommended. Dotted: may be too short, large losses on few questions may be unseen."
+    " chance. Diamond: the choice."
 )
 RATIO_STEPS = (1.005, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 100, 10**4, 10**8, 10**16, 10**32, 10**64)
 MOST_TICKS = 8
@@ -134,11 +134,11 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
     return _render(figure)
 
 
-def differences(verdict: SweepComparison, recommended: str | None = None) -> Picture:
-    """Draw how much better each config is than the baseline, the best on top.
+def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
+    """Draw how much better each config is than the reference, the best on top.
 
     Right of the line is better, whichever direction the metric has. Of more than forty configs the best are shown.
-    ``recommended`` is marked: of a search it is what was decided on other questions than these.
+    The ``choice`` is marked: of a search it may rest on other questions than these.
     """
     from matplotlib.figure import Figure
 
@@ -154,16 +154,17 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> Pic
         kept = bool(verdict.may_be_best[row])
         colour = COLOUR if kept else GREY
         if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
-            bar = axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
-            bar.set_linestyle("dotted" if found.exposed[row] else "solid")
-        marker, size = ("D", 7) if verdict.matrix.configs[row] == recommended else ("o", 5)
+            axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
+        marker, size = ("D", 7) if verdict.matrix.configs[row] == choice else ("o", 5)
         inside = colour if kept else "white"
         axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
-        if row:
-            _write(axes, change(verdict, row).removesuffix(found.doubt(row)), sign * found.estimate[row], line)
+        if row != verdict.reference:
+            _write(axes, change(verdict, row), sign * found.estimate[row], line)
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_title(_literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[0])} by"), fontsize=10)
+    axes.set_title(
+        _literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[verdict.reference])} by"), fontsize=10
+    )
     unit = f", {verdict.unit}" if verdict.unit and not found.ratios else ""
     what = "ratio of the typical question" if found.ratios else "mean difference"
     if found.ratios:

@@ -13,15 +13,12 @@ import numpy as np
 from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, judged_metrics, objectives
+from ragsweep.report.conclusion import verdict_word
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
-from ragsweep.report.numbers import cell, number, verdict_word
+from ragsweep.report.numbers import cell, number
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 
-MARK = " *"
-"""Behind an interval that may be too short."""
-MARKED = "* the interval may be too short, so nothing is claimed: rare questions that lose much may not be among these"
-"""What the mark means."""
 MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Characters of a parameter's value in a cell."""
@@ -92,20 +89,21 @@ def sweep_table(
     results: Sequence[Result],
     metrics: Sequence[str],
     verdict: SweepComparison | NoComparison | None = None,
-    recommended: str | None = None,
+    choice: str | None = None,
     width: int = 120,
     most: int = MOST_ROWS,
 ) -> SweepTable:
     """Make the table of numbered configs, at most ``width`` characters wide where dropping metrics can achieve that.
 
-    Rows are ordered by the objective. The recommended config, the baseline and the best always have one. Where it is
-    too wide headings are shortened, then intervals left out, then metrics dropped: each from the last metric on
+    Rows are ordered by the objective. The choice, the reference and the best always have one. Where the table is too
+    wide, headings are shortened, then intervals left out, then metrics dropped: each from the last metric on
     that is no objective.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
     order = _best_first(results, found)
-    kept = {0, *([names.index(recommended)] if recommended in names else [])} if found else set()
+    wanted_rows = (choice, found.matrix.configs[found.reference]) if found else ()
+    kept = {names.index(one) for one in wanted_rows if one in names}
     chosen = sorted(set(order[: most - len(kept - set(order[:most]))]) | kept, key=order.index)
     shown = [results[row] for row in chosen]
     first = [Column(">#", [name.partition(" ")[0].lstrip("#") for name in (one.name for one in shown)])]
@@ -120,7 +118,7 @@ def sweep_table(
 
     others = [name for name in reversed(metrics) if name not in decides]
     for narrow, bare in ((False, 0), *((True, count) for count in range(len(others) + 1))):
-        ends = _ends(shown, found, recommended, narrow) if found else []
+        ends = _ends(shown, found, choice, narrow) if found else []
         wanted = {name: _metric(shown, name, found, narrow, name in others[:bare]) for name in metrics}
         if not is_wide():
             break
@@ -194,10 +192,9 @@ def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column
     return columns
 
 
-def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | None, narrow: bool) -> list[Column]:
-    """Make the columns of the difference from the baseline, and of its verdict."""
+def _ends(shown: Sequence[Result], found: SweepComparison, choice: str | None, narrow: bool) -> list[Column]:
+    """Make the columns of the difference from the reference, and of its verdict."""
     rows: Mapping[str, int] = {name: row for row, name in enumerate(found.matrix.configs)}
-    best = found.matrix.configs[found.selection_bias.winner]
     differences, words = [], []
     for result in shown:
         row = rows.get(result.name)
@@ -206,17 +203,11 @@ def _ends(shown: Sequence[Result], found: SweepComparison, recommended: str | No
             differences.append("-")
             words.append(why)
             continue
-        alike = not found.differences.apart[row]
-        better, worse = bool(found.differences.better[row]), bool(found.differences.worse[row])
-        doubt = found.differences.doubt(row)
-        differences.append(change(found, row).removesuffix(doubt) + (MARK if doubt else "") if row else "")
-        words.append(verdict_word(better, worse, alike) if row else "baseline")
-        marks = [word for word, name in (("recommended", recommended), ("best", best)) if name == result.name]
-        if narrow and better and marks[:1] == ["recommended"]:
-            words[-1] = "recommended"  # for being better
-        elif marks:
-            words[-1] += f" ({', '.join(marks[:1] if narrow else marks)})"
-    number = found.matrix.configs[0].partition(" ")[0]
+        is_reference = row == found.reference
+        differences.append("" if is_reference else change(found, row))
+        role = ["baseline"] if row == found.baseline else [] if is_reference else [verdict_word(found, row)]
+        words.append(", ".join([*role, *(["choice"] if result.name == choice else [])]))
+    number = found.matrix.configs[found.reference].partition(" ")[0]
     return [Column(f">vs {number}" if narrow else f">{found.metric} vs {number}", differences), Column("", words)]
 
 

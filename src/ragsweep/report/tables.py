@@ -123,7 +123,7 @@ def results_json(
 ) -> bytes:
     """Write everything that was measured, but the tables of questions, as strict JSON: NaN and infinity become null.
 
-    ``result`` is what is recommended; null where nothing was compared.
+    ``result`` is the conclusion; null where nothing was compared.
     """
     document = {
         "format": RESULTS_FORMAT,

@@ -1,40 +1,27 @@
-"""The verdict in a few lines: what the scores of a sweep show, and what they cannot show."""
+"""The limits of a sweep's comparison in sentences, and the numbers of configs as sentences write them."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.report.naming import ranges, short
+from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
-from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.holdout_gap import Gap
-from ragsweep.stats.inference.differences import TOO_SHORT, UNSEEN, Differences
-from ragsweep.stats.inference.power import GUARDED
+from ragsweep.stats.inference.differences import TOO_SHORT, Differences
 
 MOST_NAMED = 3
-LONGEST_LIST = 80
-"""Characters of names in a list, beyond which only the numbers of configs are given."""
 MOST_SLICES = 2
 SHORT_LIST = 10
 """Configs that may be evaluated on the holdout without a remark: to choose among more is to search there."""
 
 Lines = Iterator[tuple[str, str]]
-
-
-def verdict_lines(verdict: SweepComparison | NoComparison) -> Iterator[str]:
-    """Yield the comparison with the baseline and what limits it, as sentences."""
-    if isinstance(verdict, NoComparison):
-        yield f"{verdict.why}."
-        return
-    yield f"{against_baseline(verdict)}."
-    yield from best(verdict)
-    yield from limits(verdict)
 
 
 def limits(verdict: SweepComparison) -> Iterator[str]:
@@ -67,64 +54,23 @@ def gap_line(gap: Gap | None) -> Lines:
 # --- sentences ---------------------------------------------------------------------------------------------------
 
 
-def against_baseline(verdict: SweepComparison) -> str:
-    """Describe which configs are better than the first, and by how much, with simultaneous intervals."""
-    found, others = verdict.differences, len(verdict.matrix.configs) - 1
-    base = f"{name(verdict, 0)} (the first {'that is compared' if verdict.left_out else 'config'})"
-    if not found.apart.any():
-        they = "both configs have" if others == 1 else f"all {others + 1} configs have"
-        return f"{_metric(verdict)}: {they} the same score on every question"
-    if math.isnan(found.critical):
-        return f"{_metric(verdict)}: no conclusion, there are {found.notes[1 - found.baseline]}"
-    better, worse = (_ordered(verdict, mask) for mask in (found.better, verdict.worse))
-    exposed = f"; {UNSEEN}" if found.exposed.any() and not better else ""
-    if others == 1:
-        word = "is better than" if better else "is worse than" if worse else "cannot be told from"
-        return f"{_metric(verdict)}: {name(verdict, 1)} {word} {base}: {change(verdict, 1)}{exposed}"
-    if not better:
-        fewer = f"; {len(worse)} are worse" if worse else ""
-        return f"{_metric(verdict)}: none of the {others} others is shown to be better than {base}{fewer}{exposed}"
-    listed = ", ".join(f"{name(verdict, row)} {change(verdict, row)}" for row in better[:MOST_NAMED])
-    more = f" and {len(better) - MOST_NAMED} more" if len(better) > MOST_NAMED else ""
-    fewer = f"; worse: {len(worse)}" if worse else ""
-    return f"{_metric(verdict)}: better than {base}: {listed}{more}, of {others} others{fewer}"
-
-
 def labelled(verdict: SweepComparison) -> Iterator[str]:
     """Describe what people's labels changed, metric by metric: mean and difference of the config they change most."""
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
         moved = np.where(np.isnan(corrected.low), -1, np.abs(corrected.estimate - found.judged.estimate))
-        row = 1 + int(moved[1:].argmax())
+        moved[verdict.reference] = -2
+        row = int(moved.argmax())
         judged, now = (_change(verdict, *_ends(one, row), matrix.higher_is_better) for one in (found.judged, corrected))
         means = (score(verdict, float(mean)) for mean in (matrix.values[row].mean(), found.means[row]))
         note = f"; {found.note}" if found.note else ""
         yield (
             f"{metric} of {short(matrix.configs[row])}, {' as judged, becomes '.join(means)} by {found.labels} labels a"
-            f" config; its difference from {name(verdict, 0)}, {judged}, becomes {now}{note}."
+            f" config; its difference from {name(verdict, verdict.reference)}, {judged}, becomes {now}{note}."
         )
     yield from (
         f"{metric} is as judged, not corrected by labels: {why}." for metric, why in verdict.uncorrected.items()
     )
-
-
-def best(verdict: SweepComparison) -> Iterator[str]:
-    """Describe which configs may be the best."""
-    configs = len(verdict.matrix.configs)
-    if math.isnan(verdict.differences.critical) or not verdict.differences.apart.any():
-        return
-    top = verdict.selection_bias.winner
-    value = f"{name(verdict, top)} ({score(verdict, float(verdict.means[top]))})"
-    members = [row for row in _ordered(verdict, verdict.may_be_best) if row != top]
-    if len(members) == configs - 1 and configs > 2:
-        yield f"Any of the {configs} configs may be the best; the highest is {value}."
-        return
-    if members:
-        yield f"The highest is {value}; it cannot be told from {_others(verdict, members, top)}."
-    else:
-        yield f"The best is {value}: every other config is worse, beyond chance."
-    if verdict.losses_unseen:
-        yield "Rare losses may be unseen: those left out may be as good."
 
 
 def luck(verdict: SweepComparison) -> Iterator[str]:
@@ -144,8 +90,6 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
     """Describe the smallest difference that these questions can show."""
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
-        if power.note == GUARDED:
-            yield f"{power.note[0].upper()}{power.note[1:]}."
         return
     least, alone = (size(verdict, value) for value in (power.typical, power.alone))
     clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""
@@ -158,14 +102,14 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
 
 def variance(verdict: SweepComparison) -> Iterator[str]:
     """Describe where the variance of the best other config's difference comes from, if answers are repeated."""
-    rows = [row for row in _ordered(verdict, np.ones(len(verdict.matrix.configs), dtype=bool)) if row]
-    if found := next((row for row in rows if row in verdict.variance), None):
-        yield f"{name(verdict, found)} against {name(verdict, 0)}: {verdict.variance[found]}."
+    rows = in_order(verdict, verdict.variance)
+    if rows:
+        yield f"{name(verdict, rows[0])} against {name(verdict, verdict.reference)}: {verdict.variance[rows[0]]}."
 
 
 def slices(verdict: SweepComparison) -> Iterator[str]:
     """Name the configs that are better on average and worse somewhere; those that matter most first."""
-    first = {verdict.recommendation.config: 0, verdict.selection_bias.winner: 1}
+    first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
     for n, one in enumerate(found[:MOST_SLICES]):
         part = next(part for part in verdict.slices if (part.label, part.value) == (one.label, one.value))
@@ -213,9 +157,8 @@ def _metric(verdict: SweepComparison) -> str:
 
 
 def change(verdict: SweepComparison, row: int) -> str:
-    """Write how much better a config is than the baseline (negative: worse), or the ratio of amounts, with interval."""
-    found = verdict.differences
-    return _change(verdict, *_ends(found, row), verdict.matrix.higher_is_better) + found.doubt(row)
+    """Write how much better a config is than the reference (negative: worse), or the ratio, with its interval."""
+    return _change(verdict, *_ends(verdict.differences, row), verdict.matrix.higher_is_better)
 
 
 def _ends(found: Differences, row: int) -> tuple[float, float, float]:
@@ -243,35 +186,30 @@ def between(verdict: SweepComparison, estimate: float, low: float, high: float) 
 
 def size(verdict: SweepComparison, value: float) -> str:
     """Write the size of a difference; of amounts in per cent."""
-    return f"{number(100 * math.expm1(value), '%')} %" if verdict.differences.ratios else score(verdict, value, True)
+    return distance(value, verdict.unit, verdict.differences.ratios)
+
+
+def distance(value: float, unit: str, ratios: bool) -> str:
+    """Write a difference in a unit, or in per cent given a logarithm."""
+    return f"{number(100 * math.expm1(value), '%')} %" if ratios else _score(value, unit, True, False)
 
 
 def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:
     """Write a number of the metric: shares with two decimals, or three where they are small, and no leading zero."""
-    if verdict.unit or abs(value) > 1:
+    return _score(value, verdict.unit, fine, bare)
+
+
+def _score(value: float, unit: str, fine: bool, bare: bool) -> str:
+    if unit or abs(value) > 1:
         sign = "-" if value < 0 else ""
-        return (
-            f"{sign}{number(abs(value), verdict.unit or '-')}{'' if bare or not verdict.unit else ' ' + verdict.unit}"
-        )
+        return f"{sign}{number(abs(value), unit or '-')}{'' if bare or not unit else ' ' + unit}"
     if abs(value) >= 1:
         return f"{value:.2f}"
     text = f"{value:.{telling(value, 3 if fine else 2)}f}".replace("0.", ".", 1)
     return text.removeprefix("-") if not float(text) else text
 
 
-def _ordered(verdict: SweepComparison, mask: np.ndarray) -> list[int]:
-    """List the rows of a mask, the best mean first."""
+def in_order(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
+    """Order rows by their mean, the best first."""
     means = verdict.ranked
-    return sorted(np.flatnonzero(mask).tolist(), key=lambda row: (-means[row], row))
-
-
-def _others(verdict: SweepComparison, rows: Sequence[int], top: int) -> str:
-    """Name all but the best, neighbouring values of a parameter as a range; the baseline first, if it is among them."""
-    named = ranges(verdict.matrix.configs, [*sorted(rows, key=bool), top])  # a range may hold the best
-    named = [text for text in named if text != name(verdict, top)]
-    count = f"{len(rows)} others: " if len(rows) > 1 else ""
-    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    listed = ", ".join(named[:MOST_NAMED])
-    if len(listed) > LONGEST_LIST:  # the table has their names
-        listed = ", ".join(one.partition(" ")[0] if one.startswith("#") else one for one in named[:MOST_NAMED])
-    return count + listed + more
+    return sorted(rows, key=lambda row: (-means[row], row))

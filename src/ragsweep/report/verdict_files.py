@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ragsweep.report import plots
+from ragsweep.report.conclusion import Decision, percent, verdict_word
 from ragsweep.report.numbers import NOT_MEASURED, chance
-from ragsweep.report.recommendation import Decision
 from ragsweep.report.tables import csv_table, markdown
-from ragsweep.report.verdict import change, verdict_lines
+from ragsweep.report.verdict import change, limits
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
@@ -21,7 +21,7 @@ from ragsweep.stats.inference.slices import Slice
 DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standard_error", "effect", "wilcoxon_p",
                "wilcoxon_p_holm", "randomisation_p", "randomisation_p_holm", "questions", "questions_apart",
                "note")  # fmt: skip
-SET = ("in_best_set", "best_set_p", "probability_of_best")
+SET = ("verdict", "probability_better", "may_be_best", "probability_of_best")
 SLICES = ("label", "value", "questions", "small", "config", "difference", "low", "high", "randomisation_p",
           "randomisation_p_holm", "note")  # fmt: skip
 RATIOS = ("ratio", "ratio_low", "ratio_high")
@@ -33,7 +33,7 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
     files = {
         "verdict/verdict.md": page(verdict, decision).encode("utf-8", "replace"),
         "verdict/differences.csv": differences_csv(verdict),
-        **plots.differences(verdict, decision.recommended).files("plots/differences"),
+        **plots.differences(verdict, decision.chosen).files("plots/differences"),
     }
     if verdict.slices:
         rows = [
@@ -49,18 +49,21 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
 
 def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[str, Any]:
     """Return the verdict in JSON types, without the numbers of single configs."""
-    lines = list(dict.fromkeys([*decision.sentences(), *verdict_lines(verdict)]))
-    texts: dict[str, Any] = {"sentence": decision.summary(verdict), "lines": lines}
+    lines = [*decision.choice(), *decision.evidence()]
     if isinstance(verdict, NoComparison):
-        return texts | {"metric": None}
+        return {"lines": lines, "metric": None}
     configs = verdict.matrix.configs
+    texts: dict[str, Any] = {"lines": [*lines, *limits(verdict)]}
     return texts | {
         "metric": verdict.metric,
-        "baseline": configs[0],
+        "reference": configs[verdict.reference],
         "best": configs[verdict.selection_bias.winner],
         "best_set": _picked(configs, verdict.may_be_best),
-        "better": _picked(configs, verdict.differences.better),
-        "worse": _picked(configs, verdict.worse),
+        "configs": {
+            config: {"verdict": verdict_word(verdict, row), "probability_better": verdict.verdicts[row].probability}
+            for row, config in enumerate(configs)
+            if row != verdict.reference
+        },
         "optimism": verdict.selection_bias.optimism,
         "expected": verdict.selection_bias.crossfitted,
         **({"optimism_is_lower_bound": True} if verdict.adaptive else {}),
@@ -101,7 +104,6 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
     values = {
         "verdict/configs": len(verdict.matrix.configs),
         "verdict/best_set": int(verdict.may_be_best.sum()),
-        "verdict/better": int(verdict.differences.better.sum()),
         "verdict/optimism": verdict.selection_bias.optimism,
         "verdict/expected": verdict.selection_bias.crossfitted,
         "verdict/detectable": _share(verdict, verdict.power.typical),
@@ -116,19 +118,20 @@ def _share(verdict: SweepComparison, value: float) -> float:
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
-    """Write one line a metric and config: the difference to the baseline, and whether it may be the best."""
+    """Write one line a metric and config: the difference from the reference, the verdict, and whether it may be best."""
     rows = [
         [
             *row,
+            "" if n == verdict.reference else verdict_word(verdict, n),
+            verdict.verdicts[n].probability,
             bool(verdict.may_be_best[n]),
-            float(verdict.confidence_set.p_values[n]),
             float(verdict.probability[n]),
             *_ratios(verdict.differences, n, verdict.differences.ratios),
         ]
         for n, row in enumerate(_rows(verdict.matrix, verdict.differences, verdict.means))
     ]
     rows += [
-        [*row, "", "", "", *_ratios(found, n, found.ratios)]
+        [*row, "", "", "", "", *_ratios(found, n, found.ratios)]
         for metric, (matrix, found) in verdict.others.items()
         for n, row in enumerate(_rows(matrix, found, _means(verdict, metric)))
     ]
@@ -142,7 +145,7 @@ def _means(verdict: SweepComparison, metric: str) -> np.ndarray:
 
 def _rows(matrix: Matrix, found: Differences, means: np.ndarray) -> Iterator[list[Any]]:
     unknown = np.full(len(matrix.values), math.nan)
-    estimate, ends = (means - means[0], [unknown] * 3) if found.ratios else (
+    estimate, ends = (means - means[found.baseline], [unknown] * 3) if found.ratios else (
         found.estimate, [found.low, found.high, found.standard_error],
     )  # fmt: skip
     columns = (means, estimate, *ends, found.effect, found.wilcoxon, found.wilcoxon_holm, found.randomisation,
@@ -168,21 +171,28 @@ def page(verdict: SweepComparison, decision: Decision) -> str:
         {
             "config": verdict.matrix.configs[row],
             "mean": f"{verdict.means[row]:.4g}",
-            "difference": change(verdict, row) if row else "baseline",
-            "p": chance(float(p_values[row])).removeprefix("p ") if row else "",
-            "in the set": "yes" if verdict.may_be_best[row] else "no",
-            "P(best)": f"{verdict.probability[row]:.2f}".replace("nan", NOT_MEASURED),
+            "difference": "" if row == verdict.reference else change(verdict, row),
+            "verdict": "reference" if row == verdict.reference else verdict_word(verdict, row),
+            "P(better)": _probability(verdict, row),
+            "p": "" if row == verdict.reference else chance(float(p_values[row])).removeprefix("p "),
+            "may be best": "yes" if verdict.may_be_best[row] else "no",
         }
         for row in order
     ]
-    sentences = "".join(f"- {text}\n" for text in dict.fromkeys([*decision.sentences(), *verdict_lines(verdict)]))
+    parts = (("Choice", decision.choice()), ("Evidence", decision.evidence()), ("Limits", limits(verdict)))
+    blocks = "".join(f"**{word}.** {' '.join(sentences)}\n\n" for word, sentences in parts)
     return (
-        f"# Verdict on {verdict.metric}\n\n{sentences}\n"
-        f"{'Ratios' if verdict.differences.ratios else 'Differences'} to `{verdict.matrix.configs[0]}`,"
-        f"{'' if verdict.differences.ratios else ' better is positive;'} 95 % intervals, all together."
-        " p: paired randomisation, after Holm. In the set: cannot be told from the best. P(best): share of"
-        f" resamples.\n\n{markdown(rows)}"
+        f"# Verdict on {verdict.metric}\n\n{blocks}"
+        f"{'Ratios' if verdict.differences.ratios else 'Differences'} to `{verdict.matrix.configs[verdict.reference]}`,"
+        f"{'' if verdict.differences.ratios else ' better is positive;'} 95 % intervals, all together. P(better):"
+        " posterior probability of a better mean than its. p: paired randomisation, after Holm. May be best: shown"
+        f" worse than no other config.\n\n{markdown(rows)}"
     )
+
+
+def _probability(verdict: SweepComparison, row: int) -> str:
+    found = verdict.verdicts[row].probability
+    return NOT_MEASURED if row == verdict.reference or math.isnan(found) else percent(found)
 
 
 def _picked(names: Sequence[str], mask: np.ndarray) -> list[str]:

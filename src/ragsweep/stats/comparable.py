@@ -15,7 +15,7 @@ from ragsweep.core.missing import repeatable
 from ragsweep.core.results import DROPPED, PARTIAL, Result
 from ragsweep.stats.inference.matrix import WEIGHT
 
-OF_NO_MATTER = ("by", "name", "store.", "tracking.", "plan", "rerun", "headline", "objective", "partition",
+OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "rerun", "headline", "objective", "partition",
                 "questions.until", "judge.labels", "targets")  # fmt: skip
 """Parameters that can change no score of a question."""
 

@@ -1,56 +1,48 @@
-"""Compare the configs of a sweep: which are better, which may be the best, which is recommended.
+"""Compare the configs of a sweep: which one to run, and what is shown about the others.
 
-``report/verdict.py`` turns the numbers into sentences, tables and a picture.
+``report/conclusion.py`` turns the numbers into sentences, tables and a picture.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
-from ragsweep.stats.comparable import differing_parameters, is_mean, labels_of
+from ragsweep.stats.choice import LOSS, Choice, choose
+from ragsweep.stats.comparable import is_mean, labels_of
+from ragsweep.stats.context_length import length_keys, rises_with
+from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
-from ragsweep.stats.inference.confidence_set import ConfidenceSet, are_losses_unseen, model_confidence_set
+from ragsweep.stats.inference.confidence_set import AllPairs, all_pairs
 from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
-from ragsweep.stats.inference.max_t import needed_p_value
 from ragsweep.stats.inference.power import Power, each_level, estimate_power
-from ragsweep.stats.inference.recommending import (
-    COSTS,
-    MARGIN,
-    ConfigCost,
-    ContextLength,
-    Pairs,
-    Recommendation,
-    recommend,
-)
+from ragsweep.stats.inference.rare_losses import RareLosses, largest_loss, rare_losses
+from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 from ragsweep.stats.repetition import VarianceShares, variance_shares
+from ragsweep.stats.verdict import LIKELY, Beliefs, PairVerdict, pair_verdict
 
 SLICED = 20
-"""Configs compared by slice: the baseline and those with the best means; more would widen every interval."""
-
+"""Configs compared by slice: the reference and those with the best means; more would widen every interval."""
 SET_LEVEL = 0.975
-"""Level of the set of configs that may be the best; the other 2.5 % are the error of excluding the baseline."""
-LENGTHENING = ("top_k", "context_budget")
-"""Keys that lengthen the context and change nothing else."""
-RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that a longer context of the same ranking can only raise; prefixes (context_ndcg_exponential, too)."""
-
+"""Level of all pairs beside a declared baseline, whose own intervals exclude the best in up to 2.5 % of sweeps."""
+MARGIN = 0.05
+"""Default of ``recommend.margin``: points of a metric without a unit, else this share of the reference's mean."""
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-BASELINE = "ragsweep.parts.generators.Baseline"
-"""The generator of baselines, as configs name it."""
+FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
+"""The generator of configs that answer with fields of the case, as configs name it."""
 
 
 class ExcludedConfig(NamedTuple):
@@ -60,9 +52,9 @@ class ExcludedConfig(NamedTuple):
     why: str
 
 
-def list_baselines(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that answer with fields of the case: they stand in the table, and nobody ships them."""
-    found = [one.name for one in results if (one.config.get("llm") or {}).get("_target_") == BASELINE]
+def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
+    """List the configs that answer with fields of the case: rows of the table that nobody ships."""
+    found = [one.name for one in results if (one.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
 
@@ -84,24 +76,33 @@ class Correction:
 
 @dataclass(frozen=True, eq=False)
 class SweepComparison:
-    """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
+    """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, in the order of the sweep.
+
+    Differences, slices and reversals are against the row ``reference``: the declared ``baseline``, else the choice.
+    """
 
     matrix: Matrix
     compared: Matrix  # by what they are compared: logarithms of amounts, else the matrix itself
     objective: str  # as configured: the matrix's metric, where that can be compared
     unit: str
+    baseline: int | None  # the declared one; None where there is none, or it could not be compared
+    reference: int
+    beliefs: Beliefs
+    choice: Choice
     differences: Differences
-    confidence_set: ConfidenceSet
+    pairs: AllPairs
     probability: Doubles  # of being the best, by resampling
     selection_bias: SelectionBias
     power: Power
-    recommendation: Recommendation
-    recommended: Result | None  # the config of the recommendation, with its own figures
-    costs: Mapping[str, Doubles]  # one number a config; NaN where unknown
-    spending: Mapping[str, Differences]  # of the costs by question, which a quantile such as latency_p95_ms is not
-    sliced: tuple[int, ...]  # the configs compared by slice, the baseline first
+    margin: float
+    results: Sequence[Result]
+    costs: ConfigCosts
+    sliced: tuple[int, ...]  # the configs compared by slice, the reference first
     slices: tuple[Slice, ...]  # their rows are those of `sliced`
     reversals: tuple[Reversal, ...]  # better on average, worse there; rows of `matrix`
+    rises_with: tuple[
+        str, ...
+    ] = ()  # keys that lengthen the context of the choice, where that can only raise the metric
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # of further metrics
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
@@ -116,26 +117,22 @@ class SweepComparison:
         return self.matrix.metric
 
     @property
+    def chosen(self) -> Result | None:
+        """The config of the choice; None where no config is within the limits."""
+        return None if self.choice.row is None else self.results[self.choice.row]
+
+    @property
     def may_be_best(self) -> Flags:
-        """The configs that may be the best: the confidence set, consistent with the differences.
+        """The configs that are shown worse than no other, nor than the declared baseline.
 
-        The set compares all pairs, the differences are those from the baseline, which may be the best unless another is
-        shown better. That errs in 2.5 % of sweeps, the set (at ``SET_LEVEL``) in as many: together in 5 %. Of two
-        configs their one comparison decides.
+        The best one is among them with 95 %: the errors of pairs and of the baseline's own intervals add up to 5 %.
         """
-        mask = self.confidence_set.mask.copy() if len(self.confidence_set.mask) > 2 else ~self.differences.worse
-        mask[self.differences.baseline] = not self.differences.better.any()
-        return np.asarray(mask)
+        return np.asarray(self.pairs.may_be_best & ~self.differences.worse)
 
-    @property
-    def losses_unseen(self) -> bool:
-        """Whether rare losses may be unseen, so that a config which is left out of those may be as good."""
-        return self.confidence_set.exposed or bool(self.differences.exposed.any())
-
-    @property
-    def worse(self) -> Flags:
-        """The configs that are shown worse than the baseline and cannot be the best."""
-        return np.asarray(self.differences.worse & ~self.may_be_best)
+    @cached_property
+    def verdicts(self) -> list[PairVerdict]:
+        """The verdict on every config against the reference."""
+        return [pair_verdict(self.differences, row, self.beliefs, self.margin) for row in range(len(self.results))]
 
     @property
     def means(self) -> Doubles:
@@ -152,15 +149,20 @@ class SweepComparison:
 
 
 def compare_configs(
-    results: Sequence[Result], failures: Sequence[Failure] = (), set_aside: Sequence[ExcludedConfig] = ()
+    results: Sequence[Result],
+    failures: Sequence[Failure] = (),
+    set_aside: Sequence[ExcludedConfig] = (),
+    baseline: str | None = None,
+    reference: str | None = None,
 ) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
-    The baseline is the first config that can be compared. A PARTIAL config is compared by the metrics of which enough
-    is scored (``coverage``), and left out of the others. Configs that a race dropped, that failed, or that have no
-    scored question are left out; ``set_aside`` are others that are not in ``results``. The objective is replaced by the
-    first headline metric that can be compared where it is no mean with a direction (a quantile, say), or fewer than two
-    configs have enough scores of it.
+    ``baseline`` names the config that runs today, where one is declared; else differences are against ``reference``, by
+    default the choice. A PARTIAL config is compared by the metrics of
+    which enough is scored (``coverage``), and left out of the others. Configs that a race dropped, that failed, or that
+    have no scored question are left out; ``set_aside`` are others that are not in ``results``. Where the objective is
+    no mean with a direction (a quantile, say), or fewer than two configs have enough scores of it, the first headline
+    metric that can be compared replaces it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
@@ -189,79 +191,99 @@ def compare_configs(
     partial = [name for name in usable if not all(_is_complete(result, name) for result in scored)]
     skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
     try:
-        return _compare(scored, [name for name in usable if name not in partial], skipped, tuple(left_out))
+        kept = [name for name in usable if name not in partial]
+        return _compare(scored, kept, skipped, tuple(left_out), (baseline, reference))
     except InputError as fault:
         return NoComparison(str(fault))
 
 
 def _compare(
     results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[ExcludedConfig, ...],
+    against: tuple[str | None, str | None],
 ) -> SweepComparison | NoComparison:  # fmt: skip
     matrix = score_matrix(results, metrics[0])
     if not matrix.questions:
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
-    lengths = context_lengths(results, matrix)
     units = {metric: results[0].summaries[metric].unit for metric in metrics}
-    rising = rising_configs(results, matrix)
-    differences = compare_amounts(matrix, 0, units[metrics[0]], rising)
-    compared = transform_amounts(matrix, units[metrics[0]])
-    spending = {name: found for name in COSTS if (found := _spending(results, name))}
+    unit, compared = units[metrics[0]], transform_amounts(matrix, units[metrics[0]])
+    baseline, reference = (matrix.configs.index(one) if one in matrix.configs else None for one in against)
+    costs, beliefs = ConfigCosts(results, _is_complete), posterior(compared)
+    choice = decide(results, matrix, beliefs, costs, baseline)
+    reference = find_reference(choice, baseline) if baseline is not None or reference is None else reference
+    pairs = all_pairs(compared, SET_LEVEL if baseline is not None else 0.95)
+    differences = compare_amounts(matrix, reference, unit, None if baseline is not None else pairs.largest)
     by_mean = np.argsort(-compared.better.mean(axis=1), kind="stable").tolist()
-    rows = (0, *[row for row in by_mean if row][: SLICED - 1])
-    labels = labels_of(results[0], matrix.questions)
-    slices = by_slice(compared.select_configs(rows), labels, rising=None if rising is None else rising[list(rows)])
-    margin, costs = _margin(results[0], matrix), find_costs(results, spending)
-    recommendation = recommend(
-        Pairs(compared), differences, costs, results[0].config.get("constraints") or {}, margin, lengths
-    )
+    rows = (reference, *[row for row in by_mean if row != reference][: SLICED - 1])
+    slices = by_slice(compared.select_configs(rows), labels_of(results[0], matrix.questions))
     others = {name: other for name in metrics[1:] if (other := score_matrix(results, name)).questions}
     return SweepComparison(
         matrix=matrix,
         compared=compared,
         objective=(*objectives(results[0].config), metrics[0])[0],
-        unit=units[metrics[0]],
+        unit=unit,
+        baseline=baseline,
+        reference=reference,
+        beliefs=beliefs,
+        choice=choice,
         differences=differences,
-        confidence_set=_find_set(results, compared, differences),
+        pairs=pairs,
         probability=probability_of_best(compared),
         selection_bias=_in_the_unit(selection_bias(compared), matrix) if differences.ratios else selection_bias(matrix),
-        power=estimate_power(compared, level=each_level(differences), guarded=guarded_configs(results, matrix)),
-        recommendation=recommendation,
-        recommended=None if recommendation.config is None else results[recommendation.config],
-        costs={name: cost.value for name, cost in costs.items()},
-        spending=spending,
+        power=estimate_power(compared, reference, level=each_level(differences)),
+        margin=find_margin(results[0].config, matrix, unit),
+        results=results,
+        costs=costs,
         sliced=rows,
         slices=slices,
         reversals=reversals(differences, sorted(slices, key=lambda part: -part.questions), rows),
-        others={
-            name: (other, compare_amounts(other, 0, units[name], rising_configs(results, other)))
-            for name, other in others.items()
-        },
+        rises_with=() if choice.row is None else rises_with(results[choice.row], results, matrix),
+        others={name: (other, _beside(other, reference, units[name], baseline)) for name, other in others.items()},
         skipped=skipped,
         left_out=left_out,
-        variance=_variances(results, matrix),
+        variance=_variances(results, matrix, reference),
     )
 
 
-def _find_set(results: Sequence[Result], compared: Matrix, differences: Differences) -> ConfidenceSet:
-    """Find the configs that may be the best, and whether one of the others may be as good, for all that was seen."""
-    found = model_confidence_set(compared, SET_LEVEL)
-    best = int(compared.better.mean(axis=1).argmax())
-    guarded = np.array([bool(guarded_configs([one, results[best]], compared.select_configs((row, best)))[1])
-                        for row, one in enumerate(results)])  # fmt: skip
-    allowed = needed_p_value(differences.critical, differences.degrees, differences.level)
-    return replace(found, exposed=are_losses_unseen(compared, ~found.mask & guarded, allowed))
+def decide(
+    results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
+) -> Choice:
+    """Choose a config by what the first one's config limits and tolerates, and guard its lead over the baseline."""
+    config, unit = results[0].config, results[0].summaries[matrix.metric].unit
+    loss = _tolerance(config, "loss", LOSS, matrix, unit)
+    choice = choose(beliefs, costs, config.get("constraints") or {}, loss, (), baseline)
+    if choice.row is None or choice.baseline is None or not choice.baseline.probability > LIKELY:
+        return choice
+    return replace(choice, losses=guard(results, transform_amounts(matrix, unit), choice.row, choice.baseline.row))
 
 
-def find_costs(results: Sequence[Result], spending: Mapping[str, Differences]) -> dict[str, ConfigCost]:
-    """Return what configs cost, by the name of the cost; ``spending``: their differences by question."""
-    costs = {name: _cost(results, name, spending.get(name)) for name in COSTS}
-    return {name: cost for name, cost in costs.items() if not np.isnan(cost.value).all()}
+def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> RareLosses | None:
+    """Return what rare large losses leave of a row's lead; None where the metric's definition excludes a loss."""
+    if length_keys(results[row], results[other], compared):
+        return None
+    gains = compared.better[row] - compared.better[other]
+    largest = largest_loss(compared.scores[other], falls=compared.higher_is_better)
+    return rare_losses(gains, compared.clusters, largest, compared.weights)
 
 
-def _variances(results: Sequence[Result], matrix: Matrix) -> dict[int, VarianceShares]:
-    """Divide the variance of each config's difference from the baseline, where answers are repeated."""
-    found = {row: variance_shares([results[0], results[row]], matrix.select_configs((0, row)))
-             for row in range(1, len(results))}  # fmt: skip
+def find_reference(choice: Choice, baseline: int | None) -> int:
+    """Return the row that differences are against."""
+    if baseline is not None:
+        return baseline
+    return choice.best if choice.row is None else choice.row
+
+
+def _beside(matrix: Matrix, reference: int, unit: str, baseline: int | None) -> Differences:
+    largest = None if baseline is not None else all_pairs(transform_amounts(matrix, unit)).largest
+    return compare_amounts(matrix, reference, unit, largest)
+
+
+def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dict[int, VarianceShares]:
+    """Divide the variance of each config's difference from the reference, where answers are repeated."""
+    found = {
+        row: variance_shares([results[reference], results[row]], matrix.select_configs((reference, row)))
+        for row in range(len(results))
+        if row != reference
+    }
     return {row: shares for row, shares in found.items() if shares}
 
 
@@ -293,33 +315,6 @@ def _is_complete(result: Result, metric: str) -> bool:
     return result.state != PARTIAL or (metric in result.summaries and result.summaries[metric].coverage >= limit)
 
 
-LEAST_MS = 1.0
-"""Milliseconds; a smaller saving is within the noise of measuring the same config twice."""
-
-
-def _spending(results: Sequence[Result], name: str) -> Differences | None:
-    """Compare a cost by question; None of one that not all configs have, and of a quantile."""
-    if not all(name in result.summaries and _is_complete(result, name) for result in results):
-        return None
-    if _reason_not_compared(results, name):
-        return None
-    matrix = score_matrix(results, name)
-    return compare_amounts(matrix, 0, results[0].summaries[name].unit) if matrix.questions else None
-
-
-def _cost(results: Sequence[Result], name: str, spending: Differences | None) -> ConfigCost:
-    """Return the configs' cost: shown lower where its differences by question are, or the intervals of quantiles."""
-    rows = [
-        (summary.value, summary.low, summary.high) if summary and _is_complete(result, name) else (math.nan,) * 3
-        for result in results
-        for summary in [result.summaries.get(name)]
-    ]
-    value, low, high = np.array(rows, dtype=np.float64).T
-    if spending is None:
-        return ConfigCost(value, high < low[0], low > high[0], LEAST_MS if name.startswith("latency") else 0.0)
-    return ConfigCost(value, spending.better, spending.worse)
-
-
 def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
     """Return a selection bias of logarithms as one of the winner's mean."""
     mean, sign = float(matrix.values[bias.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
@@ -327,44 +322,19 @@ def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
     return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)
 
 
-def _margin(first: Result, matrix: Matrix) -> float:
-    """Return the margin in the metric's unit, as configured, else the default; of amounts in logarithms."""
-    margin, unit = (first.config.get("recommend") or {}).get("margin"), first.summaries[matrix.metric].unit
-    mean = float(matrix.values[0].mean())
-    if has_ratios(matrix, unit):
-        return math.log1p(MARGIN if margin is None else float(margin) / mean)
-    if margin is not None:
-        return float(margin)
-    return MARGIN * abs(mean) if unit else MARGIN
+def find_margin(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
+    """Return the distance within which two configs are called equal, in the unit of what is compared."""
+    return _tolerance(config, "margin", MARGIN, matrix, unit)
 
 
-def rising_configs(results: Sequence[Result], matrix: Matrix) -> Flags | None:
-    """Flag the configs that can lose no question to the first one: the same rankings, a longer context."""
-    lengths = context_lengths(results, matrix)
-    return None if lengths is None else lengths.alone
+def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
+    """Return a distance as configured, else the default, in the unit of what is compared: of amounts a logarithm.
 
-
-def guarded_configs(results: Sequence[Result], matrix: Matrix) -> Flags:
-    """Flag the configs whose lead over the first one a loss that was not seen could undo."""
-    rising = rising_configs(results, matrix)
-    return np.ones(len(matrix.values), dtype=bool) if rising is None else ~rising
-
-
-def context_lengths(results: Sequence[Result], matrix: Matrix) -> ContextLength | None:
-    """Compare the lengths of contexts, where the metric can only rise with them; else None.
-
-    It can if it is one of ``RISING`` and no config that differs by nothing else lost a question.
+    Shares of a mean are of that over all configs, so that no single one of them matters.
     """
-    if not matrix.metric.startswith(RISING):
-        return None
-    limits = [[result.config.get(key) for key in LENGTHENING] for result in results]
-    lengths = [tuple(math.inf if limit is None else float(limit) for limit in row) for row in limits]
-    longer = np.array([row != lengths[0] and all(map(operator.ge, row, lengths[0])) for row in lengths])
-    if not longer.any():
-        return None
-    alone = np.array([bool(is_longer) and set(differing_parameters(results[0], result)) <= set(LENGTHENING)
-                      for is_longer, result in zip(longer, results, strict=True)])  # fmt: skip
-    if (matrix.values[alone] < matrix.values[0]).any():
-        return None
-    keys = tuple(key for n, key in enumerate(LENGTHENING) if any(row[n] != lengths[0][n] for row in lengths))
-    return ContextLength(keys, longer, alone)
+    given, mean = (config.get("recommend") or {}).get(key), abs(float(matrix.values.mean()))
+    if has_ratios(matrix, unit):
+        return math.log1p(default if given is None else float(given) / mean)
+    if given is not None:
+        return float(given)
+    return default * mean if unit else default

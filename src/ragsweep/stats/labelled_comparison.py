@@ -6,20 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.results import Failure, HumanLabel, Result
+from ragsweep.stats.choice import choose
 from ragsweep.stats.comparison import (
-    SET_LEVEL,
     Correction,
     ExcludedConfig,
     NoComparison,
     SweepComparison,
     compare_configs,
-    find_costs,
+    find_reference,
 )
 from ragsweep.stats.human_labels import (
     MARKS,
@@ -27,19 +28,16 @@ from ragsweep.stats.human_labels import (
     RunLabels,
     are_marks,
     correct_difference,
-    correct_gate,
     correct_mean,
     match_labels,
     reason_uncorrected,
 )
 from ragsweep.stats.inference.best import SelectionBias
-from ragsweep.stats.inference.confidence_set import ConfidenceSet
+from ragsweep.stats.inference.confidence_set import AllPairs
 from ragsweep.stats.inference.differences import BASELINE, FEW, Differences
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.noninferiority import Gate
 from ragsweep.stats.inference.power import Power
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected
-from ragsweep.stats.inference.recommending import Pairs, recommend
 from ragsweep.stats.inference.slices import reversals
 
 Doubles = NDArray[np.float64]
@@ -60,54 +58,70 @@ class SweepLabels(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CorrectedPairs(Pairs):
-    """Configs compared two by two by corrected differences."""
+class CorrectedMeans:
+    """What corrected means say of the true ones: normal errors, and no shrinkage."""
 
+    matrix: Matrix
     matched: MatchedLabels
-    corrected: Doubles  # means, in the metric's own direction
+    corrected: Doubles  # in the metric's own direction
 
     @property
     def means(self) -> Doubles:
         """The corrected means; more is better."""
         return self.corrected if self.matrix.higher_is_better else -self.corrected
 
-    def gate(self, first: int, second: int, margin: float, level: float) -> Gate:
-        """Decide by the corrected difference whether the second config is worse by more than ``margin``."""
-        found = correct_difference(self.matrix, self.matched, (first, second), 2 * level - 1)
-        sign = 1.0 if self.matrix.higher_is_better else -1.0
-        return correct_gate(super().gate(first, second, margin, level), found, sign, margin)
+    def probability_better(self, row: int, other: int) -> float:
+        """Return the probability that the true mean of ``row`` is above that of ``other``."""
+        gain, error = self._difference(row, other)
+        return math.nan if math.isnan(error) else float(NormalDist().cdf(gain / error)) if error else 0.5
 
-    def can_pass(self, row: int, rivals: Sequence[int], margin: float, level: float) -> bool:
-        """Leave every rival to the gate."""
-        return True
+    def expected_gain(self, row: int, other: int) -> float:
+        """Return by how much ``row`` is better than ``other``."""
+        return float(self.means[row] - self.means[other])
+
+    def expected_loss(self, row: int, other: int) -> float:
+        """Return how much choosing ``row`` loses on average against ``other``: gains count as 0."""
+        gain, error = self._difference(row, other)
+        if math.isnan(error) or not error:
+            return max(-gain, 0.0)
+        ratio = gain / error
+        return error * NormalDist().pdf(ratio) - gain * NormalDist().cdf(-ratio)
+
+    def _difference(self, row: int, other: int) -> tuple[float, float]:
+        """Return the corrected gain of a row over another, and its standard error."""
+        found = correct_difference(self.matrix, self.matched, (other, row))
+        sign = 1.0 if self.matrix.higher_is_better else -1.0
+        return sign * found.value, (found.high - found.low) / (2 * NormalDist().inv_cdf(0.975))
 
 
 def compare_labelled(
     results: Sequence[Result], labels: SweepLabels, failures: Sequence[Failure] = (),
-    set_aside: Sequence[ExcludedConfig] = (),
+    set_aside: Sequence[ExcludedConfig] = (), baseline: str | None = None, reference: str | None = None,
 ) -> SweepComparison | NoComparison:  # fmt: skip
     """Compare the configs of a sweep as ``compare_configs`` does, by corrected scores where metrics are labelled.
 
     Intervals of corrected differences hold together (Bonferroni). Where the objective is labelled, configs with too few
-    labels are left out; where too few are left to be compared, or of the first one, the verdict is as judged.
+    labels are left out; where too few are left to be compared, or the reference has too few, the verdict is as judged.
 
     Raises:
         InputError: A label's run names two configs.
     """
-    verdict = compare_configs(results, failures, set_aside)
+    verdict = compare_configs(results, failures, set_aside, baseline, reference)
     if isinstance(verdict, NoComparison):
         return verdict
-    named = {result.name: result for result in results}
-    compared = [named[name] for name in verdict.matrix.configs]
+    compared = verdict.results
     found = _correct(verdict.matrix, verdict.differences, compared, labels)
     if isinstance(found, _CorrectedMetric):
         unknown = np.isnan(found.differences.low)
         if unknown.any():
             lacking = {name for name, out in zip(verdict.matrix.configs, unknown, strict=True) if out}
             left = [result for result in results if result.name not in lacking]
-            return compare_labelled(left, labels, failures, [*set_aside, *(ExcludedConfig(one, UNLABELLED)
-                                                                           for one in sorted(lacking))])  # fmt: skip
-        verdict = _decide(verdict, compared, found)
+            unlabelled = [ExcludedConfig(one, UNLABELLED) for one in sorted(lacking)]
+            return compare_labelled(left, labels, failures, [*set_aside, *unlabelled], baseline, reference)
+        verdict = _decide(verdict, found)
+        wanted = verdict.matrix.configs[find_reference(verdict.choice, verdict.baseline)]
+        if wanted not in (verdict.matrix.configs[verdict.reference], reference):
+            return compare_labelled(results, labels, failures, set_aside, baseline, wanted)
     elif found:
         verdict = replace(verdict, uncorrected={verdict.metric: found})
     for metric, (matrix, differences) in verdict.others.items():
@@ -135,15 +149,15 @@ def _correct(
         return ""
     if judged.ratios or math.isnan(judged.critical):
         return _RATIOS if judged.ratios else FEW
-    matched, others = match_labels(people.given, matrix.metric, results, people.runs, matrix), range(1, len(results))
-    level = 1 - (1 - judged.level) / len(others)
-    found = [correct_difference(matrix, matched, (0, row), level) for row in others]
-    known = [one for one in found if not math.isnan(one.low)]
+    matched, base = match_labels(people.given, matrix.metric, results, people.runs, matrix), judged.baseline
+    level = 1 - (1 - judged.level) / (len(results) - 1)
+    found = {row: correct_difference(matrix, matched, (base, row), level) for row in range(len(results)) if row != base}
+    known = [one for one in found.values() if not math.isnan(one.low)]
     if not known:
-        return reason_uncorrected(matched, max(found, key=lambda one: one.labels), matrix.metric)
-    first = correct_mean(matrix, matched, 0).value
-    estimates = np.array([0.0, *(one.value for one in found)])
-    means = estimates + (float(matrix.values[0].mean()) if math.isnan(first) else first)
+        return reason_uncorrected(matched, max(found.values(), key=lambda one: one.labels), matrix.metric)
+    first = correct_mean(matrix, matched, base).value
+    estimates = np.array([found[row].value if row in found else 0.0 for row in range(len(results))])
+    means = estimates + (float(matrix.values[base].mean()) if math.isnan(first) else first)
     notes = [matched.why_unused(), MARKS if are_marks(people.given, matrix.metric, matrix) else ""]
     correction = Correction(means, judged, _fewest(known), "; ".join(filter(None, notes)))
     return _CorrectedMetric(_differences(judged, found, matched), correction, matched)
@@ -154,42 +168,48 @@ def _fewest(found: Sequence[Corrected]) -> int:
     return min((one.labels for one in found if one.labels), default=0)
 
 
-def _differences(judged: Differences, found: Sequence[Corrected], matched: MatchedLabels) -> Differences:
+def _differences(judged: Differences, found: Mapping[int, Corrected], matched: MatchedLabels) -> Differences:
     """Replace the estimates and intervals; tests and effects of judged scores are unknown of corrected ones."""
     unknown, rows = np.full(len(judged.estimate), math.nan), np.arange(len(judged.estimate))
-    value, low, high = (np.array([0.0, *(getattr(one, end) for one in found)]) for end in ("value", "low", "high"))
-    notes = [f"corrected by {one.labels} labels" if one.low == one.low else UNLABELLED for one in found]
+    own = [found.get(row) for row in rows.tolist()]
+    value, low, high = (
+        np.array([0.0 if one is None else getattr(one, end) for one in own]) for end in ("value", "low", "high")
+    )
+    notes = [BASELINE if one is None else _note(one) for one in own]
     return replace(
         judged, estimate=value, low=low, high=high, standard_error=unknown, wilcoxon=unknown, wilcoxon_holm=unknown,
-        randomisation=unknown, randomisation_holm=unknown, effect=unknown, notes=(BASELINE, *notes), by_labels=True,
-        apart=np.array([int((matched.cases[row] != matched.cases[0]).sum()) for row in rows]),
+        randomisation=unknown, randomisation_holm=unknown, effect=unknown, notes=tuple(notes), by_labels=True,
+        apart=np.array([int((matched.cases[row] != matched.cases[judged.baseline]).sum()) for row in rows]),
     )  # fmt: skip
 
 
-def _decide(verdict: SweepComparison, results: Sequence[Result], found: _CorrectedMetric) -> SweepComparison:
-    """Let corrected differences decide; what only scores of all questions could give is unknown."""
-    pairs = CorrectedPairs(verdict.matrix, found.matched, found.correction.means)
-    constraints, costs = results[0].config.get("constraints") or {}, find_costs(results, verdict.spending)
-    recommendation = recommend(pairs, found.differences, costs, constraints, verdict.recommendation.margin)
-    unknown, best = np.full(len(results), math.nan), int(pairs.means.argmax())
+def _note(found: Corrected) -> str:
+    return UNLABELLED if math.isnan(found.low) else f"corrected by {found.labels} labels"
+
+
+def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepComparison:
+    """Decide by corrected means; what needs scores of all questions is unknown."""
+    beliefs = CorrectedMeans(verdict.matrix, found.matched, found.correction.means)
+    constraints = verdict.results[0].config.get("constraints") or {}
+    choice = choose(beliefs, verdict.costs, constraints, verdict.choice.loss, verdict.choice.refusing, verdict.baseline)
+    unknown, best = np.full(len(verdict.results), math.nan), int(beliefs.means.argmax())
     return replace(
-        verdict, differences=found.differences, confidence_set=_best_set(pairs), probability=unknown,
+        verdict, differences=found.differences, beliefs=beliefs, choice=choice,
+        pairs=AllPairs(math.nan, _undominated(beliefs)), probability=unknown,
         selection_bias=SelectionBias(best, float(found.correction.means[best]), math.nan, math.nan),
         power=Power(unknown, unknown, math.nan, math.nan, verdict.power.questions, verdict.power.clusters),
-        recommendation=recommendation, variance={},
-        recommended=None if recommendation.config is None else results[recommendation.config],
-        reversals=reversals(found.differences, verdict.slices, verdict.sliced),
+        variance={}, reversals=reversals(found.differences, verdict.slices, verdict.sliced),
         corrections={verdict.metric: found.correction},
     )  # fmt: skip
 
 
-def _best_set(pairs: CorrectedPairs) -> ConfidenceSet:
-    """Keep the configs that no other one is shown better than, all pairs together at ``SET_LEVEL``."""
-    count = len(pairs.means)
-    kept, level = np.ones(count, dtype=bool), 1 - (1 - SET_LEVEL) / math.comb(count, 2)
+def _undominated(beliefs: CorrectedMeans) -> NDArray[np.bool_]:
+    """Flag the configs that no other one is shown better than, all pairs together at 95 %."""
+    count = len(beliefs.means)
+    kept, level = np.ones(count, dtype=bool), 1 - 0.05 / math.comb(count, 2)
     for first, second in combinations(range(count), 2):
-        found = correct_difference(pairs.matrix, pairs.matched, (first, second), level)
-        up, down = (second, first) if pairs.matrix.higher_is_better else (first, second)
+        found = correct_difference(beliefs.matrix, beliefs.matched, (first, second), level)
+        up, down = (second, first) if beliefs.matrix.higher_is_better else (first, second)
         kept[down] &= not found.low > 0
         kept[up] &= not found.high < 0
-    return ConfidenceSet(kept, np.full(count, math.nan))
+    return kept

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.stats.inference.differences import Differences
-from ragsweep.stats.inference.shrinkage import Posterior
 
 Kind = Literal["the same", "shown better", "likely better", "equal", "open", "likely worse", "shown worse"]
 
@@ -22,6 +22,23 @@ SHOWN_WORSE: Kind = "shown worse"
 
 LIKELY = 0.9
 """Posterior probability of a better true mean from which on a config is called likely better."""
+
+
+class Beliefs(Protocol):
+    """What is known of the true means of configs: a posterior, or corrected means with their errors."""
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The expected true means (configs,); more is better."""
+
+    def probability_better(self, row: int, other: int) -> float:
+        """Return the probability that the true mean of ``row`` is above that of ``other``."""
+
+    def expected_gain(self, row: int, other: int) -> float:
+        """Return by how much ``row`` is better than ``other`` on average."""
+
+    def expected_loss(self, row: int, other: int) -> float:
+        """Return how much choosing ``row`` loses on average against ``other``: gains count as 0."""
 
 
 class PairVerdict(NamedTuple):
@@ -48,27 +65,28 @@ class PairVerdict(NamedTuple):
         return self.kind in (SHOWN_WORSE, LIKELY_WORSE)
 
 
-def pair_verdict(found: Differences, row: int, posterior: Posterior | None, margin: float) -> PairVerdict:
+def shown_kind(better: bool, worse: bool, same: bool) -> Kind:
+    """Return the verdict where only an interval decides: on a slice, or on a leg against its hybrid."""
+    return SHOWN_BETTER if better else SHOWN_WORSE if worse else THE_SAME if same else OPEN
+
+
+def pair_verdict(found: Differences, row: int, beliefs: Beliefs, margin: float) -> PairVerdict:
     """Return the verdict on a row of ``found`` against its baseline; ``margin`` in the unit of the differences."""
     if not found.apart[row]:
         return PairVerdict(THE_SAME, 0.5)
-    probability = math.nan if posterior is None else posterior.probability_better(row, found.baseline)
+    probability = beliefs.probability_better(row, found.baseline)
     low, high = float(found.low[row]), float(found.high[row])
     within = max(abs(low), abs(high))
     if found.better[row]:
         return PairVerdict(SHOWN_BETTER, probability)
     if found.worse[row]:
         return PairVerdict(SHOWN_WORSE, probability)
-    if probability > LIKELY:
+    sign = 1.0 if found.higher_is_better else -1.0
+    beyond = (low > 0) - (high < 0)  # an interval that excludes 0, which the exact tests do not confirm
+    if probability > LIKELY or beyond * sign > 0:
         return PairVerdict(LIKELY_BETTER, probability)
-    if probability < 1 - LIKELY:
+    if probability < 1 - LIKELY or beyond * sign < 0:
         return PairVerdict(LIKELY_WORSE, probability)
     if within <= margin:
         return PairVerdict(EQUAL, probability, within)
     return PairVerdict(OPEN, probability)
-
-
-def count_kinds(verdicts: list[PairVerdict]) -> dict[Kind, int]:
-    """Count verdicts by kind."""
-    kinds, counts = np.unique([one.kind for one in verdicts], return_counts=True)
-    return dict(zip(kinds.tolist(), counts.tolist(), strict=True))

@@ -25,20 +25,21 @@ from ragsweep.parts.tracking.runs import DESCRIPTION
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
 from ragsweep.report.answers import distractor_lines
+from ragsweep.report.conclusion import Decision
 from ragsweep.report.evidence_losses import degraded_slices
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource, PageTexts, PastSweep, build_document, write_page
 from ragsweep.report.race import race_facts, race_lines, race_numbers
-from ragsweep.report.recommendation import Decision, result_facts
-from ragsweep.report.sweep_table import GAP, MARK, MARKED, slice_table, sweep_table, swept
+from ragsweep.report.sweep_table import GAP, slice_table, sweep_table, swept
 from ragsweep.report.tables import headline, markdown
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.report.verdict import gap_line, holdout_use, limits
 from ragsweep.report.verdict_files import numbers
-from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_baselines
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
+from ragsweep.sweep.baseline import find_baseline
 from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.finalists import SUFFIX, Finalists, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
@@ -82,6 +83,7 @@ class SweepSummary:
     finalists: Finalists = field(default_factory=Finalists)
     past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by questions and metric
     gap: Gap | None = None  # where the holdout was evaluated, and the same configs were measured on tune
+    baselines: Sequence[Result] = ()  # the declared one, where it is no config of the sweep
 
     def show(
         self, terminal: Terminal, reference: str = "", view: str = "", address: str = "", by: str | None = None
@@ -111,25 +113,24 @@ class SweepSummary:
         if self.study and self.study.stopped:
             terminal.line("stopped", f"{self.study.stopped}; other settings let the same command go on")
         if self.decision:
-            terminal.block("RESULT", self.decision.sentences())
+            terminal.block("CHOICE", self.decision.choice())
+            terminal.block("EVIDENCE", self.decision.evidence())
         terminal.block("LIMITS", self._limits())
         terminal.block("FIX", fixes(self.results))
         page = [(f"ragsweep report {reference}", "everything on one page")] if reference and self.results else []
         terminal.next_steps([*self._next_steps(reference), *page, (view, address or f"the runs of {reference}")])
 
     def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str, by: str | None) -> None:
-        recommended = self.decision.recommended if self.decision else None
-        table = sweep_table(shown, headline(shown), self.verdict, recommended, terminal.width)
+        rows = [*shown, *self.baselines]
+        table = sweep_table(rows, headline(shown), self.verdict, self.chosen, terminal.width)
         terminal.table(table.header, table.rows, GAP, terminal.width)
         terminal.block("", [INTERVALS])
-        if any(cell.endswith(MARK) for row in table.rows for cell in row):
-            terminal.block("", [MARKED])
         for line in table.omissions(reference):
             terminal.line("", line)
         if by:
             metric = self.verdict.metric if isinstance(self.verdict, SweepComparison) else self.objectives[0]
             terminal.block("", [f"{metric} by {by}:"])
-            slices = slice_table(shown, by, metric, [row[0] for row in table.rows], terminal.width)
+            slices = slice_table(rows, by, metric, [row[0] for row in table.rows], terminal.width)
             terminal.table(slices.header, slices.rows, GAP)
 
     def _limits(self) -> Iterator[str]:
@@ -143,9 +144,8 @@ class SweepSummary:
         yield from holdout_use(self.holdout_views, on_holdout)
 
     def _degraded_slices(self, verdict: SweepComparison) -> Iterator[str]:
-        """Yield where the recommended config, or without one that with the best mean, is worse than one of its legs."""
-        name = self.decision.recommended if self.decision else None
-        name = name or verdict.matrix.configs[verdict.selection_bias.winner]
+        """Yield where the choice, or without one the config with the best mean, is worse than one of its legs."""
+        name = self.chosen or verdict.matrix.configs[verdict.selection_bias.winner]
         everything = (*self.finalists.results, *self.results)
         if chosen := next((result for result in everything if result.name == name), None):
             yield from degraded_slices(chosen)
@@ -153,10 +153,14 @@ class SweepSummary:
     def _next_steps(self, reference: str) -> Iterator[tuple[str, str]]:
         """Yield commands that lead on from here, and what each shows."""
         if reference and isinstance(self.verdict, SweepComparison):
-            configs = self.verdict.matrix.configs
-            numbers = [configs[row].partition(" ")[0] for row in (0, self.verdict.selection_bias.winner)]
-            other = numbers[1] if numbers[0] != numbers[1] else configs[1].partition(" ")[0]
-            yield f"ragsweep compare {reference}{numbers[0]} {reference}{other}", "which questions changed"
+            names = [reference + one.partition(" ")[0] if one.startswith("#") else one.partition(" ")[0]
+                     for one in _most_interesting(self.verdict)]  # fmt: skip
+            yield f"ragsweep compare {' '.join(names)}", "which questions changed"
+
+    @property
+    def chosen(self) -> str | None:
+        """The name of the choice; None where there is none."""
+        return self.decision.chosen if self.decision else None
 
     @property
     def decision(self) -> Decision | None:
@@ -211,7 +215,8 @@ class SweepSummary:
             metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
             metrics |= race_numbers(self.results)
             tags |= {DESCRIPTION: self.description()}
-            tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
+            tags |= {VERDICT_TAG: " ".join([*self.decision.choice(), *self.decision.evidence()])}
+            tags |= {RESULT_TAG: self.decision.kind}
         return ParentRun(files, metrics, tags, self._children(), self.results[0].dataset if self.results else None)
 
     def _best(self) -> tuple[Result, Summary] | None:
@@ -254,16 +259,15 @@ class SweepSummary:
 
     def _blocks(self) -> dict[str, list[str]]:
         """Return the conclusions: a word, and its sentences."""
-        blocks = {"Result": self.decision.sentences() if self.decision else (), "Limits": self._limits(),
-                  "Fix": fixes(self.results)}  # fmt: skip
+        decided = {"Choice": self.decision.choice(), "Evidence": self.decision.evidence()} if self.decision else {}
+        blocks = {**decided, "Limits": self._limits(), "Fix": fixes(self.results)}
         texts = {word: list(dict.fromkeys(sentences)) for word, sentences in blocks.items()}
         return {word: sentences for word, sentences in texts.items() if sentences}
 
     def description(self) -> str:
         """Write the result in markdown: conclusions first, then the table."""
         shown = [result for result in self.results if result.state != DROPPED]
-        recommended = self.decision.recommended if self.decision else None
-        table = sweep_table(shown, headline(shown), self.verdict, recommended, width=10_000)
+        table = sweep_table([*shown, *self.baselines], headline(shown), self.verdict, self.chosen, width=10_000)
         header = [name.removeprefix(">") or " " for name in table.header]
         parts = [f"**{word}.** {' '.join(sentences)}\n" for word, sentences in self._blocks().items()]
         return "\n".join([*parts, markdown([dict(zip(header, row, strict=True)) for row in table.rows])])
@@ -280,11 +284,12 @@ class SweepSummary:
 
 def summarise_sweep(
     ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True,
-    labels: Sequence[HumanLabel] | None = None,
+    labels: Sequence[HumanLabel] | None = None, declared: object = None,
 ) -> SweepSummary:  # fmt: skip
     """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict.
 
-    ``labels`` are people's, which correct judged scores; None: of the file with which the sweep was run.
+    ``labels`` are people's, which correct judged scores; None: of the file with which the sweep was run. ``declared``
+    is the baseline as declared; None: as the sweep was run.
     """
     labels = _recorded_labels(records) if labels is None else labels
     sweep = records[0].sweep if records else None
@@ -296,11 +301,16 @@ def summarise_sweep(
     study = read_summary(study_folder(ledger.path, sweep)) if sweep else None
     broken = study.broken() if study else {}
     excluded = [ExcludedConfig(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
-    excluded += list_baselines(results)
+    excluded += list_references(results)
     allowed = _without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})
-    verdict = _compare(allowed, failures, excluded, people, adaptive) if weighed and results else None
+    baseline = find_baseline(declared or _declared(results), names, results, ledger)
+    beside = [baseline] if baseline and all(baseline is not one for one in results) else []
+    today = baseline.name if baseline else None
+    verdict = _compare([*allowed, *beside], failures, excluded, people, today) if weighed and results else None
+    if adaptive and isinstance(verdict, SweepComparison):
+        verdict = replace(verdict, adaptive=True)
     evaluated = ledger.finalists(sweep) if sweep else []
     by_stored = {stored[job]: names[job] for job in stored}
     finalists = collect_finalists(
@@ -311,7 +321,7 @@ def summarise_sweep(
     if finalists.verdict is None and len(finalists.results) + len(finalists.failures) > 1:
         plain = [record.outcome.name.removesuffix(SUFFIX) for record in evaluated]
         runs = {by_stored.get(name, name): record.run or "" for name, record in zip(plain, evaluated, strict=True)}
-        finalists = replace(finalists, verdict=_compare(*finalists.named(), (), SweepLabels(labels, runs)))
+        finalists = replace(finalists, verdict=_compare(*finalists.named(), (), SweepLabels(labels, runs), today))
     return SweepSummary(
         results,
         failures,
@@ -323,7 +333,24 @@ def summarise_sweep(
         finalists,
         partial(_past_sweeps, ledger, sweep) if sweep else lambda *_: [],
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
+        beside,
     )
+
+
+def _declared(results: Sequence[Result]) -> object:
+    """Return the baseline with which the sweep was run; None of records that have no such key."""
+    return results[0].config.get("baseline") if results else None
+
+
+def _most_interesting(verdict: SweepComparison) -> tuple[str, str]:
+    """Name the pair of configs to compare first: the choice, or the best, with the reference, or the runner-up."""
+    row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
+    other = verdict.reference
+    if other == row:
+        other = verdict.choice.runner_up.row if verdict.choice.runner_up else next(
+            one for one in range(len(verdict.results)) if one != row
+        )  # fmt: skip
+    return verdict.matrix.configs[other], verdict.matrix.configs[row]
 
 
 def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
@@ -384,13 +411,12 @@ def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | N
 
 def _compare(
     results: Sequence[Result], failures: Sequence[Failure], excluded: Sequence[ExcludedConfig], labels: SweepLabels,
-    adaptive: bool = False,
+    baseline: str | None,
 ) -> SweepComparison | NoComparison:  # fmt: skip
     try:
-        found = compare_labelled(results, labels, failures, excluded)
+        return compare_labelled(results, labels, failures, excluded, baseline)
     except InputError as fault:
         return NoComparison(str(fault))
     except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
         logging.getLogger(__name__).exception("no verdict")
         return NoComparison(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")
-    return replace(found, adaptive=True) if adaptive and isinstance(found, SweepComparison) else found

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 OPERATIONAL = (
     *(
         "answer_headline",
+        "baseline",
         "budget",
         "by",
         "compute",

@@ -11,13 +11,12 @@ import numpy as np
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
+from ragsweep.report.conclusion import from_reference
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, signed
-from ragsweep.report.recommendation import from_baseline
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
-from ragsweep.stats.inference.recommending import COSTS
 
 SUFFIX = f" partition={HOLDOUT}"
 """Suffix of the names of configs that are evaluated on the holdout."""
@@ -25,9 +24,9 @@ SUFFIX = f" partition={HOLDOUT}"
 
 @dataclass(frozen=True)
 class Finalists:
-    """The configs that were evaluated on the holdout at the end of a search, the baseline first.
+    """The configs that were evaluated on the holdout at the end of a search, the reference first.
 
-    ``verdict`` compares them there: intervals of their leads over the baseline hold for all of them together.
+    ``verdict`` compares them there: intervals of their leads hold for all of them together.
     """
 
     results: Sequence[Result] = ()
@@ -57,7 +56,8 @@ class Finalists:
         for result, tune, gap in self._compared():
             row, lead = self._row(result), ""
             if isinstance(self.verdict, SweepComparison) and row is not None:
-                lead = change(self.verdict, row) if row else f"(over {short(_plain(result.name))})"
+                is_reference = row == self.verdict.reference
+                lead = f"(over {short(_plain(result.name))})" if is_reference else change(self.verdict, row)
             rows.append((f"{tune:.3g}", cell(result.summaries[self.metric]), signed(gap), lead))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for result, row_texts in zip(self.results, rows, strict=True):
@@ -70,7 +70,9 @@ class Finalists:
         facts = []
         for result, tune, gap in self._compared():
             row, summary = self._row(result), result.summaries[self.metric]
-            lead = from_baseline(self.verdict, row) if isinstance(self.verdict, SweepComparison) and row else None
+            found = self.verdict if isinstance(self.verdict, SweepComparison) else None
+            compared = found is not None and row is not None and row != found.reference
+            lead = from_reference(found, row) if found and row is not None and compared else None
             facts.append({"config": _plain(result.name), "tune": tune, "holdout": summary.value,
                           "low": summary.low, "high": summary.high, "gap": gap, "lead": lead})  # fmt: skip
         return facts
@@ -90,26 +92,26 @@ class Finalists:
 def choose(
     results: Sequence[Result], verdict: SweepComparison | NoComparison | None, most: int | None = None
 ) -> list[Result]:
-    """Choose the configs to evaluate on the holdout: the baseline, the recommended, the best, and the cheapest.
+    """Choose the configs to evaluate on the holdout: the reference, the choice, the best, and the cheapest.
 
-    The cheapest are those of the model confidence set. None are chosen where the search saw all questions, or the
-    golden set is too small for a holdout. ``most`` limits them, not counting a baseline outside of the confidence set.
+    The reference is the baseline, where one is declared, else the first trial. The cheapest are those that may be the
+    best. None are chosen where the search saw all questions, or the golden set is too small for a holdout. ``most``
+    limits them, not counting a reference that cannot be the best.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0]):
         return []
-    kept, best = np.flatnonzero(verdict.confidence_set.mask).tolist(), verdict.selection_bias.winner
-    known = [verdict.costs[name] for name in COSTS if name in verdict.costs]
-    means = verdict.ranked
+    kept, best = np.flatnonzero(verdict.may_be_best).tolist(), verdict.selection_bias.winner
+    known, means = list(verdict.costs.values.values()), verdict.ranked
+    base = 0 if verdict.baseline is None else verdict.baseline
 
     def price(row: int) -> tuple[float, ...]:
         return (*(math.inf if math.isnan(cost[row]) else float(cost[row]) for cost in known), -float(means[row]), row)
 
-    recommended = verdict.recommendation.config
-    first = [best] if recommended is None else [recommended, best]
-    others = [row for row in dict.fromkeys([*first, *sorted(kept, key=price)]) if row]
+    first = [best] if verdict.choice.row is None else [verdict.choice.row, best]
+    others = [row for row in dict.fromkeys([*first, *sorted(kept, key=price)]) if row != base]
     by_name = {result.name: result for result in results}
-    rows = others if most is None else others[: max(most - (0 in kept), 1)]
-    return [by_name[verdict.matrix.configs[row]] for row in (0, *rows)]
+    rows = others if most is None else others[: max(most - (base in kept), 1)]
+    return [by_name[verdict.matrix.configs[row]] for row in (base, *rows)]
 
 
 def _plain(name: str) -> str:

@@ -125,7 +125,9 @@ class Multirun:
 
     def _show_again(self, sweep: Sweep) -> None:
         """Show a finished sweep, and send to the tracker what that has lost."""
-        summary = self.summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id), labels=self.context.labels)
+        summary = self.summary = summarise_sweep(
+            self.ledger, self.ledger.records(sweep.id), labels=self.context.labels, declared=self.values["baseline"]
+        )
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{len(sent)} results were not in MLflow any more, and are there again")

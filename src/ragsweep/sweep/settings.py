@@ -14,7 +14,7 @@ from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
 from ragsweep.golden.human_labels import read_labels
 from ragsweep.records.names import check_name
-from ragsweep.stats.inference.recommending import COSTS
+from ragsweep.stats.costs import COSTS
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -91,9 +91,10 @@ def check_config(plain: Mapping[str, Any]) -> None:
         raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
     if budget is not None and not (is_whole(budget) and budget >= 1):
         raise ConfigError(f"context_budget: must be a whole number of at least 1, or null, given {budget!r}")
-    margin = (plain["recommend"] or {}).get("margin")
-    if margin is not None and not (is_number(margin) and 0 <= margin < math.inf):
-        raise ConfigError(f"recommend.margin: must be a number of 0 or more, or null, given {margin!r}")
+    for key in ("margin", "loss"):
+        value = (plain["recommend"] or {}).get(key)
+        if value is not None and not (is_number(value) and 0 <= value < math.inf):
+            raise ConfigError(f"recommend.{key}: must be a number of 0 or more, or null, given {value!r}")
 
 
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-from ragsweep.core.errors import ConfigError, RagsweepError, TrackingError
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.cost_estimate import estimate_costs
@@ -18,6 +18,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.stages.ray_shards import check_compute
 from ragsweep.sweep import mlflow_sync
+from ragsweep.sweep.baseline import find_recorded, with_baseline
 from ragsweep.sweep.command import Command, compose_jobs
 from ragsweep.sweep.compose import JobConfig
 from ragsweep.sweep.jobs import Partial, TargetsMissed, run_job
@@ -38,7 +39,7 @@ def run(command: Command) -> int:
 
 
 def _run(command: Command) -> int:
-    configs = compose_jobs(command)
+    command, configs = with_baseline(command, compose_jobs(command))
     values = configs[0].values
     check_command(values)
     # Where results are kept cannot differ within a sweep: they would not be found again.
@@ -67,6 +68,7 @@ def _run(command: Command) -> int:
         terminal.plan_table(planned)
         return 0
     _check_keys([*_missing(planned, experiments), *possible])
+    _check_baseline(values["baseline"], session, experiments[0])
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # an error before anything is computed, where it cannot be opened
     if risk := context.tracker.risk():
@@ -85,6 +87,19 @@ def _run(command: Command) -> int:
         status = kind(command, values, context, jobs, race).run(signatures, planned)
     mlflow_sync.end_abandoned(context)
     return status
+
+
+def _check_baseline(declared: object, session: Session, experiment: Experiment) -> None:
+    """Raise InputError where a recorded baseline does not exist, or answered other questions."""
+    found = find_recorded(declared, session.ledger)
+    if found is None:
+        return
+    asked, before = experiment.dataset, found.result.dataset
+    if (before.golden_digest, before.corpus_digest) != (asked.golden.digest, asked.corpus.digest):
+        raise InputError(
+            f'baseline={declared}: it was evaluated on other questions or documents ("{before.name}",'
+            f" {before.questions:,} questions); declare it by overrides, which evaluates it here"
+        )
 
 
 def _common_labels(experiments: Sequence[Experiment]) -> list[str]:

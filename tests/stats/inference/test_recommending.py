@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ragsweep.stats.inference.recommending import ConfigCost, ContextLength, Pairs, Recommendation, recommend
 
 from matrices import matrix, turned
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.recommending import ConfigCost, ContextLength, Pairs, Recommendation, recommend
 
 MARGIN = 0.05
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ragsweep.stats.inference.recommending import ConfigCost, Pairs, recommend
 from statsmodels.stats.weightstats import DescrStatsW
 
 from matrices import matrix
@@ -22,7 +23,6 @@ from ragsweep.stats.inference.max_t import as_normal, student_quantile
 from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate, superior
 from ragsweep.stats.inference.planning import pilot_variation
 from ragsweep.stats.inference.power import estimate_power
-from ragsweep.stats.inference.recommending import ConfigCost, Pairs, recommend
 from ragsweep.stats.inference.resampling import cluster_scores, draws
 from ragsweep.stats.inference.slices import by_slice
 from weighed import METRIC, scored

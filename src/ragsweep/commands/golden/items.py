@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.commands.command_line import Parser, add_path, find_sweep, ignore_closed_pipe, usual_metrics
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe, usual_metrics
 from ragsweep.commands.gate import CRITICAL, marked_questions, read_questions
 from ragsweep.commands.golden.inputs import user_name
 from ragsweep.core.errors import ConfigError, Faults, InputError
@@ -38,6 +38,7 @@ from ragsweep.stats.items import (
     find_unanimous,
 )
 from ragsweep.stats.mini_set import Agreement, Estimate, choose_mini, estimate_mini
+from ragsweep.sweep.recorded_runs import find_sweep
 
 FORMAT = "ragsweep.items/1"
 MOST = 10

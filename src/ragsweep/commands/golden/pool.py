@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from ragsweep.commands.command_line import Parser, add_path, find_sweep_record, ignore_closed_pipe, open_ledger
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import read_config, read_given_corpus
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
@@ -20,6 +20,7 @@ from ragsweep.curation.pool import DocumentSpan, Hole, as_row, find_holes, judge
 from ragsweep.records.claims import CONFIG
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.retrieved import Retrieved, places_of, read_retrieved
 from ragsweep.sweep.session import Session, open_session
 

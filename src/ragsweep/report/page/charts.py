@@ -19,7 +19,7 @@ from ragsweep.stats.comparison import SweepComparison
 
 Figure = dict[str, Any]
 Marks = Mapping[str, str]
-"""Name of a config -> what it is: "recommended", "baseline, best"."""
+"""Name of a config -> what it is: "choice", "baseline, best"."""
 
 ACCENT, MUTED, INK, GRID, BAND, SURFACE = "$accent", "$muted", "$ink", "$grid", "$band", "$surface"
 MOST_INTERVALS = 60
@@ -59,9 +59,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
                 _points(plain, metric, cost, marker(MUTED, "circle", 9), on_front, len(points) <= MOST_INTERVALS)
             )
     for one in (one for one in points if one.name in marks):
-        symbol = (
-            "diamond" if "recommended" in marks[one.name] else "square" if "baseline" in marks[one.name] else "star"
-        )
+        symbol = "diamond" if "choice" in marks[one.name] else "square" if "baseline" in marks[one.name] else "star"
         colour = INK if symbol == "square" else ACCENT
         trace = _points([one], metric, cost, marker(colour, symbol, 12), True, True)
         trace["text"] = [f"{trace['text'][0]} {marks[one.name]}"]
@@ -74,8 +72,8 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
                                        "height": 440}}  # fmt: skip
 
 
-def differences(verdict: SweepComparison, recommended: str | None, changes: Mapping[str, str] | None = None) -> Figure:
-    """Draw how far each config is from the baseline, the best on top.
+def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
+    """Draw how far each config is from the reference, the best on top.
 
     ``changes``: name of a config -> its one change to the baseline, for a tornado with the largest effect on top.
     """
@@ -91,7 +89,7 @@ def differences(verdict: SweepComparison, recommended: str | None, changes: Mapp
     bars = {"type": "data", "symmetric": False, "array": as_list(high - middle), "arrayminus": as_list(middle - low),
             "thickness": 1.5, "width": 3, "color": MUTED}  # fmt: skip
     labels = [literal(short((changes or {}).get(names[row], names[row]))) for row in rows]
-    hover = [lines(names[row], f"{verdict.metric}: {change(verdict, row) if row else 'the baseline'}",
+    hover = [lines(names[row], f"{verdict.metric}: {change(verdict, row) if row != verdict.reference else 'compared with'}",
                     "may be the best" if keep else "") for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
     trace: Figure = {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
     colours = [ACCENT if keep else MUTED for keep in kept]
@@ -99,7 +97,7 @@ def differences(verdict: SweepComparison, recommended: str | None, changes: Mapp
         trace |= {"type": "bar", "orientation": "h", "base": start, "x": as_list(middle - start), "width": 0.5}
         trace["marker"] = {"color": [ACCENT if gains[row] > 0 else MUTED for row in rows]}
     else:
-        symbols = ["diamond" if names[row] == recommended else "circle" if keep else "circle-open"
+        symbols = ["diamond" if names[row] == choice else "circle" if keep else "circle-open"
                    for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
         trace |= {"type": "scatter", "mode": "markers", "x": as_list(middle)}
         trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}

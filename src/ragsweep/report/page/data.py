@@ -10,6 +10,7 @@ from typing import Any
 
 from ragsweep.core.results import DROPPED, Failure, Result, objectives
 from ragsweep.core.secrets import texts
+from ragsweep.report.conclusion import WORDS, Decision
 from ragsweep.report.definitions import define
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import cell, number
@@ -19,8 +20,7 @@ from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, ef
 from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
-from ragsweep.report.recommendation import WORDS, Decision
-from ragsweep.report.sweep_table import MARK, MARKED, all_settings, sweep_table, swept
+from ragsweep.report.sweep_table import all_settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -31,7 +31,6 @@ SIDE_BY_SIDE = 8
 MOST_SLICED = 20
 MOST_BOXES = 3
 MOST_NAMED = 6
-UNSEEN_BEST = "Rare losses may be unseen: those left out may be as good."
 
 CURVE = (
     "The mean of all configs with a value; the band or bar is its 95 % interval. Points in colour, and all values in"
@@ -101,7 +100,7 @@ class _Page:
         self.metric = self._metric()
         names = [one.name for one in self.results]
         self.settings = dict(zip(names, all_settings(self.results), strict=True))
-        self.recommended = source.decision.recommended if source.decision else None
+        self.choice = source.decision.chosen if source.decision else None
         self.roles = self._roles()
         self.best_first = self._best_first()
         self.chosen = self._chosen()
@@ -115,13 +114,15 @@ class _Page:
         return next((name for name in named if any(name in one.summaries for one in self.results)), "")
 
     def _roles(self) -> dict[str, str]:
-        """Say what the recommended config, the baseline and the best are; a config may be several."""
+        """Name the choice, the baseline and the best; a config may be several."""
         if not self.compared:
             return {}
         names = self.compared.matrix.configs
         roles: dict[str, list[str]] = {}
-        for role, name in (("recommended", self.recommended), ("baseline", names[0]),
-                           ("best", names[self.compared.selection_bias.winner])):  # fmt: skip
+        declared = self.compared.baseline
+        baseline = None if declared is None else names[declared]
+        best = names[self.compared.selection_bias.winner]
+        for role, name in (("choice", self.choice), ("baseline", baseline), ("best", best)):
             if name in self.settings:
                 roles.setdefault(name, []).append(role)
         return {name: ", ".join(words) for name, words in roles.items()}
@@ -137,8 +138,8 @@ class _Page:
         return sorted(known, key=loss)
 
     def _chosen(self) -> list[Result]:
-        """Choose the configs shown side by side: the baseline, the recommended, the best, then by the objective."""
-        ranks = {"baseline": 0, "recommended": 1, "best": 2}
+        """Choose the configs shown side by side: the baseline, the choice, the best, then by the objective."""
+        ranks = {"baseline": 0, "choice": 1, "best": 2}
         marked = sorted(
             (one for one in self.best_first if one.name in self.roles),
             key=lambda one: min(ranks[role] for role in self.roles[one.name].split(", ")),
@@ -163,7 +164,8 @@ class _Page:
         facts += [("Note", note) for note in dataset.notes]
         facts += [("Decided by", ", then ".join(names))] if names else []
         if self.compared:
-            facts.append(("Baseline", f"{self.compared.matrix.configs[0]}, the first config that is compared"))
+            declared, names = self.compared.baseline, self.compared.matrix.configs
+            facts.append(("Baseline", "none is declared (baseline=)" if declared is None else names[declared]))
         given = first.config.get("constraints") or {}
         limits = {name: limit for name, limit in given.items() if limit is not None}
         facts += [("Constraints", ", ".join(f"{name} {limit:g}" for name, limit in limits.items()))] if limits else []
@@ -204,9 +206,7 @@ class _Page:
         """Yield the table of all configs."""
         if not self.results:
             return
-        table = sweep_table(
-            self.results, self.headline, self.source.verdict, self.recommended, 10_000, len(self.results)
-        )
+        table = sweep_table(self.results, self.headline, self.source.verdict, self.choice, 10_000, len(self.results))
         header = [name.removeprefix(">") for name in table.header]
         by_number = {one.name.partition(" ")[0].lstrip("#"): one for one in self.results}
         rows = table.rows
@@ -217,14 +217,13 @@ class _Page:
             if self.compared
             else "Values in brackets are 95 % intervals."
         )
-        note += f" {MARKED}." if any(text.endswith(MARK) for row in rows for text in row) else ""
         marked = [row[0] in by_number and by_number[row[0]].name in self.roles for row in rows]
         yield {**make_table(table.header, rows, note), "keys": keys, "marked": marked}
         if meanings := define(self.results, [self.metric, *self.headline, *WORDS, *judged_metrics(self.chosen)]):
             yield {"kind": "definitions", "rows": list(meanings.items())}
 
     def differences(self) -> Iterator[Item]:
-        """Yield the differences from the baseline, and which configs may be the best."""
+        """Yield the differences from the reference, and which configs may be the best."""
         found = self.compared
         if not found or not found.differences.apart.any():
             return
@@ -233,19 +232,17 @@ class _Page:
         named = ", ".join(kept[:MOST_NAMED]) + (
             f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else ""
         )
-        doubted = found.losses_unseen
-        sure = f" {UNSEEN_BEST}" if doubted else " With 95 % confidence the best is among them."
         yield {
             "kind": "text",
             "text": f"Any of the {len(kept):,} configs may be the best."
             if len(kept) == len(found.matrix.configs)
-            else f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}.{sure}",
+            else f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}. With 95 % confidence the best is among them.",
         }
         note = (
-            "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are worse"
-            f" than the best{'' if doubted else ', by more than chance'}."
+            "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are shown worse"
+            " than another."
         )
-        yield make_charts([{"label": "", "figure": charts.differences(found, self.recommended)}], note)
+        yield make_charts([{"label": "", "figure": charts.differences(found, self.choice)}], note)
 
     def effects(self) -> Iterator[Item]:
         """Yield what each swept parameter does to the objective, and what the swept indexes and embedders cost."""
@@ -258,7 +255,7 @@ class _Page:
             return
         configs = {name: self.settings[name] for name in found.matrix.configs}
         if changes := self._single_changes():
-            tornado = charts.differences(found, self.recommended, changes)
+            tornado = charts.differences(found, self.choice, changes)
             note = (
                 "Each bar is one change to the baseline, the largest effect on top, with its 95 % interval. In colour:"
                 " for the better."
@@ -304,8 +301,10 @@ class _Page:
         )
 
     def _single_changes(self) -> dict[str, str]:
-        """Return each config's change to the first, where all have one; empty where all change the same parameter."""
-        changes = {other.name: factors(self.results[0], other) for other in self.results[1:]}
+        """Return each config's change to the reference, if all have one; empty if all change the same parameter."""
+        name = self.compared.matrix.configs[self.compared.reference] if self.compared else self.results[0].name
+        base = next(one for one in self.results if one.name == name)
+        changes = {other.name: factors(base, other) for other in self.results if other is not base}
         ablation = all(len(one) == 1 for one in changes.values()) and len({one[0].name for one in changes.values()}) > 1
         names = short_keys(list(dict.fromkeys(one[0].name for one in changes.values()))) if ablation else {}
         return {name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}"

@@ -8,12 +8,12 @@ from dataclasses import replace
 from ragsweep.core.results import Result
 from ragsweep.report.answers import success_of
 from ragsweep.report.evidence_losses import PASSED, audit_sentences, funnel_sentences
-from ragsweep.report.numbers import number, verdict_word, with_interval
+from ragsweep.report.numbers import number, with_interval
 from ragsweep.report.page import loss_charts
 from ragsweep.report.page.items import Item, make_charts, make_table
-from ragsweep.report.sweep_table import MARK
 from ragsweep.stats.funnel import STAGES, Funnel, StageLoss, funnel
 from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, fusion_audit
+from ragsweep.stats.verdict import shown_kind
 
 MOST_HYBRIDS = 4
 MOST_PHANTOMS = 10
@@ -112,7 +112,6 @@ def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
 def _audit_rows(audit: FusionAudit) -> Iterator[list[str]]:
     for one in loss_charts.known_parts(audit):
         where = f"{one.label} {one.value}" if one.label else "all"
-        mark = MARK if one.low * one.high > 0 and not (one.better or one.worse) else ""
         yield [audit.config, where, one.leg, f"{one.questions:,}", number(one.hybrid), number(one.alone),
-               with_interval(one.difference, one.low, one.high) + mark, f"{one.wins:,}", f"{one.losses:,}",
-               verdict_word(one.better, one.worse, one.wins == one.losses == 0)]  # fmt: skip
+               with_interval(one.difference, one.low, one.high), f"{one.wins:,}", f"{one.losses:,}",
+               shown_kind(one.better, one.worse, one.wins == one.losses == 0)]  # fmt: skip

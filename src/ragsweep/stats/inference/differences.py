@@ -57,6 +57,7 @@ class Differences:
     variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
     critical: float  # by how many standard errors each interval reaches out
     degrees: float  # degrees of freedom of the differences' t statistics
+    largest: float  # quantile of the largest resampled deviation that ``critical`` rests on
     higher_is_better: bool = True
     ratios: bool = False
     by_labels: bool = False  # corrected by people's labels: the tests of judged scores are ignored
@@ -107,7 +108,7 @@ def compare_with_baseline(
         baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
         _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences, weights),
         np.count_nonzero(differences, axis=1), _notes(differences / weights, baseline, known),
-        ranked.variant, bounds.critical, bounds.degrees, matrix.higher_is_better,
+        ranked.variant, bounds.critical, bounds.degrees, bounds.largest, matrix.higher_is_better,
     )  # fmt: skip
     unconfirmed = others & ((found.low > 0) | (found.high < 0)) & ~found.confirmed
     notes = [UNCONFIRMED if one else note for note, one in zip(found.notes, unconfirmed, strict=True)]

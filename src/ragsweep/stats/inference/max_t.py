@@ -33,10 +33,15 @@ class SimultaneousIntervals:
     high: Doubles
     critical: float
     degrees: float
+    largest: float  # the quantile of the largest resampled deviation, in standard errors as if these were known
 
 
 def max_t_intervals(
-    rows: Doubles, clusters: Numbers, level: float = 0.95, resamples: int = RESAMPLES, weights: Doubles | None = None,
+    rows: Doubles,
+    clusters: Numbers,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    weights: Doubles | None = None,
     largest: float | None = None,
 ) -> SimultaneousIntervals:
     """Bound the means of rows (rows, questions) so that all intervals hold together at ``level``.
@@ -52,7 +57,9 @@ def max_t_intervals(
     furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
     critical = critical_value(furthest, data.degrees)
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
-    return SimultaneousIntervals(data.means, data.errors, data.means - half, data.means + half, critical, data.degrees)
+    return SimultaneousIntervals(
+        data.means, data.errors, data.means - half, data.means + half, critical, data.degrees, furthest
+    )
 
 
 def largest_deviation(standardised: Doubles, level: float, resamples: int) -> float:

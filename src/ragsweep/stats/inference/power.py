@@ -16,15 +16,20 @@ from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import as_normal, student_quantile
-from ragsweep.stats.inference.rare_losses import largest_loss, smallest_gain_shown
-from ragsweep.stats.inference.resampling import cluster_scores
+from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
 
 Doubles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 
+SEED = 20261125
+SIMULATED = 400
+"""Golden sets that are drawn to find how often a true gain is shown."""
+WIDEST = 8.0
+"""The largest gain that is tried, in multiples of the gain that the observed spread gives."""
+ROUGHLY = 0.02
+"""Shortfall of a share of simulated cases that is within its own error."""
 POWER = 0.8
 LEVEL = 0.95
-GUARDED = "too few questions to rule out rare losses: hardly any difference would be shown as better"
 MOST = 1e9
 """More questions are no answer: so small a difference is none, or the rounding error of one."""
 
@@ -60,16 +65,13 @@ class Power:
         return questions_needed(effect, float(np.nanmedian(self.spread)), self.power, self.level)
 
 
-def estimate_power(
-    matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL, guarded: Flags | None = None
-) -> Power:
+def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
     (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation Review
-    19, 1995); more where gains themselves widen the spread, as hits do, or where the guard against unseen losses would
-    withhold the claims of ``guarded`` configs, as simulated from the differences of the config in the middle
-    (``smallest_gain_shown``). For a comparison among many configs give the ``level`` of each one: :func:`each_level` of
-    a sweep's critical value, or :func:`shared_level`.
+    19, 1995); more where gains themselves widen the spread, as hits do, simulated from the differences of the config in
+    the middle. For a comparison among many configs give the ``level`` of each one: :func:`each_level` of a sweep's
+    critical value, or :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -84,15 +86,13 @@ def estimate_power(
     middle = float(np.median(errors[differ])) if differ.any() else math.nan
     note = "" if differ.any() else "no config differs from the baseline by more than a constant"
     factor, alone = (
-        _standard_errors_shown(matrix, baseline, guarded, errors, critical, (power, data.degrees))
-        for critical in criticals
+        _standard_errors_shown(matrix, baseline, errors, critical, (power, data.degrees)) for critical in criticals
     )
-    note = GUARDED if differ.any() and math.isnan(factor) else note
     return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, power, level, note)
 
 
 def _standard_errors_shown(
-    matrix: Matrix, baseline: int, guarded: Flags | None, errors: Doubles, critical: float, power: tuple[float, float]
+    matrix: Matrix, baseline: int, errors: Doubles, critical: float, power: tuple[float, float]
 ) -> float:
     """Return how many standard errors a true difference must be large to be claimed; NaN where none would be.
 
@@ -104,12 +104,47 @@ def _standard_errors_shown(
         return factor
     row = sorted(differ, key=lambda row: float(errors[row]))[len(differ) // 2]
     gains = matrix.better[row] - matrix.better[baseline]
-    loss = largest_loss(matrix.scores[baseline], falls=matrix.higher_is_better)
-    doubted = guarded is not None and bool(guarded[row])
-    shown = smallest_gain_shown(
-        gains, matrix.clusters, loss if doubted else None, factor * float(errors[row]), critical, share
-    )
-    return shown / float(errors[row])
+    error = float(errors[row])
+    return _smallest_gain_shown(gains, matrix.clusters, factor * error, critical, share) / error
+
+
+def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float, power: float) -> float:
+    """Return the smallest true mean gain, from ``gain`` on, whose interval excludes 0 in ``power`` of all cases.
+
+    Simulated by drawing from the observed clusters, with weights that give them the true mean: gaining clusters more
+    frequent, the others hardly less, since a gain by further hits widens the spread itself. NaN where no gain of up to
+    ``WIDEST`` times as much is shown as often. ``critical`` counts standard errors.
+    """
+    sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
+    if sums[-1] <= 0:
+        return gain
+    places = np.random.default_rng((SEED, len(sums))).random((SIMULATED // 2, len(sums)))
+    places = np.concatenate([places, 1 - places])  # antithetic: lucky and unlucky sets are as frequent
+
+    def is_shown(true: float) -> bool:
+        weights = np.cumsum(_lifted(sums, true * size))
+        drawn = sums[np.minimum(np.searchsorted(weights / weights[-1], places), len(sums) - 1)]
+        shown = drawn.mean(axis=1) > critical * drawn.std(axis=1, ddof=1) / np.sqrt(len(sums))
+        return bool(shown.mean() >= power - ROUGHLY)
+
+    most = min(WIDEST * gain, 0.98 * float(sums[-1]) / size)
+    if is_shown(gain):
+        return gain
+    if most <= gain or not is_shown(most):
+        return math.nan
+    low, high = gain, most
+    while high > 1.03 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if is_shown(middle) else (middle, high)
+    return float(high)
+
+
+def _lifted(sums: Doubles, mean: float) -> Doubles:
+    """Weight gaining clusters, and the others, so that the mean of all sums is ``mean``."""
+    won = sums > 0
+    rest = float(sums[~won].mean()) if (~won).any() else 0.0
+    share = min(max((mean - rest) / (float(sums[won].mean()) - rest), 0.0), 1.0)
+    return np.where(won, share / won.sum(), (1 - share) / max(int((~won).sum()), 1))
 
 
 def each_level(differences: Differences) -> float:

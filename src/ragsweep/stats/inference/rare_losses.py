@@ -27,14 +27,6 @@ COMPARABLE = 0.5
 """Losses count from this part of the mean gain on: smaller ones say nothing about large ones."""
 DRAWS = 10_000
 SEED = 20261125
-SIMULATED = 400
-"""Golden sets that are drawn to find how often a true gain is claimed."""
-FEWER = 4_000
-"""Draws of weights that do where many golden sets are simulated."""
-WIDEST = 8.0
-"""A gain of more than so many times the one that the observed spread gives is not tried."""
-ROUGHLY = 0.02
-"""A share of simulated cases that is short of the wanted one by so little is not distinguished from it."""
 
 
 RESAMPLES = 4_000
@@ -178,86 +170,6 @@ def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -
     weights, size = _weights(len(sums)), len(gains) / len(sums)
     totals = weights[:, :-1] @ sums.astype(np.float32) - loss * size * weights[:, -1]
     return float(np.quantile(totals / (size * weights.sum(axis=1)), allowed))
-
-
-def smallest_gain_shown(
-    gains: Doubles, clusters: Numbers, loss: float | None, gain: float, critical: float, power: float = 0.8
-) -> float:
-    """Return the smallest true gain, from ``gain`` on, that is claimed in ``power`` of all cases.
-
-    Simulated by clusters drawn from those observed, so weighted that the mean is the true one: no value is made up. The
-    interval must exclude 0 where the gaining clusters are more frequent and the losing ones hardly less, as a gain by
-    further hits widens the spread itself; and the guard must let it pass where large gains are more frequent and losses
-    less (Efron's tilted bootstrap, Canadian Journal of Statistics 9, 1981), as a gain on all questions makes them. NaN
-    where no gain of up to ``WIDEST`` times as much is claimed as often.
-
-    Args:
-        gains: Of each question (questions,), of any mean.
-        clusters: Of each question, numbered from 0.
-        loss: The most that one question can lose; None where the guard against unseen losses does not apply.
-        gain: A true gain that would be claimed as often if its spread were the observed one.
-        critical: How many standard errors a mean gain must be large to be shown.
-        power: Share of cases.
-    """
-    from scipy.special import stdtr
-
-    sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
-    if sums[-1] <= 0:
-        return gain
-    places = np.random.default_rng((SEED, len(sums))).random((SIMULATED // 2, len(sums)))
-    places = np.concatenate([places, 1 - places])  # antithetic: lucky and unlucky sets are as frequent
-    allowed = 1 - float(stdtr(len(sums) - 1, critical))
-
-    def shown(weights: Doubles) -> Doubles:
-        drawn = sums[np.minimum(np.searchsorted(np.cumsum(weights) / weights.sum(), places), len(sums) - 1)]
-        return np.asarray(drawn[drawn.mean(axis=1) > critical * drawn.std(axis=1, ddof=1) / np.sqrt(len(sums))])
-
-    def is_shown(true: float) -> bool:
-        enough = (power - ROUGHLY) * SIMULATED
-        if len(shown(_lifted(sums, true * size))) < enough:
-            return False
-        return loss is None or _confirmed(shown(_tilted(sums, true * size)), loss * size, allowed).sum() >= enough
-
-    most = min(WIDEST * gain, 0.98 * float(sums[-1]) / size)
-    if is_shown(gain):
-        return gain
-    if most <= gain or not is_shown(most):
-        return math.nan
-    low, high = gain, most
-    while high > 1.03 * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if is_shown(middle) else (middle, high)
-    return float(high)
-
-
-def _confirmed(drawn: Doubles, lost: float, allowed: float) -> NDArray[np.bool_]:
-    """Return for each row of cluster sums whether the guard lets a gain pass that is shown."""
-    won = drawn > 0
-    usual = np.where(won, drawn, 0.0).sum(axis=1) / np.maximum(won.sum(axis=1), 1)
-    passed = np.asarray((drawn <= -COMPARABLE * usual[:, None]).sum(axis=1) >= SEEN)
-    weights = _weights(drawn.shape[1])[:FEWER]
-    totals = weights[:, :-1] @ drawn[~passed].T.astype(np.float32)
-    passed[~passed] = (totals <= lost * weights[:, -1:]).mean(axis=0) < allowed
-    return passed
-
-
-def _lifted(sums: Doubles, mean: float) -> Doubles:
-    """Weight gaining clusters, and the others, so that the mean of all sums is ``mean``."""
-    won = sums > 0
-    rest = float(sums[~won].mean()) if (~won).any() else 0.0
-    share = min(max((mean - rest) / (float(sums[won].mean()) - rest), 0.0), 1.0)
-    return np.where(won, share / won.sum(), (1 - share) / max(int((~won).sum()), 1))
-
-
-def _tilted(sums: Doubles, mean: float) -> Doubles:
-    """Weight clusters exponentially by what they gain, so that the mean of all sums is ``mean``."""
-    scaled = (sums - sums.mean()) / sums.std()
-    low, high = -50.0, 50.0
-    for _ in range(50):
-        tilt = (low + high) / 2
-        weights = np.exp(tilt * scaled - (tilt * scaled).max())
-        low, high = (low, tilt) if weights @ sums > mean * weights.sum() else (tilt, high)
-    return np.asarray(weights)
 
 
 @lru_cache(maxsize=4)

@@ -1,0 +1,321 @@
+"""The conclusion of a sweep: the choice, then the evidence, as sentences and in JSON types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragsweep.report.naming import short
+from ragsweep.report.numbers import number
+from ragsweep.report.verdict import MOST_NAMED, change, distance, in_order, name, score, size
+from ragsweep.stats.choice import Against
+from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.inference.power import questions_needed
+from ragsweep.stats.verdict import (
+    EQUAL,
+    LIKELY_BETTER,
+    LIKELY_WORSE,
+    OPEN,
+    SHOWN_BETTER,
+    SHOWN_WORSE,
+    THE_SAME,
+    Kind,
+    PairVerdict,
+)
+
+WORDS = {
+    "cost_per_1000": "money for 1,000 questions",
+    "context_tokens": "context tokens",
+    "latency_p95_ms": "ms at p95",
+}
+"""Cost metric -> its unit in a sentence."""
+NOTABLE = 1.5
+"""Ratio of two costs from which on it belongs to the choice."""
+ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORSE, SHOWN_WORSE, THE_SAME)
+BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
+"""Kinds of a result: better than the declared baseline, the baseline itself, neither; no baseline; no choice."""
+
+
+class Decision(NamedTuple):
+    """What decides the result of a sweep: the scores of its own configs, or those of a search's finalists."""
+
+    verdict: SweepComparison | NoComparison
+    where: str = ""  # the questions that decided, where they are not the sweep's own
+
+    @property
+    def kind(self) -> str:
+        """The kind of the result."""
+        if isinstance(self.verdict, NoComparison) or self.verdict.choice.row is None:
+            return NONE
+        if self.verdict.baseline is None:
+            return CHOICE
+        if self.verdict.choice.row == self.verdict.baseline:
+            return KEEP
+        return BETTER if self.verdict.choice.is_better else UNDECIDED
+
+    @property
+    def chosen(self) -> str | None:
+        """The name of the choice; None where there is none."""
+        if isinstance(self.verdict, NoComparison) or self.verdict.choice.row is None:
+            return None
+        return self.verdict.matrix.configs[self.verdict.choice.row]
+
+    @property
+    def sentence(self) -> str:
+        """The choice in one text."""
+        return " ".join(self.choice())
+
+    def choice(self) -> Iterator[str]:
+        """Yield which config to run if one must be run today, and what is expected of it."""
+        if isinstance(self.verdict, NoComparison):
+            why = self.verdict.why
+            yield f"None: {why}{f', {self.where}' if self.where else ''}."
+            return
+        yield from choice_sentences(self.verdict)
+        if self.where:
+            yield f"Decided {self.where}."
+
+    def evidence(self) -> Iterator[str]:
+        """Yield what is shown beyond chance, and what is not."""
+        if isinstance(self.verdict, SweepComparison):
+            yield from evidence_sentences(self.verdict)
+
+
+def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
+    """Yield the choice: the config, what is expected against baseline and runner-up, and what it costs."""
+    choice = verdict.choice
+    if choice.row is None:
+        highest = f"{name(verdict, choice.best)} ({score(verdict, float(verdict.means[choice.best]))})"
+        yield f"None: no config is known to be within {_bounds(choice.limits)}; without that, {highest}."
+        return
+    yield _headline(verdict, choice.row)
+    if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
+        yield f"Against the runner-up, {name(verdict, choice.runner_up.row)}: {_expected(verdict, choice.runner_up)}."
+    if choice.sacrificed is not None:
+        yield _cheaper(verdict, choice.sacrificed)
+    elif choice.baseline is not None:
+        yield from _costs(verdict, choice.row, choice.baseline.row)
+    if verdict.rises_with:
+        yield _rises(verdict, choice.row)
+
+
+def _headline(verdict: SweepComparison, row: int) -> str:
+    choice, config = verdict.choice, name(verdict, row)
+    if not verdict.differences.apart.any():
+        return f"{config}: all {len(verdict.results)} configs have the same score on every question."
+    value = score(verdict, float(verdict.means[row]))
+    within = f", within {_bounds(choice.limits)}" if choice.limits else ""
+    if row == verdict.baseline:
+        return f"Keep {config}, the baseline: no config is expected to be better (mean {value}{within})."
+    if choice.baseline is not None:
+        found = _expected(verdict, choice.baseline)
+        doubt = "" if choice.is_better else "; not enough to call it better"
+        return f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
+    expected = "highest expected" if choice.sacrificed is None else "expected"
+    return f"{config}: {expected} {verdict.metric}, {value}{within}."
+
+
+def _expected(verdict: SweepComparison, found: Against) -> str:
+    """Write the probability of being better, the expected gain, and what is lost where that is wrong."""
+    gain = _gain(verdict, found.gain)
+    if math.isnan(found.probability):
+        return f"{gain} in the mean; too few independent questions for a probability"
+    lost = size(verdict, found.lost)
+    return f"better with {percent(found.probability)}, expected gain {gain}; if wrong, {lost} is lost on average"
+
+
+def _gain(verdict: SweepComparison, gain: float) -> str:
+    return size(verdict, gain)
+
+
+def percent(probability: float) -> str:
+    """Write a probability: ``71 %``, ``99.4 %``, ``more than 99.9 %``."""
+    if probability > 0.999:
+        return "more than 99.9 %"
+    return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
+
+
+def _cheaper(verdict: SweepComparison, best: Against) -> str:
+    choice = verdict.choice
+    assert choice.row is not None
+    values = verdict.costs.values[choice.cost]
+    saving = f"{number(values[choice.row], '-')} {WORDS[choice.cost]} instead of {number(values[best.row], '-')}"
+    lost = size(verdict, verdict.beliefs.expected_loss(choice.row, best.row))
+    limit = size(verdict, choice.loss)
+    return (
+        f"The cheapest of those that lose less than {limit} on average against the best, {name(verdict, best.row)}:"
+        f" it loses {lost}, and takes {saving}."
+    )
+
+
+def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[str]:
+    """Yield what a config costs against another, where that is notable."""
+    listed = []
+    for cost, values in verdict.costs.values.items():
+        if not values[other] > 0 or math.isnan(values[row]):
+            continue
+        ratio = float(values[row] / values[other])
+        apart = verdict.costs.saves(cost, row, other) or verdict.costs.saves(cost, other, row)
+        if apart and max(ratio, 1 / ratio if ratio else math.inf) >= NOTABLE:
+            times = f"{ratio:{',.0f' if ratio >= 10 else '.2g'}}"
+            listed.append(
+                f"{number(values[row], '-')} {WORDS[cost]} instead of {number(values[other], '-')} (x {times})"
+            )
+    if listed:
+        yield f"It takes {', '.join(listed)}."
+
+
+def _rises(verdict: SweepComparison, row: int) -> str:
+    keys = " and ".join(verdict.rises_with)
+    shown = [
+        f"{WORDS[cost]} ({number(float(values.min()), '-')} to {number(float(values.max()), '-')})"
+        for cost, values in verdict.costs.values.items()
+        if cost != "latency_p95_ms" and values.min() < values.max()
+    ]
+    by = " or ".join(shown) or "tokens, cost or latency"
+    return (
+        f"A higher {keys} can only raise {verdict.metric}, whatever it does to answers: choose {keys} by {by}, or set"
+        " constraints.context_tokens."
+    )
+
+
+def evidence_sentences(verdict: SweepComparison) -> Iterator[str]:
+    """Yield the verdicts on the other configs, how many questions would show a lead, and what losses were not seen."""
+    found, others = verdict.differences, len(verdict.results) - 1
+    if not found.apart.any():
+        return
+    against = name(verdict, verdict.reference)
+    if math.isnan(found.critical):
+        yield f"Nothing is shown: {found.notes[next(row for row in range(others + 1) if row != verdict.reference)]}."
+        return
+    by_kind: dict[Kind, list[int]] = {kind: [] for kind in ORDER}
+    for row in in_order(verdict, range(others + 1)):
+        if row != verdict.reference:
+            by_kind[verdict.verdicts[row].kind].append(row)
+    parts = [_listed(verdict, kind, rows) for kind, rows in by_kind.items() if rows]
+    less = "" if verdict.matrix.higher_is_better else " (less is better)"
+    yield f"{verdict.metric}{less} against {against}: {'; '.join(parts)}."
+    yield from _needed(verdict)
+    if (losses := verdict.choice.losses) is not None and not losses.survives:
+        yield (
+            f"Losses of {number(losses.size)} on up to {100 * losses.share:.0f} % of questions cannot be excluded:"
+            f" {losses.seen} of {losses.questions} seen."
+        )
+
+
+def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:
+    shown = [f"{short(verdict.matrix.configs[row])} {change(verdict, row)}" for row in rows[:MOST_NAMED]]
+    more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
+    word = kind
+    if kind == EQUAL:
+        widest = max((verdict.verdicts[row] for row in rows), key=lambda found: found.within)
+        return f"{pair_words(widest, verdict.unit, verdict.differences.ratios)}: {', '.join(shown)}{more}"
+    if kind == THE_SAME:
+        shown = [short(verdict.matrix.configs[row]) for row in rows[:MOST_NAMED]]
+    return f"{word} {', '.join(shown)}{more}"
+
+
+def verdict_word(verdict: SweepComparison, row: int) -> str:
+    """Return the verdict on a row in a few words."""
+    return pair_words(verdict.verdicts[row], verdict.unit, verdict.differences.ratios)
+
+
+def pair_words(found: PairVerdict, unit: str, ratios: bool) -> str:
+    """Return a verdict in a few words; ``unit`` and ``ratios`` are those of the differences."""
+    return f"equal within {distance(found.within, unit, ratios)}" if found.kind == EQUAL else found.kind
+
+
+def _needed(verdict: SweepComparison) -> Iterator[str]:
+    """Yield how many questions would show the lead of the choice, where it is not shown."""
+    choice = verdict.choice
+    lead = choice.baseline or choice.runner_up
+    if (
+        choice.row is None
+        or lead is None
+        or verdict.differences.by_labels
+        or verdict.reference not in (choice.row, lead.row)
+    ):
+        return
+    row = lead.row if verdict.reference == choice.row else choice.row
+    if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, THE_SAME):
+        return
+    observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
+    spread = float(verdict.power.spread[row])
+    if needed := questions_needed(observed, spread, level=verdict.power.level):
+        rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
+        yield f"About {rounded:,} questions would show as large a lead of the choice over {name(verdict, lead.row)}."
+
+
+def _bounds(limits: Mapping[str, float]) -> str:
+    return ", ".join(f"{cost} {limit:g}" for cost, limit in limits.items())
+
+
+# --- in JSON types -------------------------------------------------------------------------------------------------
+
+
+def result_facts(decision: Decision) -> dict[str, Any]:
+    """Return the conclusion in JSON types: the choice with its figures, what is expected of it, and the evidence."""
+    verdict, where = decision
+    texts = {"kind": decision.kind, "choice": decision.chosen, "sentence": decision.sentence,
+             "evidence": list(decision.evidence()), "where": where}  # fmt: skip
+    if isinstance(verdict, NoComparison):
+        return texts
+    choice, configs = verdict.choice, verdict.matrix.configs
+    return texts | {
+        "metric": verdict.metric,
+        "baseline": None if verdict.baseline is None else configs[verdict.baseline],
+        "reference": configs[verdict.reference],
+        "best": configs[choice.best],
+        "against_baseline": _against_facts(verdict, choice.baseline),
+        "against_runner_up": _against_facts(verdict, choice.runner_up),
+        "against_best": _against_facts(verdict, choice.sacrificed),
+        "cost": choice.cost or None,
+        "loss": _plain(verdict, choice.loss),
+        "margin": _plain(verdict, verdict.margin),
+        "limits": dict(choice.limits),
+        "rises_with": list(verdict.rises_with),
+        "rare_losses": None if choice.losses is None else vars(choice.losses),
+        "figures": _figures(verdict),
+        "from_reference": None if choice.row is None else from_reference(verdict, choice.row),
+    }
+
+
+def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "config": verdict.matrix.configs[found.row],
+        "probability_better": found.probability,
+        "expected_gain": _plain(verdict, found.gain),
+        "lost_if_wrong": _plain(verdict, found.lost),
+    }
+
+
+def _plain(verdict: SweepComparison, value: float) -> float:
+    """Return a difference; of ratios as a share of the amount."""
+    return math.expm1(value) if verdict.differences.ratios else value
+
+
+def _figures(verdict: SweepComparison) -> dict[str, Any]:
+    """Return the metric and the costs of the choice, with their intervals."""
+    chosen, figures = verdict.chosen, dict[str, Any]()
+    for metric in (verdict.metric, *verdict.costs.values):
+        own = chosen and chosen.summaries.get(metric)
+        figures[metric] = own and {"value": own.value, "low": own.low, "high": own.high}
+    if verdict.choice.row is not None and verdict.metric in verdict.corrections:
+        corrected = float(verdict.means[verdict.choice.row])
+        figures[verdict.metric] = {"value": corrected, "low": math.nan, "high": math.nan}
+    return figures
+
+
+def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
+    """Return a config's improvement on the reference: positive is better, whichever direction the metric has."""
+    found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
+    if found.ratios:
+        ratio, low, high = (math.exp(one[row]) for one in (found.estimate, found.low, found.high))
+        gained = sign * float(verdict.means[row] - verdict.means[verdict.reference])
+        return {"estimate": gained, "low": math.nan, "high": math.nan,
+                "ratio": ratio, "ratio_low": low, "ratio_high": high}  # fmt: skip
+    low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
+    return {"estimate": sign * float(found.estimate[row]), "low": low, "high": high}

@@ -1,0 +1,153 @@
+"""The config to run if one must be run today, and what is expected of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.stats.costs import COSTS, ConfigCosts
+from ragsweep.stats.inference.rare_losses import RareLosses
+from ragsweep.stats.verdict import LIKELY, Beliefs
+
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+LOSS = 0.005
+"""Default of ``recommend.loss``: points of a metric without a unit, else this share of the choice's mean."""
+TIE = 1e-9
+"""Expected values nearer than this part of the largest tie."""
+
+
+@dataclass(frozen=True)
+class Against:
+    """The choice against another config: what is expected of it, and what is lost where it is the worse one.
+
+    ``probability`` is that of a better true mean, ``gain`` the expected difference, ``lost`` the mean loss of the cases
+    in which the choice is worse; NaN where there are too few clusters.
+    """
+
+    row: int
+    probability: float
+    gain: float
+    lost: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The config to run if one must be run today; rows are those of the sweep's matrix.
+
+    ``row``: of the configs within the ``limits`` that lose less than ``loss`` on average against ``best``, the largest
+    expected mean, the cheapest; None where no config is within the limits. ``cost`` names the cost by which it is
+    cheaper than ``best``; "" where it is the best. ``baseline`` is the declared one, ``is_better`` whether the choice
+    is called better than it: with a probability above .9, and not undone by rare losses (``losses``).
+    """
+
+    row: int | None
+    best: int
+    loss: float
+    cost: str = ""
+    baseline: Against | None = None
+    runner_up: Against | None = None
+    sacrificed: Against | None = None  # of a cheaper choice: the best one
+    losses: RareLosses | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    within: int = 0
+    refusing: Collection[int] = ()  # rows that refuse every question, and are not chosen over those that answer
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the choice is called better than the declared baseline."""
+        survives = self.losses is None or self.losses.survives
+        return self.baseline is not None and self.baseline.probability > LIKELY and survives
+
+
+def choose(
+    beliefs: Beliefs,
+    costs: ConfigCosts,
+    constraints: Mapping[str, float | None],
+    loss: float,
+    refusing: Collection[int] = (),
+    baseline: int | None = None,
+) -> Choice:
+    """Choose a config; neither the order of the configs nor their names change the choice.
+
+    Args:
+        beliefs: Of the configs' true means.
+        costs: Of the same configs.
+        constraints: Name of a cost -> what a config may cost at most; None for no limit. A config of which a limited
+            cost is not known is not within the limit.
+        loss: What the choice may lose on average against the best, in the unit of the means.
+        refusing: Configs that refuse every question: chosen only where all others are beyond the limits, or refuse.
+        baseline: The config that runs today, where one is declared.
+
+    Raises:
+        InputError: A limit on what is no known cost.
+    """
+    limits = _limits(constraints)
+    allowed = within_limits(costs.values, limits, len(beliefs.means))
+    answering = allowed & ~np.isin(np.arange(len(allowed)), list(refusing))
+    among = answering if answering.any() else allowed
+    base = Choice(None, int(beliefs.means.argmax()), loss, limits=limits, within=int(allowed.sum()), refusing=refusing)
+    if not among.any():
+        return base
+    order = _by_preference(beliefs.means, costs, np.flatnonzero(among).tolist())
+    best, near = order[0], [row for row in order if beliefs.expected_loss(row, order[0]) < loss]
+    row, cost = _cheapest(costs, best, near)
+    rest = [other for other in order if other != row and beliefs.means[other] != beliefs.means[row]]
+    return replace(
+        base, row=row, best=best, cost=cost,
+        baseline=None if baseline is None or baseline == row else against(beliefs, row, baseline),
+        runner_up=against(beliefs, row, rest[0]) if rest else None,
+        sacrificed=against(beliefs, row, best) if row != best else None,
+    )  # fmt: skip
+
+
+def against(beliefs: Beliefs, row: int, other: int) -> Against:
+    """Return what choosing a row means against another one."""
+    probability = beliefs.probability_better(row, other)
+    worse, loss = 1 - probability, beliefs.expected_loss(row, other)
+    return Against(other, probability, beliefs.expected_gain(row, other), loss / worse if worse > TIE else 0.0)
+
+
+def _limits(constraints: Mapping[str, float | None]) -> dict[str, float]:
+    limits = {name: limit for name, limit in constraints.items() if limit is not None}
+    for name in limits:
+        if name not in COSTS:
+            raise InputError(f'a limit on "{name}", which is no cost{nearest(name, COSTS)}')
+    return limits
+
+
+def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], count: int) -> Flags:
+    """Flag the configs whose limited costs are known and within the limits."""
+    allowed = np.ones(count, dtype=bool)
+    for name, limit in limits.items():
+        allowed &= costs[name] <= limit if name in costs else False
+    return allowed
+
+
+def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> list[int]:
+    """Order rows by expected mean, ties by cost, then by what the config is."""
+    size = float(np.abs(means[list(rows)]).max()) or 1.0
+
+    def preference(row: int) -> tuple[float | str, ...]:
+        prices = [float(values[row]) for name, values in costs.values.items() if not name.startswith("latency")]
+        known = [math.inf if math.isnan(price) else price for price in prices]
+        return (-round(float(means[row]) / size / TIE) * TIE, *known, costs.results[row].signature)
+
+    return sorted(rows, key=preference)
+
+
+def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, str]:
+    """Return the cheapest row that is shown to cost less than the best one, and by which cost; else the best."""
+    name = costs.deciding([best, *near])
+    if name:
+        values = costs.values[name]
+        for row in sorted((row for row in near if row != best), key=lambda row: float(values[row])):  # stable: by mean
+            if costs.saves(name, row, best):
+                return row, name
+    return best, ""

@@ -1,0 +1,86 @@
+"""What configs cost: money, context tokens, time; and which of two is shown to cost less."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.results import Result
+from ragsweep.stats.comparable import is_mean
+from ragsweep.stats.inference.differences import Differences, compare_amounts
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+
+Doubles = NDArray[np.float64]
+
+COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
+"""Metrics of cost, in the order in which they decide: money, else what money would be paid for, else time."""
+SAVING = 0.1
+"""Least share of a cost that counts as a saving."""
+LEAST_MS = 1.0
+"""Milliseconds; a smaller saving is within the noise of measuring the same config twice."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConfigCosts:
+    """The costs of the compared configs: ``values`` maps the name of a cost to one number a config, NaN if unknown."""
+
+    results: Sequence[Result]
+    is_usable: Callable[[Result, str], bool]  # whether enough of a metric's questions are scored in a config
+
+    @cached_property
+    def values(self) -> Mapping[str, Doubles]:
+        """The costs that are known of any config."""
+        found = {name: np.array([self._value(result, name) for result in self.results]) for name in COSTS}
+        return {name: values for name, values in found.items() if not np.isnan(values).all()}
+
+    def deciding(self, rows: Sequence[int]) -> str:
+        """Return the first cost that is known of all rows and lower in some by a saving; "" if there is none.
+
+        Uses the point estimates, significant or not: a cost of lower priority must not outweigh a possible increase of
+        one of higher priority.
+        """
+        for name, values in self.values.items():
+            if not np.isnan(values[list(rows)]).any() and self._is_saving(name, values[list(rows)].max(),
+                                                                          values[list(rows)].min()):  # fmt: skip
+                return name
+        return ""
+
+    def saves(self, name: str, row: int, other: int) -> bool:
+        """Return whether a row is shown to cost less than another, by a tenth at least."""
+        values = self.values[name]
+        if not self._is_saving(name, values[other], values[row]):
+            return False
+        if (found := self.difference(name, row, other)) is not None:
+            return bool(found.better[1])
+        first, second = (self.results[one].summaries[name] for one in (row, other))
+        return first.high < second.low
+
+    def difference(self, name: str, row: int, other: int) -> Differences | None:
+        """Compare a row's cost by question with another's (row 1 with row 0); None of a quantile."""
+        matrix = self._matrices[name]
+        if matrix is None:
+            return None
+        unit = self.results[row].summaries[name].unit
+        return compare_amounts(matrix.select_configs((other, row)), 0, unit)
+
+    @cached_property
+    def _matrices(self) -> Mapping[str, Matrix | None]:
+        found: dict[str, Matrix | None] = dict.fromkeys(COSTS)
+        for name in self.values:
+            if all(name in one.summaries and self.is_usable(one, name) and is_mean(one, name) for one in self.results):
+                matrix = score_matrix(self.results, name)
+                found[name] = matrix if matrix.questions else None
+        return found
+
+    def _value(self, result: Result, name: str) -> float:
+        usable = name in result.summaries and self.is_usable(result, name)
+        return result.summaries[name].value if usable else math.nan
+
+    def _is_saving(self, name: str, before: float, after: float) -> bool:
+        least = LEAST_MS if name.startswith("latency") else 0.0
+        return bool(before - after >= max(SAVING * before, least) and before > after)

@@ -1,0 +1,112 @@
+"""The declared baseline: the config that runs today, as a job of the sweep, a recorded config, or overrides."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.report.naming import without_number
+from ragsweep.sweep.command import OPERATIONAL, Command, compose
+from ragsweep.sweep.compose import JobConfig, parse
+from ragsweep.sweep.recorded_runs import RecordedRun, find_run
+
+KEY = "baseline"
+
+
+def read_number(declared: object) -> int | None:
+    """Return the number of a job, counted from 1: ``3`` or ``#3``; None of anything else."""
+    text = str(declared).removeprefix("#")
+    return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
+
+
+def read_overrides(declared: object) -> list[str] | None:
+    """Return the overrides of a baseline that is declared by them; None of a number or a name."""
+    if not isinstance(declared, str) or "=" not in declared:
+        return None
+    try:
+        return shlex.split(declared)
+    except ValueError as fault:
+        raise ConfigError(f"{KEY}: cannot read {declared!r}: {fault}") from None
+
+
+def with_baseline(command: Command, configs: Sequence[JobConfig]) -> tuple[Command, Sequence[JobConfig]]:
+    """Turn a baseline that is declared by overrides into the number of a job, which is added where there is none.
+
+    Raises ConfigError for a number beyond the jobs, values that differ within the sweep, or overrides that do not
+    compose.
+    """
+    declared = configs[0].values[KEY]
+    if any(config.values[KEY] != declared for config in configs):
+        raise ConfigError(f"{KEY}: cannot differ within a sweep")
+    if declared is None or not command.multirun:
+        return command, configs
+    if (number := read_number(declared)) is not None:
+        if not 1 <= number <= len(configs):
+            raise ConfigError(f"{KEY}={declared}: the sweep has configs #1 to #{len(configs)}")
+        return command, configs
+    if (lines := read_overrides(declared)) is None or command.searching:
+        return command, configs
+    swept = {parse(line).key_or_group for line in lines}
+    fixed = [line for line in command.jobs[0] if _is_shared(line, command) and parse(line).key_or_group not in swept]
+    job = (*fixed, *lines)
+    config = compose(command.composer, [*command.fixed, *job])
+    known = next((n for n, one in enumerate(configs) if _what(one) == _what(config)), len(configs))
+    jobs = command.jobs if known < len(configs) else (*command.jobs, job)
+    command = replace(command, jobs=tuple(_declaring(one, known + 1) for one in jobs))
+    return command, [compose(command.composer, [*command.fixed, *one]) for one in command.jobs]
+
+
+def _is_shared(line: str, command: Command) -> bool:
+    """Return whether all jobs have an override."""
+    return all(line in job for job in command.jobs)
+
+
+def _what(config: JobConfig) -> Mapping[str, object]:
+    """Return what a config is, without how and where it is run."""
+    return {key: value for key, value in config.values.items() if key not in OPERATIONAL}
+
+
+def _declaring(job: Sequence[str], number: int) -> tuple[str, ...]:
+    return (*(line for line in job if parse(line).key_or_group != KEY), f"{KEY}={number}")
+
+
+def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
+    """Find a baseline that is declared by a name or a run; None of any other.
+
+    Raises InputError where there is no such config.
+    """
+    if not isinstance(declared, str) or read_number(declared) is not None or "=" in declared:
+        return None
+    try:
+        return find_run(str(ledger.path.parent), declared)
+    except InputError as fault:
+        raise InputError(f"{KEY}={declared}: {fault}") from None
+
+
+def find_baseline(
+    declared: object, names: Mapping[int, str], results: Sequence[Result], ledger: Ledger
+) -> Result | None:
+    """Return the declared baseline: a result of the sweep, or a recorded one; None where there is none.
+
+    Args:
+        declared: As in the config of the sweep.
+        names: Of its jobs, by number from 0.
+        results: Of its jobs.
+        ledger: With the records of other sweeps.
+    """
+    if declared is None or not results:
+        return None
+    if (number := read_number(declared)) is not None:
+        return next((one for one in results if one.name == names.get(number - 1)), None)
+    try:
+        found = find_recorded(declared, ledger)
+    except InputError:  # deleted since
+        return None
+    if found is None or found.result.dataset.golden_digest != results[0].dataset.golden_digest:
+        return None
+    same = next((one for one in results if one.signature == found.result.signature), None)
+    return same or replace(found.result, name=f"{declared} {without_number(found.result.name)}")

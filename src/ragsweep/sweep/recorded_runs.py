@@ -1,0 +1,142 @@
+"""Find recorded results and sweeps by what a user types: an id, its beginning, a given name, ``SWEEP#NUMBER``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import Result
+from ragsweep.records.claims import CONFIG
+from ragsweep.records.ledger import Ledger, Record, Sweep
+from ragsweep.report.naming import number_configs
+
+
+class RecordedRun(NamedTuple):
+    """A result, the id of the MLflow run that shows it ("" if untracked), and that of its sweep.
+
+    ``typed``: its sweep and number, where it was given so.
+    """
+
+    run: str
+    result: Result
+    typed: str = ""
+    sweep: str | None = None
+
+    def __str__(self) -> str:
+        """Return the config's name, and its sweep and number, or the beginning of the run's id."""
+        return f"{self.result.name} ({self.typed or self.run[:8]})"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The run in JSON types."""
+        return {"run_id": self.run, "name": self.result.name}
+
+
+def open_ledger(path: str) -> Ledger:
+    """Open the ledger in a folder; raises InputError where there is none."""
+    folder = Path(path)
+    if not (folder / "ledger.db").exists():
+        raise InputError(f"{folder}: no ledger.db in it; give the folder of store.path with --path")
+    return Ledger(folder)
+
+
+def find_run(path: str, run: str) -> RecordedRun:
+    """Read a result by ``SWEEP#NUMBER``, by a given name, or by its MLflow run, or the beginning of the id.
+
+    Raises InputError where not just one matches.
+    """
+    ledger = open_ledger(path)
+    target = ledger.names.all().get(run, run)
+    if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
+        return _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]))._replace(typed=run)
+    records = _single_records(ledger, target)
+    typed = run if target != run else ""
+    runs = [
+        RecordedRun(record.run or "", record.outcome, typed, record.sweep)
+        for record in records
+        if isinstance(record.outcome, Result)
+    ]
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        raise InputError(f'{len(runs)} runs begin with "{run}"; give more of the id')
+    if _matching_sweeps(ledger, target):
+        raise InputError(f'"{run}" is a sweep; name one of its configs, "{run}#1" for the first')
+    why = "that config failed" if records else "run ids are shown in MLflow, and --path says which ledger is read"
+    raise InputError(f'{path}: no result of a run "{run}"; {why}')
+
+
+def find_target(path: str, text: str) -> str:
+    """Return what a name is to stand for, a sweep or a config of any way to refer to one, by whole ids."""
+    ledger = open_ledger(path)
+    target = ledger.names.all().get(text, text)
+    if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
+        _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]))
+        return f"{find_sweep_record(ledger, path, of_sweep[1]).id}#{int(of_sweep[2])}"
+    records = _single_records(ledger, target)
+    if len(records) != 1:
+        return find_sweep_record(ledger, path, target).id
+    (record,) = records
+    if record.kind != CONFIG:
+        raise InputError(f'"{text}" is a finalist on the holdout, which has no number; name the config of the search')
+    return f"{record.sweep}#{record.job + 1}" if record.sweep else f"record {record.id}"
+
+
+def _single_records(ledger: Ledger, target: str) -> list[Record]:
+    if single := re.fullmatch(r"record (\d+)", target):
+        return ledger.single(int(single[1]))
+    return ledger.of_run(target) if target else []
+
+
+def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> RecordedRun:
+    """Read a config of a sweep by its number, counted from 1."""
+    records = {record.job + 1: record for record in ledger.records(find_sweep_record(ledger, path, name).id)}
+    names = number_configs({record.job: record.outcome.name for record in records.values()})
+    if number not in records:
+        numbers = f"#1 to #{max(records)}" if records else "none that ended"
+        raise InputError(f'"{name}#{number}": no such config in that sweep; it has {numbers}')
+    record = records[number]
+    if not isinstance(record.outcome, Result):
+        raise InputError(f'"{name}#{number}": that config failed: {record.outcome.error}')
+    result = replace(record.outcome, name=names[record.job])
+    return RecordedRun(record.run or "", result, f"{name}#{number}", record.sweep)
+
+
+def find_sweep(path: str, run: str) -> list[Result]:
+    """Read the results of a sweep, named as `find_sweep_record` says, in the order of its configs, without failed ones.
+
+    Raises InputError where there is not just one such sweep, or nothing of it was measured.
+    """
+    ledger = open_ledger(path)
+    results = sweep_results(ledger, find_sweep_record(ledger, path, run).id)
+    if not results:
+        raise InputError(f'no config of the sweep "{run}" was measured')
+    return results
+
+
+def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
+    """Find a sweep by a given name, the id of its parent run in MLflow or its own id, or the beginning of one."""
+    name = ledger.names.all().get(name, name)
+    if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:
+        return exact[0]
+    sweeps = _matching_sweeps(ledger, name)
+    if len({sweep.key for sweep in sweeps}) > 1:
+        raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; give more of the id')
+    if not sweeps:
+        why = "it is the run of one config; a sweep is its parent" if name and ledger.of_run(name) else (
+            "its id is printed when it ends, and --path says which ledger is read"
+        )  # fmt: skip
+        raise InputError(f'{path}: no sweep "{name}"; {why}')
+    return sweeps[-1]  # the latest round
+
+
+def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:
+    """Read the results of a sweep, in the order of its configs, without failed ones."""
+    return [record.outcome for record in ledger.records(sweep) if isinstance(record.outcome, Result)]
+
+
+def _matching_sweeps(ledger: Ledger, name: str) -> list[Sweep]:
+    return [sweep for sweep in ledger.sweeps() if name and (sweep.parent.startswith(name) or sweep.id.startswith(name))]
