@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from ragsweep.commands.command_line import check_labelled, usual_metrics
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.conclusion import pair_words
 from ragsweep.report.naming import number_configs
+from ragsweep.report.numbers import change_with_interval
 from ragsweep.report.tables import Row
 from ragsweep.stats.comparable import (
     Factor,
@@ -109,6 +110,23 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
     declared = find_baseline(results[0].config.get("baseline"), names, results, ledger)
     own = {one.name: _given(one, given) for one in results}
     return Family(list(own.values()), None if declared is None else own.get(declared.name, declared).name)
+
+
+def pair_verdicts(
+    path: str, baseline: RecordedRun, candidate: RecordedRun, metrics: Iterable[str]
+) -> dict[str, str]:  # fmt: skip
+    """Return the verdict on the candidate by metric, in words with the difference: as ``compare`` has it."""
+    first, second = baseline.result, candidate.result
+    family = find_family(path, baseline, candidate) or Family([first, second])
+    pairs = {metric: family.compare(first, second, metric) for metric in metrics}
+    return {metric: _verdict_text(pair, first.summaries[metric].unit) for metric, pair in pairs.items()}
+
+
+def _verdict_text(pair: PairComparison, unit: str) -> str:
+    found, row = pair.found, pair.rows[1]
+    estimate, low, high = (float(one[row]) for one in (found.estimate, found.low, found.high))
+    difference = change_with_interval(estimate, low, high, unit, found.ratios)
+    return f"{pair_words(pair.verdict, unit, found.ratios)}, {difference}"
 
 
 def _given(result: Result, given: Sequence[Result]) -> Result:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragsweep.commands.command_line import LABELS, RUN, Parser, add_path, check_labelled, ignore_closed_pipe
+from ragsweep.commands.comparison import pair_verdicts
 from ragsweep.commands.gate_report import (
     EXIT_STATUS,
     Decision,
@@ -242,9 +243,12 @@ def decide(
     if options.sequential and any(check.counts and check.found.decision == "inconclusive" for check in checks):
         notes.append(LOST_POWER)
     decisions = {name: _overall([check for check in checks if check.against == name]) for name in baselines if anchor}
+    paired = dict.fromkeys(one.metric for one in options.conditions if one.paired)
+    whole = baseline is not None and len(chosen) == len(ids) and not given
     return GateDecision(
         _overall(checks), baseline, candidate, checks, comparable.factors(before, after), notes,
         questions=len(chosen), decisions=decisions,
+        verdicts=pair_verdicts(options.path, baseline, candidate, paired) if whole and baseline else {},
     )  # fmt: skip
 
 

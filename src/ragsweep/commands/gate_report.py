@@ -40,6 +40,7 @@ class GateDecision:
     anchor: RecordedRun | None = None
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     sequential: bool = False
+    verdicts: Mapping[str, str] = field(default_factory=dict)  # on the candidate against the baseline, by metric
 
 
 def correction(check: Check, judged: Gate) -> str:
@@ -67,6 +68,8 @@ def show(decision: GateDecision, terminal: Terminal) -> None:
         terminal.line(name, f"{found} against {getattr(decision, name)}")
     for factor in decision.factors:
         terminal.line("factor", str(factor))
+    for metric, verdict in decision.verdicts.items():
+        terminal.line("verdict", f"{metric}: {verdict}")
     terminal.aligned([_cells(check) for check in decision.checks])
     for note in decision.notes:
         terminal.line("note", note)
@@ -135,6 +138,7 @@ def as_json(decision: GateDecision) -> str:
         "candidate": decision.candidate.facts,
         "decisions": decision.decisions,
         "sequential": decision.sequential,
+        "verdicts": decision.verdicts,
         "golden_set": facts.golden_digest,
         "corpus": facts.corpus_digest,
         "questions": decision.questions,
@@ -156,6 +160,7 @@ def as_markdown(decision: GateDecision) -> str:
     columns = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
     rows = [dict(zip(columns, _cells(check), strict=True)) for check in decision.checks]
     against = [f"{found} against the {name} {getattr(decision, name)}" for name, found in decision.decisions.items()]
+    against += [f"{metric}: {verdict}" for metric, verdict in decision.verdicts.items()]
     lines = [decision.reason, *against, *(f"changed: {factor}" for factor in decision.factors), *decision.notes]
     listed = "".join(f"- {line}\n" for line in lines if line)
     parts = (f"### gate: {decision.decision}\n", f"{_pair(decision)}\n", markdown(rows), listed)

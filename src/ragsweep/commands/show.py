@@ -11,15 +11,19 @@ from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.report.answers import success_of
+from ragsweep.report.conclusion import verdict_word
 from ragsweep.report.definitions import define
 from ragsweep.report.evidence_losses import audit_sentences, degraded_slices, funnel_rows, funnel_sentences
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.sweep_table import settings
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal, fixes
+from ragsweep.report.verdict import change, name
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
-from ragsweep.sweep.recorded_runs import find_run
+from ragsweep.sweep.closing import summarise_sweep
+from ragsweep.sweep.recorded_runs import RecordedRun, find_run, open_ledger
 from ragsweep.sweep.session import Session
 
 MOST_CONTEXT, LONGEST_PASSAGE = 5, 200
@@ -39,7 +43,8 @@ def show(arguments: Sequence[str]) -> int:
     )
     add_path(parser)
     options, terminal = parser.parse_args(arguments), Terminal.current()
-    result = find_run(options.path, options.run).result
+    run = find_run(options.path, options.run)
+    result = run.result
     metrics = options.metric or usual_metrics([result])
     if unknown := [name for name in metrics if name not in result.summaries]:
         raise InputError(f'no metric "{unknown[0]}" was measured{nearest(unknown[0], result.summaries)}')
@@ -48,8 +53,9 @@ def show(arguments: Sequence[str]) -> int:
         if options.missed:
             _show_missed(result, metrics[0], terminal)
             return 0
+        terminal.block("verdict", _verdict(options.path, run))
         terminal.block("set", [f"{key}={value}" for key, value in settings(result).items()])
-        terminal.block("metrics", [f"{name}: {text}" for name, text in define([result], metrics).items()])
+        terminal.block("metrics", [f"{metric}: {text}" for metric, text in define([result], metrics).items()])
         names = metrics if options.metric else [*metrics, *(one for one in result.summaries if one not in metrics)]
         terminal.table(["", ">value", ">scored", "not measured"], list(_metric_rows(result, names)))
         for label in result.groups:
@@ -61,6 +67,23 @@ def show(arguments: Sequence[str]) -> int:
         terminal.details([result], headline([result]))
         terminal.block("FIX", fixes([result]))
     return 0
+
+
+def _verdict(path: str, run: RecordedRun) -> Iterator[str]:
+    """Yield the verdict on a config of a sweep, as the sweep has it; nothing of a single run."""
+    if run.sweep is None:
+        return
+    ledger = open_ledger(path)
+    found = summarise_sweep(ledger, ledger.records(run.sweep)).verdict
+    if not isinstance(found, SweepComparison) or run.result.name not in found.matrix.configs:
+        return
+    row = found.matrix.configs.index(run.result.name)
+    role = "the baseline" if found.baseline is not None else "the choice"
+    if row == found.reference:
+        yield f"{found.metric}: {role} of its sweep."
+    else:
+        against = f"{name(found, found.reference)}, {role}"
+        yield f"{found.metric}: {verdict_word(found, row)}, {change(found, row)} against {against}."
 
 
 def _metric_rows(result: Result, names: Sequence[str]) -> Iterator[list[str]]:

@@ -118,7 +118,7 @@ def _share(verdict: SweepComparison, value: float) -> float:
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
-    """Write one line a metric and config: the difference from the reference, the verdict, and whether it may be best."""
+    """Write one line a metric and config: the difference from the reference, and the verdict."""
     rows = [
         [
             *row,

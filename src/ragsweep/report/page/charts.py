@@ -89,8 +89,10 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
     bars = {"type": "data", "symmetric": False, "array": as_list(high - middle), "arrayminus": as_list(middle - low),
             "thickness": 1.5, "width": 3, "color": MUTED}  # fmt: skip
     labels = [literal(short((changes or {}).get(names[row], names[row]))) for row in rows]
-    hover = [lines(names[row], f"{verdict.metric}: {change(verdict, row) if row != verdict.reference else 'compared with'}",
-                    "may be the best" if keep else "") for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
+    hover = [
+        lines(names[row], f"{verdict.metric}: {_against(verdict, row)}", "may be the best" if keep else "")
+        for row, keep in zip(rows, kept, strict=True)
+    ]
     trace: Figure = {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
     colours = [ACCENT if keep else MUTED for keep in kept]
     if changes:
@@ -110,6 +112,10 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
             "line": {"color": MUTED, "width": 1, "dash": "dot"}}  # fmt: skip
     return {"data": [trace], "layout": {"xaxis": axis, "yaxis": {"autorange": "reversed", "type": "category"},
                                         "shapes": [line], "height": FRAME + ROW * len(rows)}}  # fmt: skip
+
+
+def _against(verdict: SweepComparison, row: int) -> str:
+    return "the reference" if row == verdict.reference else change(verdict, row)
 
 
 def slices(results: Sequence[Result], label: str, metric: str) -> Figure:

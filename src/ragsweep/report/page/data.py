@@ -232,15 +232,14 @@ class _Page:
         named = ", ".join(kept[:MOST_NAMED]) + (
             f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else ""
         )
-        yield {
-            "kind": "text",
-            "text": f"Any of the {len(kept):,} configs may be the best."
-            if len(kept) == len(found.matrix.configs)
-            else f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}. With 95 % confidence the best is among them.",
-        }
+        several = f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}."
+        sure = "With 95 % confidence the best is among them."
+        any_of_them = f"Any of the {len(kept):,} configs may be the best."
+        text = any_of_them if len(kept) == len(found.matrix.configs) else f"{several} {sure}"
+        yield {"kind": "text", "text": text}
         note = (
-            "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are shown worse"
-            " than another."
+            "Bars are 95 % intervals that hold together. Filled points may be the best config; hollow ones are shown"
+            " worse than another."
         )
         yield make_charts([{"label": "", "figure": charts.differences(found, self.choice)}], note)
 
