@@ -148,6 +148,6 @@ def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> It
             yield f"context: {', '.join(names)}"
         if len(chunks) > MOST_CONTEXT:
             yield f"and {len(chunks) - MOST_CONTEXT} more"
-    for name in ("answer", "reference"):
-        if columns.get(name) and columns[name][n]:
-            yield f"{name}: {columns[name][n]}"
+    for column in ("answer", "reference"):
+        if columns.get(column) and columns[column][n]:
+            yield f"{column}: {columns[column][n]}"
