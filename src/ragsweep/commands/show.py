@@ -10,6 +10,7 @@ from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
+from ragsweep.report import verdict as words
 from ragsweep.report.answers import success_of
 from ragsweep.report.conclusion import verdict_word
 from ragsweep.report.definitions import define
@@ -18,7 +19,6 @@ from ragsweep.report.numbers import cell, number
 from ragsweep.report.sweep_table import settings
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal, fixes
-from ragsweep.report.verdict import change, name
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
@@ -82,8 +82,8 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[str]:
     if row == found.reference:
         yield f"{found.metric}: {role} of its sweep."
     else:
-        against = f"{name(found, found.reference)}, {role}"
-        yield f"{found.metric}: {verdict_word(found, row)}, {change(found, row)} against {against}."
+        against = f"{words.name(found, found.reference)}, {role}"
+        yield f"{found.metric}: {verdict_word(found, row)}, {words.change(found, row)} against {against}."
 
 
 def _metric_rows(result: Result, names: Sequence[str]) -> Iterator[list[str]]:
