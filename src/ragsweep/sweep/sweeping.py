@@ -69,6 +69,8 @@ def _run(command: Command) -> int:
     _check_keys([*_missing(planned, experiments), *possible])
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # an error before anything is computed, where it cannot be opened
+    for note in command.notes:
+        terminal.line("note", note)
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()

@@ -50,15 +50,23 @@ class Space:
 
         A parameter whose value lies outside is left out, and with it those that depend on it.
         """
-        located: dict[str, Any] = {}
-        texts: dict[str, str] = {}
+        return self.optuna_values(self.split_config(config)[0])
+
+    def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return the values of a config that lie in the space, as typed, and those outside of it.
+
+        Parameters that depend on a value outside are in neither; one without a value is outside, as None.
+        """
+        point: dict[str, str] = {}
+        outside: dict[str, Any] = {}
         for parameter in self.parameters:
-            if parameter.exists(texts) and parameter.name in config:
-                value = parameter.domain.locate(config[parameter.name])
-                if value is not None:
-                    located[parameter.name] = value
-                    texts[parameter.name] = str(value)
-        return located
+            if parameter.exists(point):
+                value = config.get(parameter.name)
+                if parameter.domain.locate(value) is None:
+                    outside[parameter.name] = value
+                else:
+                    point[parameter.name] = parameter.domain.nearest(value)
+        return point, outside
 
     def optuna_values(self, point: Mapping[str, str]) -> dict[str, Any]:
         """Return Optuna's values for a point as typed."""
@@ -86,13 +94,12 @@ class Space:
             for text in parameters[0].domain.listed() or ():
                 yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
-    def probes(self, default: bool = True) -> list[tuple[str, ...]]:
+    def probes(self) -> list[tuple[str, ...]]:
         """List overrides that contain each choice and each end of each range once: all must compose.
 
-        A conditional parameter is tried with each value of its parent; all others have their first value. With
-        ``default`` the config without any searched key comes first.
+        A conditional parameter is tried with each value of its parent; all others have their first value.
         """
-        probes = [self.fixed] if default else []
+        probes: list[tuple[str, ...]] = []
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
                 for text in parameter.domain.extremes():
