@@ -26,6 +26,7 @@ from ragsweep.sweep.multirun import Multirun
 from ragsweep.sweep.race_loop import exception_of
 from ragsweep.sweep.races import WHERE, SweepRace, prepare_race
 from ragsweep.sweep.search_command import trial_names, with_directions
+from ragsweep.sweep.search_plan import plan_search, search_size
 from ragsweep.sweep.search_run import Search
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
 from ragsweep.sweep.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
@@ -47,7 +48,7 @@ def _run(command: Command) -> int:
             raise ConfigError(f"{key}: cannot differ within a sweep")
     check_compute(values["compute"], command.in_process or not command.multirun)
     labels = read_sweep_labels([config.values for config in configs])
-    terminal, possible = Terminal.current(), list[Node]()
+    terminal, possible, bound = Terminal.current(), list[Node](), None
     session = open_session(values, terminal)
     jobs = prepare_jobs(session, command, configs)
     experiments = [job.experiment for job in jobs if job.experiment]
@@ -57,16 +58,19 @@ def _run(command: Command) -> int:
     if command.searching:
         command = with_directions(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
-        del experiments[1:]  # the others only show that what is searched is possible
+        bound = _bound_search(session, command, experiments)
+        del experiments[1:]  # the others show what is searched, and that it is possible
     planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
+    needed = _missing(planned, experiments)
     estimate_costs(planned, experiments, session.evaluator.executor)
+    planned = bound or planned
     if values["plan"] == "json":
         print(json.dumps(plan_as_json(planned)))
         return 0
     if values["plan"]:
         terminal.plan_table(planned)
         return 0
-    _check_keys([*_missing(planned, experiments), *possible])
+    _check_keys([*needed, *possible])
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # an error before anything is computed, where it cannot be opened
     for note in command.notes:
@@ -87,6 +91,12 @@ def _run(command: Command) -> int:
         status = kind(command, values, context, jobs, race).run(signatures, planned)
     mlflow_sync.end_abandoned(context)
     return status
+
+
+def _bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
+    """Bound the work of a search from above; None of one whose space is unknown."""
+    size = search_size(command, experiments)
+    return plan_search(experiments, size, session.evaluator.executor) if size else None
 
 
 def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
@@ -171,7 +181,7 @@ def plan_as_json(planned: Plan) -> dict[str, object]:
     }
     seconds = None if planned.unmeasured else planned.total.seconds
     charge = {**_charge_as_json(planned.charge), "currency": planned.currency or None}
-    return {"configs": planned.configs, "stages": stages, "seconds": seconds, **charge}
+    return {"configs": planned.configs, "upper": planned.upper, "stages": stages, "seconds": seconds, **charge}
 
 
 def _charge_as_json(charge: Charge) -> dict[str, object]:

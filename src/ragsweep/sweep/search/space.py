@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
@@ -99,12 +101,33 @@ class Space:
 
         A conditional parameter is tried with each value of its parent; all others have their first value.
         """
-        probes: list[tuple[str, ...]] = []
+        probes = [probe for _, probes in self._probes_by_parameter() for probe in probes]
+        return list(dict.fromkeys(probes or [self.fixed]))
+
+    def ranges(self) -> list[tuple[tuple[str, ...], tuple[str, ...], float]]:
+        """List the probes at both ends of each range, and how many values it has; infinitely many of a continuous one.
+
+        A range of a conditional parameter is listed with each value of its parent.
+        """
+        return [
+            (probes[0], probes[-1], math.inf if values is None else len(values))
+            for parameter, probes in self._probes_by_parameter()
+            if isinstance(parameter.domain, Numeric)
+            for values in [parameter.domain.listed()]
+        ]
+
+    def count_points(self, most: int) -> int:
+        """Count the points, up to ``most``."""
+        if any(parameter.domain.listed() is None for parameter in self.parameters):
+            return most
+        return sum(1 for _ in islice(self.points(), most))
+
+    def _probes_by_parameter(self) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
+        """Yield each parameter, with each value of its parents, and the probes of its choices or ends."""
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
-                for text in parameter.domain.extremes():
-                    probes.append(self.overrides(self._with_first_values({**parents, parameter.name: text})))
-        return list(dict.fromkeys(probes or [self.fixed]))
+                points = ({**parents, parameter.name: text} for text in parameter.domain.extremes())
+                yield parameter, [self.overrides(self._with_first_values(point)) for point in points]
 
     def _with_first_values(self, values: Mapping[str, str]) -> dict[str, str]:
         """Complete a point by the first value of every other parameter that exists."""
