@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ragsweep.core.errors import RagsweepError
 from ragsweep.core.identity import Node, Rows
 from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.partition import TUNE
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, Charge, Plan, StageCount, plan, walk
-from ragsweep.sweep.command import Command
-from ragsweep.sweep.search.space import read_space
+from ragsweep.sweep.command import Command, compose
+from ragsweep.sweep.search.parameters import Categorical
+from ragsweep.sweep.search.space import Space, read_space
 from ragsweep.sweep.search_command import is_own
+from ragsweep.sweep.session import Job, Session
 
 Part = tuple[str, str]
 """A stage and the digest of a spec: nodes of one part differ in their inputs only."""
-
-_Slot = tuple[str, str]
-"""A stage and a leg."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,45 @@ class SearchSize:
     ranges: Sequence[tuple[tuple[str, ...], tuple[str, ...], float]] = ()
 
 
-def search_size(command: Command, configs: Sequence[Experiment]) -> SearchSize | None:
-    """Return the size of a search; None of a sweeper whose space is not read here."""
+def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
+    """Bound the work of a search from above; None of a sweeper whose space is not read here.
+
+    ``experiments`` are those of the command's jobs. Combinations of options that these do not show, such as each
+    embedder beside a retriever that embeds, are prepared as well; those that cannot work are skipped.
+    """
     settings = command.search or {}
     if not is_own(settings):
         return None
     space = read_space(command.task, settings["params"], command.composer.loader)
     most = int(settings["n_trials"])
     trials = min(most, space.count_points(most) + len(settings["enqueue"] or ()))
-    division = configs[0].dataset.division
-    finalists = int(configs[0].config["finalists"]) if division and division.name == TUNE else 0
-    return SearchSize(trials, finalists, space.ranges())
+    division = experiments[0].dataset.division
+    finalists = int(experiments[0].config["finalists"]) if division and division.name == TUNE else 0
+    found = list(experiments)
+    for lines in _richest(space, experiments):
+        with suppress(RagsweepError):
+            job = Job(compose(command.composer, [*command.fixed, *lines]), "", lines, searching=True)
+            found.append(session.prepare(job))
+    return plan_search(found, SearchSize(trials, finalists, space.ranges()), session.evaluator.executor)
+
+
+def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
+    """List overrides with each choice beside the choices of all others that have most stages."""
+    stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
+    best: dict[str, tuple[int, str]] = {}
+    for parameter, probes in space.probes_by_parameter():
+        if isinstance(parameter.domain, Categorical):
+            for text, probe in zip(parameter.domain.values, probes, strict=True):
+                choice = stages.get(probe, 0), text
+                best[parameter.name] = max(best.get(parameter.name, choice), choice, key=lambda one: one[0])
+    others = {name: text for name, (_, text) in best.items()}
+    richer = (
+        probe
+        for parameter, probes in space.probes_by_parameter(others)
+        if isinstance(parameter.domain, Categorical)
+        for probe in probes
+    )
+    return [probe for probe in dict.fromkeys(richer) if probe not in stages]
 
 
 def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> Plan:
@@ -94,6 +123,7 @@ class _Space:
 
     size: SearchSize
     nodes: dict[Part, dict[str, Node]] = field(default_factory=lambda: defaultdict(dict))
+    slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage and leg
     stored: set[str] = field(default_factory=set)
     seconds: dict[Part, float | None] = field(default_factory=dict)  # of one node, the highest
     weights: dict[Part, float] = field(default_factory=dict)  # parts that a range has for each that was seen
@@ -114,6 +144,7 @@ class _Space:
             for node in nodes:
                 part = _part(node)
                 space.nodes[part][node.address] = node
+                space.slots[node.stage, node.label].add(part)
                 space.seconds[part] = _highest(space.seconds.get(part, 0.0), cost[node.address])
                 if node.address not in missing:
                     space.stored.add(node.address)
@@ -149,13 +180,11 @@ class _Space:
         return StageCount(max(limit, distinct), distinct, sum(stored.values()), seconds)
 
     def _combinations(self, part: Part) -> float:
-        """Count the nodes of a part: one for each combination of what is seen below it, slot by slot."""
-        below: dict[_Slot, set[Part]] = defaultdict(set)
-        for node in walk(self.nodes[part].values()):
-            if node.stage != SOURCE and _part(node) != part:
-                below[node.stage, node.label].add(_part(node))
-        slots = (sum(self.weights.get(one, 1.0) for one in parts) for parts in below.values())
-        return self.weights.get(part, 1.0) * math.prod(slots)
+        """Count the nodes of a part: one for each combination of the parts that the space has in the slots below."""
+        below = walk(self.nodes[part].values())
+        slots = {(node.stage, node.label) for node in below if node.stage != SOURCE and _part(node) != part}
+        seen = (sum(self.weights.get(one, 1.0) for one in self.slots[slot]) for slot in slots)
+        return self.weights.get(part, 1.0) * math.prod(seen)
 
 
 def _nodes(experiment: Experiment) -> Iterable[Node]:

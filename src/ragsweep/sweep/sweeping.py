@@ -26,7 +26,7 @@ from ragsweep.sweep.multirun import Multirun
 from ragsweep.sweep.race_loop import exception_of
 from ragsweep.sweep.races import WHERE, SweepRace, prepare_race
 from ragsweep.sweep.search_command import trial_names, with_directions
-from ragsweep.sweep.search_plan import plan_search, search_size
+from ragsweep.sweep.search_plan import bound_search
 from ragsweep.sweep.search_run import Search
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
 from ragsweep.sweep.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
@@ -58,7 +58,7 @@ def _run(command: Command) -> int:
     if command.searching:
         command = with_directions(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
-        bound = _bound_search(session, command, experiments)
+        bound = bound_search(session, command, experiments)
         del experiments[1:]  # the others show what is searched, and that it is possible
     planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
     needed = _missing(planned, experiments)
@@ -91,12 +91,6 @@ def _run(command: Command) -> int:
         status = kind(command, values, context, jobs, race).run(signatures, planned)
     mlflow_sync.end_abandoned(context)
     return status
-
-
-def _bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
-    """Bound the work of a search from above; None of one whose space is unknown."""
-    size = search_size(command, experiments)
-    return plan_search(experiments, size, session.evaluator.executor) if size else None
 
 
 def _common_labels(experiments: Sequence[Experiment]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
@@ -101,7 +102,7 @@ class Space:
 
         A conditional parameter is tried with each value of its parent; all others have their first value.
         """
-        probes = [probe for _, probes in self._probes_by_parameter() for probe in probes]
+        probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))
 
     def ranges(self) -> list[tuple[tuple[str, ...], tuple[str, ...], float]]:
@@ -111,7 +112,7 @@ class Space:
         """
         return [
             (probes[0], probes[-1], math.inf if values is None else len(values))
-            for parameter, probes in self._probes_by_parameter()
+            for parameter, probes in self.probes_by_parameter()
             if isinstance(parameter.domain, Numeric)
             for values in [parameter.domain.listed()]
         ]
@@ -122,11 +123,16 @@ class Space:
             return most
         return sum(1 for _ in islice(self.points(), most))
 
-    def _probes_by_parameter(self) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter, with each value of its parents, and the probes of its choices or ends."""
+    def probes_by_parameter(
+        self, others: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
+        """Yield each parameter, with each value of its parents, and the probes of its choices or ends.
+
+        ``others``: values of the other parameters; without one a parameter has its first value.
+        """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
-                points = ({**parents, parameter.name: text} for text in parameter.domain.extremes())
+                points = ({**others, **parents, parameter.name: text} for text in parameter.domain.extremes())
                 yield parameter, [self.overrides(self._with_first_values(point)) for point in points]
 
     def _with_first_values(self, values: Mapping[str, str]) -> dict[str, str]:
