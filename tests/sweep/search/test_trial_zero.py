@@ -18,9 +18,7 @@ from ragsweep.sweep.search.signatures import SearchComposer
 from ragsweep.sweep.search.space import read_space
 from ragsweep.sweep.search.trial_zero import read_baseline, trial_zero
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "bm25": {"k1": 1.5}, "rrf": {"k": 60}, "convex": {"alpha": 0.5}, "vector": {},
-}  # fmt: skip
+OPTIONS: dict[str, dict[str, Any]] = {"bm25": {"k1": 1.5}, "rrf": {"k": 60}, "convex": {"alpha": 0.5}, "vector": {}}
 
 
 @dataclass
@@ -72,11 +70,16 @@ def test_a_child_whose_default_lies_outside_has_the_nearest_value() -> None:
 @pytest.mark.parametrize(
     ("sweep", "line"),
     [
-        ("6,7", ["top_k=6"]), ("range(10,30,10)", ["top_k=10"]), ("range(1,4)", ["top_k=3"]),
-        ("range(2,9,4)", ["top_k=6"]), ("int(interval(1,8))", []), ("interval(6,7)", ["top_k=6.0"]),
-        ("tag(log,int(interval(1,4)))", ["top_k=4"]), ("null,3", ["top_k=null"]),
+        ("6,7", ["top_k=6"]),
+        ("range(10,30,10)", ["top_k=10"]),
+        ("range(1,4)", ["top_k=3"]),
+        ("range(2,9,4)", ["top_k=6"]),
+        ("int(interval(1,8))", []),
+        ("interval(6,7)", ["top_k=6.0"]),
+        ("tag(log,int(interval(1,4)))", ["top_k=4"]),
+        ("null,3", ["top_k=null"]),
     ],
-)  # fmt: skip
+)
 def test_a_default_outside_of_a_domain_gives_way_to_the_first_choice_or_the_nearest_value(
     sweep: str, line: list[str]
 ) -> None:
@@ -118,9 +121,11 @@ def test_a_declared_baseline_outside_of_the_space_is_not_trial_0(declared: list[
     [
         ("retriever=bm25 top_k=5", ("retriever=bm25", "top_k=5")),
         ("a='x y'  b=[1, 2] c={d: 1}", ("a='x y'", "b=[1, 2]", "c={d: 1}")),
-        (None, None), (3, None), ("production", None),
+        (None, None),
+        (3, None),
+        ("production", None),
     ],
-)  # fmt: skip
+)
 def test_a_baseline_is_read_as_overrides(setting: Any, lines: tuple[str, ...] | None) -> None:
     assert read_baseline(setting) == lines
 
