@@ -55,3 +55,11 @@ def test_every_value_of_a_range_is_counted_up_to_the_number_of_trials(
     found = bound(*typed, f"chunker.size={sweep}", "top_k=range(1,60)", "hydra.sweeper.n_trials=50")
     assert number <= distinct(found, "chunk")[0] <= number + 1  # the default's size may be one of them
     assert distinct(found, "context") == (50,)
+
+
+def test_answers_are_counted_for_every_trial_though_all_have_one_generator(typed: list[str]) -> None:
+    more = ("llm=extractive", "~metrics.semantic_similarity", "hydra.sweeper.n_trials=9")
+    one, all_trials = (bound(*typed, *more, f"top_k=range(1,{end})").stages["generate"] for end in (2, 9))
+    assert one.rows
+    assert (one.distinct, all_trials.distinct) == (1, 1)
+    assert all_trials.rows > 3 * one.rows

@@ -97,7 +97,7 @@ def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: E
         bound.stages[stage] = space.bound(stage)
     for stage, (charge, rows) in _dearest(experiments, executor).items():
         count = bound.stages[stage]
-        runs = min(count.distinct, size.trials + size.finalists)
+        runs = size.trials + size.finalists  # the requests of one part differ with what is retrieved
         tokens, money = runs * charge.most_tokens, runs * charge.most_money
         count.rows = runs * rows
         count.charge = Charge(runs * charge.calls, tokens, money, bool(charge.calls), tokens, money)
@@ -128,6 +128,7 @@ class _Space:
     seconds: dict[Part, float | None] = field(default_factory=dict)  # of one node, the highest
     weights: dict[Part, float] = field(default_factory=dict)  # parts that a range has for each that was seen
     most: dict[str, StageCount] = field(default_factory=dict)  # of one config, the highest
+    growing: set[str] = field(default_factory=set)  # stages whose rows are unknown before they are computed
 
     @classmethod
     def of(cls, experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> _Space:
@@ -152,6 +153,7 @@ class _Space:
                 taken = _total(cost[node.address] for node in nodes if node.stage == stage)
                 before = space.most.get(stage, StageCount())
                 space.most[stage] = StageCount(max(before.asked, number), seconds=_highest(before.seconds, taken))
+        space.growing = {stage for stage, count in whole.stages.items() if count.rows}
         space._weigh(configs)
         return space
 
@@ -174,7 +176,11 @@ class _Space:
         stored = {part: len(self.stored & self.nodes[part].keys()) for part in parts}
         distinct = max(min(math.ceil(sum(counts.values())), limit), sum(stored.values()))
         left = {part: max(counts[part] - stored[part], 0.0) for part in parts}
-        seconds = _total(_times(self.seconds[part], left[part]) for part in parts)
+        # Where the rows depend on what was retrieved, such as the pairs of a reranker, each trial may have new ones.
+        of_trials = stage in self.growing
+        seconds = math.inf if of_trials else _total(_times(self.seconds[part], left[part]) for part in parts)
+        if of_trials and most.seconds is None:
+            seconds = None
         if seconds is not None and most.seconds is not None:
             seconds = min(seconds, runs * most.seconds)
         return StageCount(max(limit, distinct), distinct, sum(stored.values()), seconds)
