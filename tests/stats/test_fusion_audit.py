@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.report.evidence_losses import audit_sentences, degraded_slices, loss_facts
-from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, fusion_audit
+from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, better_leg, fusion_audit
 from scored import scored
 
 
@@ -116,3 +116,51 @@ def test_facts_are_plain_and_configs_without_legs_have_no_audit() -> None:
     single = scored({"recall": [1.0, 0.0]})
     assert (fusion_audit(single), audited_metrics(single)) == (None, ())
     assert loss_facts(single) == {"funnel": None, "audits": {}}
+
+
+def planted_legs(helped: int, hurt: int, alike: int) -> Result:
+    """Make a hybrid whose leg vector solves some questions that it loses, and loses some that it solves."""
+    fused = [0.0] * helped + [1.0] * hurt + [1.0, 0.0] * (alike // 2)
+    vector = [1.0] * helped + [0.0] * hurt + fused[helped + hurt :]
+    return hybrid(fused, {"bm25": [0.0] * len(fused), "vector": vector})
+
+
+def test_a_leg_that_is_better_than_its_hybrid_is_named_with_the_override_that_runs_it() -> None:
+    """The fused config has .73 of 100 questions, its vector leg .84."""
+    fused, vector = [1.0] * 73 + [0.0] * 27, [0.0] * 5 + [1.0] * 84 + [0.0] * 11
+    found = better_leg(hybrid(fused, {"bm25": [0.0] * 100, "vector": vector}))
+    assert found
+    assert (found.leg, found.metric, found.questions, found.overrides) == (
+        "vector",
+        "recall",
+        100,
+        ("retriever=vector",),
+    )
+    assert (found.alone, found.hybrid, found.difference) == pytest.approx((0.84, 0.73, 0.11))
+    assert 0 < found.low < 0.11 < found.high
+    assert found.shown
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown"), [((20, 0, 80), True), ((6, 2, 20), False), ((3, 2, 80), None), ((2, 9, 80), None)]
+)
+def test_a_leg_is_named_where_it_is_better_beyond_chance_or_by_much(
+    counts: tuple[int, int, int], shown: bool | None
+) -> None:
+    found = better_leg(planted_legs(*counts))
+    assert (found.shown if found else None) is shown
+
+
+def test_a_leg_alone_keeps_the_settings_that_it_has_as_a_leg() -> None:
+    typed = ("retriever=hybrid_rrf", "retriever.k=20", "retriever.legs.vector.min_score=0.2", "top_k=3")
+    found = better_leg(replace(planted_legs(20, 0, 20), overrides=typed, reranking={"moved": 1.0}))
+    assert found
+    assert found.overrides == ("retriever=vector", "retriever.min_score=0.2", "reranker=none")
+    exchanged = (*typed[:2], "retriever@retriever.legs.vector=other")
+    assert (better_leg(replace(planted_legs(20, 0, 20), overrides=exchanged)) or found).overrides == (
+        "retriever=other",
+    )
+
+
+def test_a_config_without_legs_has_no_better_one() -> None:
+    assert better_leg(scored({"recall": [1.0, 0.0]})) is None

@@ -45,7 +45,7 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
     early = in_one_process(
         {"plan": [*typed, "plan=json"], **{line: [*typed, line] for line in REFUSED}}, tmp_path
     )  # fmt: skip
-    assert '"configs": 1' in early["plan"][1]
+    assert '"configs": 20, "upper": true' in early["plan"][1]
     for line, text in REFUSED.items():
         assert early[line][0] == 2, early[line]
         assert text in early[line][1]
@@ -70,6 +70,16 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
     assert re.fullmatch("search-[0-9a-f]{8}", name)
     attributes = select(tmp_path / ".ragsweep" / "study.db", RUNS)
     assert {json.loads(run): str(trial) for trial, run in attributes} == children
+
+
+def test_trial_0_is_the_declared_baseline_or_the_default_of_the_space() -> None:
+    """The default retriever, hybrid_rrf, is not in the space."""
+    typed = ["hydra/sweeper=optuna", "retriever=bm25,vector"]
+    expected = {"retriever=vector": "vector", "retriever=hybrid_rrf": "bm25", "7": "bm25", "null": "bm25"}
+    for baseline, first in expected.items():
+        command = read_command([*typed, f"+baseline='{baseline}'"], multirun=True)
+        assert f"retriever={first}" in command.jobs[0], baseline
+        assert bool(command.notes) == (baseline == "retriever=hybrid_rrf")
 
 
 def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:

@@ -47,7 +47,7 @@ class OptunaSweeperConf:
     custom_search_space: str | None = None  # function(config, trial) that suggests more parameters
     constraints: Any = None  # such as ["latency <= 800"], about what jobs return under "measured"
     stop: Any = None  # {seconds, patience, by, budget}: limits that end the search early
-    default: bool = True  # the config without anything swept is the first trial
+    default: bool = True  # the first trial is the space's own default config
     enqueue: Any = None  # lists of overrides that are tried next
     subject: str | None = None  # what is measured; a study is continued only with the same. null: the fixed overrides
     race: Any = None  # hydra/sweeper/race=NAME: trials are asked a little at a time, and dropped when they are worse

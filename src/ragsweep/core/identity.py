@@ -56,6 +56,12 @@ class Spec:
             "files": dict(self.files),
         }
 
+    @cached_property
+    def has_model(self) -> bool:
+        """Whether the part, or one inside it, computes with the weights of a model, or calls one by its name."""
+        nested = (value for value in self.parameters.values() if isinstance(value, Spec))
+        return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
+
     def without(self, *names: str) -> Spec:
         """Leave out parameters that an input's address already contains."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}

@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragsweep.core.results import Result
 from ragsweep.report.naming import short
-from ragsweep.report.numbers import number
+from ragsweep.report.numbers import number, with_interval
 from ragsweep.report.verdict import MOST_NAMED, change, distance, in_order, name, score, size
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.context_length import LENGTHENING, longer_context
+from ragsweep.stats.fusion_audit import better_leg
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.verdict import (
     EQUAL,
@@ -98,6 +101,9 @@ def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
         yield from _costs(verdict, choice.row, choice.baseline.row)
     if verdict.rises_with:
         yield _rises(verdict, choice.row)
+    yield from _confounded(verdict, choice.row)
+    if chosen := verdict.chosen:
+        yield from _leg_alone(chosen)
 
 
 def _headline(verdict: SweepComparison, row: int) -> str:
@@ -177,6 +183,36 @@ def _rises(verdict: SweepComparison, row: int) -> str:
     return (
         f"A higher {keys} can only raise {verdict.metric}, whatever it does to answers: choose {keys} by {by}, or set"
         " constraints.context_tokens."
+    )
+
+
+def _confounded(verdict: SweepComparison, row: int) -> Iterator[str]:
+    """Yield that the context of the choice is longer than that of the config it leads over, where chunks are larger."""
+    lead = verdict.choice.baseline or verdict.choice.runner_up
+    others = [lead.row] if lead else []
+    others += [one for one in in_order(verdict, range(len(verdict.results))) if one not in (row, *others)]
+    chosen = verdict.results[row]
+    for other in others:
+        found = longer_context(verdict.results[other], chosen, verdict.metric)
+        if found is None or set(found.keys) <= set(LENGTHENING):
+            continue
+        equal = f"; compare at equal length: {' '.join(found.equal)}" if found.equal else ""
+        yield (
+            f"Against {name(verdict, other)} context tokens rise from {number(found.tokens_before, '-')} to"
+            f" {number(found.tokens_after, '-')} with {' and '.join(found.keys)}, and {verdict.metric} rises with"
+            f" length{equal}."
+        )
+        return
+
+
+def _leg_alone(chosen: Result) -> Iterator[str]:
+    """Yield that a leg of the choice is better alone, by a notable difference."""
+    if (found := better_leg(chosen)) is None:
+        return
+    chance = "" if found.shown else "; chance may explain it"
+    yield (
+        f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"
+        f" {with_interval(found.difference, found.low, found.high)}{chance}; to run it: {' '.join(found.overrides)}."
     )
 
 

@@ -66,8 +66,9 @@ class Terminal:
     def plan(self, plan: Plan) -> None:
         """Print what will be done."""
         total = plan.total
-        configs = f"{plan.configs} config{'s' if plan.configs != 1 else ''}"
-        counts = f"{total.asked} stages, {total.distinct} distinct, {total.stored} stored"
+        bound = "up to " if plan.upper else ""
+        configs = f"{bound}{plan.configs} config{'s' if plan.configs != 1 else ''}"
+        counts = f"{bound}{total.asked} stages, {total.distinct} distinct, {total.stored} stored"
         charged = f" · {_charged(plan.charge, plan.currency)}" if plan.charge.calls else ""
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
@@ -216,11 +217,12 @@ def _expected(plan: Plan) -> str:
     """Return the expected duration of a plan, as far as known."""
     if plan.total.stored == plan.total.distinct:
         return "nothing to compute"
+    known = about(plan.total.seconds).replace("about", "up to" if plan.upper else "about")
     if not plan.unmeasured:
-        return about(plan.total.seconds)
+        return known
     if not plan.total.seconds:
         return "time unknown: nothing like it has run on this machine yet"
-    return f"{about(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.unmeasured)}"
+    return f"{known}, and what has never run on this machine: {', '.join(plan.unmeasured)}"
 
 
 def _charged(charge: Charge, currency: str) -> str:

@@ -95,6 +95,7 @@ class Plan:
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> what must be computed of it
     # (where that is not known yet: for each row that reads one, the reader's address, a space and the row)
     currency: str = ""
+    upper: bool = False  # whether all counts and durations are upper bounds, as of a search
 
     @property
     def total(self) -> StageCount:

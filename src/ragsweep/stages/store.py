@@ -169,10 +169,12 @@ class Store:
     def seconds(self, node: Node, amount: float) -> float | None:
         """Estimate the seconds of an amount of a stage's work; None without a measurement of its kind.
 
-        Measured are the same part with the same parameters, else the same class, else the same stage. A measurement
-        that is tiny beside the work to estimate does not count: it may be mostly start-up.
+        Measured are the same part with the same parameters, else the same class, else the same stage. The speed of a
+        model is its own: there only the same part counts. A measurement that is tiny beside the work to estimate does
+        not count: it may be mostly start-up.
         """
-        for column, value in (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage)):
+        alike = (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage))
+        for column, value in alike[:1] if node.spec.has_model else alike:
             measured = self._database.rows(
                 "SELECT total(seconds), total(amount) FROM (SELECT CAST(seconds AS REAL) AS seconds, amount"
                 f" FROM entries WHERE stage = ? AND {column} = ? AND machine = ? AND amount > 0 AND seconds >= 0"

@@ -1,10 +1,11 @@
-"""Configs that differ in the length of their context alone, where a metric can only rise with it."""
+"""Differences between two configs that the length of their contexts may explain."""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ragsweep.core.results import Result
 from ragsweep.stats.comparable import differing_parameters
@@ -12,8 +13,15 @@ from ragsweep.stats.inference.matrix import Matrix
 
 LENGTHENING = ("top_k", "context_budget")
 """Keys that lengthen the context and change nothing else."""
+
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that a longer context of the same ranking can only raise; prefixes (context_ndcg_exponential, too)."""
+"""Metrics that rise with the length of the context; prefixes (context_ndcg_exponential, too)."""
+
+TOKENS = "context_tokens"
+"""The metric of a context's length."""
+
+LONGER = 1.5
+"""Ratio of mean tokens from which one context counts as longer."""
 
 
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
@@ -44,3 +52,47 @@ def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tupl
 def _lengths(result: Result) -> list[float]:
     limits = [result.config.get(key) for key in LENGTHENING]
     return [math.inf if limit is None else float(limit) for limit in limits]
+
+
+@dataclass(frozen=True)
+class LongerContext:
+    """The mean tokens of two configs' contexts, and the keys that differ and lengthen them.
+
+    ``equal`` are overrides by which both configs have contexts of about the same length; empty where ``depth`` chunks
+    are too few for that.
+    """
+
+    tokens_before: float
+    tokens_after: float
+    keys: tuple[str, ...]
+    equal: tuple[str, ...] = ()
+
+
+def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
+    """Return by how much the context of the config ``after`` is longer, where that may explain a higher metric.
+
+    None where the metric does not rise with the length, where the length was not measured or grew by less than
+    ``LONGER``, and where neither chunking nor ``top_k`` nor ``context_budget`` differs.
+    """
+    if not metric.startswith(RISING) or not all(TOKENS in result.summaries for result in (before, after)):
+        return None
+    tokens = [result.summaries[TOKENS].value for result in (before, after)]
+    keys = tuple(
+        name
+        for name in differing_parameters(before, after)
+        if name in LENGTHENING or name.partition(".")[0] == "chunker"
+    )
+    if not keys or not 0 < tokens[0] * LONGER <= tokens[1]:
+        return None
+    return LongerContext(tokens[0], tokens[1], keys, _equal(before, after, tokens))
+
+
+def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...]:
+    """Return a budget of the longer context's tokens, and a ``top_k`` by which chunks of either config fill it.
+
+    A budget alone would cut the longer context to fewer chunks than its config is meant to have.
+    """
+    per_chunk = min(count / int(one.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
+    top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # chunks of a question may be shorter than their mean
+    depth = min(int(one.config.get("depth") or top_k) for one in (before, after))
+    return (f"context_budget={round(tokens[1])}", f"top_k={top_k}") if top_k <= depth else ()

@@ -152,6 +152,59 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
     )
 
 
+@dataclass(frozen=True)
+class BetterLeg:
+    """A leg that has a better mean than its hybrid by one metric.
+
+    ``difference`` is the leg less the hybrid, positive where the leg is better, with an interval that is simultaneous
+    over all legs (NaN where it is unknown). ``overrides`` replace those of the hybrid's retriever, and its reranker.
+    """
+
+    leg: str
+    metric: str
+    questions: int
+    alone: float  # mean of the leg
+    hybrid: float
+    difference: float
+    low: float
+    high: float
+    overrides: tuple[str, ...]
+
+    @property
+    def shown(self) -> bool:
+        """Whether the leg is better beyond chance."""
+        return self.low > 0
+
+
+def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
+    """Return the best leg of a hybrid where it is better than the config's own final ranking, by a notable difference.
+
+    A difference is notable (``LegComparison.notable``) where it is beyond chance, or large in mean and in questions.
+    The leg has the same ``top_k`` and budget and no reranker.
+
+    Args:
+        result: Of any config.
+        metric: One of :func:`audited_metrics`; the first of them unless given.
+    """
+    audit = fusion_audit(result, metric, reranked=True)
+    if audit is None:
+        return None
+    one = next(each for each in audit.differences if each.leg == audit.best_leg)
+    if not (one.difference < 0 and one.notable):
+        return None
+    ends = (-one.difference, -one.high, -one.low)
+    return BetterLeg(one.leg, audit.metric, one.questions, one.alone, one.hybrid, *ends, _alone(result, one.leg))
+
+
+def _alone(result: Result, leg: str) -> tuple[str, ...]:
+    """Return the overrides that run a leg alone, with the settings that it was given as a leg."""
+    inside = f"retriever.legs.{leg}"
+    given = dict(line.partition("=")[::2] for line in result.overrides)
+    option = given.pop(f"retriever@{inside}", leg)
+    own = (f"{key.replace(inside, 'retriever')}={value}" for key, value in given.items() if f"{inside}." in key)
+    return (f"retriever={option}", *own, *(["reranker=none"] if result.reranking else []))
+
+
 def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
     """Arrange the scores of the hybrid, in row 0 and named "", and of its legs."""
     # Scores of legs are kept with six digits: the hybrid's own must have no more, or equal scores would differ.

@@ -69,6 +69,7 @@ class Command:
     search: Mapping[str, Any] | None = None  # the sweeper's settings, where results decide what is tried next
     race: Mapping[str, Any] | None = None  # the rule that drops configs before all questions are asked
     cases: Mapping[tuple[str, ...], JobCase] = field(default_factory=dict, repr=False, compare=False)  # of jobs
+    notes: tuple[str, ...] = ()  # on what was read, for the user
 
     @property
     def searching(self) -> bool:
@@ -201,7 +202,8 @@ def read_command(
         return command
     command, target = replace(command, race=sweeper.get("race")), str(sweeper["_target_"])
     if searches(target):
-        return replace(command, jobs=_probes(sweeper, task, composer), search=sweeper)
+        with one_sentence():
+            return _with_probes(command, sweeper, OmegaConf.select(config, "baseline"))
     with one_sentence():
         once = target.endswith(".GridSweeper")
         cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once)
@@ -262,16 +264,35 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
     return chosen
 
 
-def _probes(settings: Mapping[str, Any], task: Sequence[str], composer: Composer) -> tuple[tuple[str, ...], ...]:
-    """Return the first jobs of a search, and others that show whether each value of each parameter is possible."""
+def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
+    """Give a search its first jobs: trial 0, those that show whether each value is possible, and enqueued ones."""
+    from ragsweep.sweep.search.signatures import SearchComposer
     from ragsweep.sweep.search.space import merge_overrides, read_space
+    from ragsweep.sweep.search.trial_zero import TrialZero, read_baseline, trial_zero
 
+    composer, task, fixed = command.composer, command.task, command.fixed
     if not str(settings["_target_"]).endswith(".OptunaSweeper"):
-        return (tuple(task),)
-    with one_sentence():
-        space = read_space(task, settings["params"], composer.loader)
-        first = [merge_overrides(space.fixed, lines) for lines in settings["enqueue"] or []]
-    return tuple(dict.fromkeys([*space.probes(bool(settings["default"])), *first]))
+        return replace(command, jobs=(tuple(task),), search=settings)
+    declared = read_baseline(baseline)
+    space = read_space(task, settings["params"], composer.loader)
+    composed = SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), composer.loader, "", OmegaConf.create)
+    zero = trial_zero(space, composed, declared) if settings["default"] else TrialZero(())
+    enqueued = [merge_overrides(space.fixed, lines) for lines in settings["enqueue"] or []]
+    jobs = [*([zero.overrides] if settings["default"] else []), *space.probes(), *enqueued]
+    note = f"the declared baseline is not in the space: {zero.outside}; trial 0 is the space's own default config"
+    numbered = "null" if zero.outside or not settings["default"] else "1"  # trial 0 is the first config
+    return replace(
+        command,
+        overrides=tuple(_numbering(line, numbered) for line in command.overrides) if declared else command.overrides,
+        jobs=tuple(tuple(_numbering(line, numbered) for line in job) for job in dict.fromkeys(jobs)),
+        search={**settings, "declared": declared},
+        notes=(note,) if zero.outside else (),
+    )
+
+
+def _numbering(line: str, number: str) -> str:
+    """Replace a baseline that is declared by overrides by the number of its config."""
+    return f"baseline={number}" if re.match(r"\+*baseline=.*=", line) else line
 
 
 # --- composing ----------------------------------------------------------------------------------------------------

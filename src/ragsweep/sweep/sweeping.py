@@ -27,6 +27,7 @@ from ragsweep.sweep.multirun import Multirun
 from ragsweep.sweep.race_loop import exception_of
 from ragsweep.sweep.races import WHERE, SweepRace, prepare_race
 from ragsweep.sweep.search_command import trial_names, with_directions
+from ragsweep.sweep.search_plan import bound_search
 from ragsweep.sweep.search_run import Search
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
 from ragsweep.sweep.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
@@ -48,7 +49,7 @@ def _run(command: Command) -> int:
             raise ConfigError(f"{key}: cannot differ within a sweep")
     check_compute(values["compute"], command.in_process or not command.multirun)
     labels = read_sweep_labels([config.values for config in configs])
-    terminal, possible = Terminal.current(), list[Node]()
+    terminal, possible, bound = Terminal.current(), list[Node](), None
     session = open_session(values, terminal)
     jobs = prepare_jobs(session, command, configs)
     experiments = [job.experiment for job in jobs if job.experiment]
@@ -58,19 +59,24 @@ def _run(command: Command) -> int:
     if command.searching:
         command = with_directions(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
-        del experiments[1:]  # the others only show that what is searched is possible
+        bound = bound_search(session, command, experiments)
+        del experiments[1:]  # the others show what is searched, and that it is possible
     planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
+    needed = _missing(planned, experiments)
     estimate_costs(planned, experiments, session.evaluator.executor)
+    planned = bound or planned
     if values["plan"] == "json":
         print(json.dumps(plan_as_json(planned)))
         return 0
     if values["plan"]:
         terminal.plan_table(planned)
         return 0
-    _check_keys([*_missing(planned, experiments), *possible])
+    _check_keys([*needed, *possible])
     _check_baseline(values["baseline"], session, experiments[0])
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # an error before anything is computed, where it cannot be opened
+    for note in command.notes:
+        terminal.line("note", note)
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
@@ -184,7 +190,7 @@ def plan_as_json(planned: Plan) -> dict[str, object]:
     }
     seconds = None if planned.unmeasured else planned.total.seconds
     charge = {**_charge_as_json(planned.charge), "currency": planned.currency or None}
-    return {"configs": planned.configs, "stages": stages, "seconds": seconds, **charge}
+    return {"configs": planned.configs, "upper": planned.upper, "stages": stages, "seconds": seconds, **charge}
 
 
 def _charge_as_json(charge: Charge) -> dict[str, object]:

@@ -121,7 +121,6 @@ def test_condition_that_is_never_true_is_refused(params: Any, message: str) -> N
 
 def test_probes_contain_every_choice_and_every_end_with_its_parents() -> None:
     probes = read_space(["fixed=1"], KINDS).probes()
-    assert probes[0] == ("fixed=1",)
     assert ("kind=convex", "alpha=0.5", "fixed=1") in probes
     assert ("kind=rrf", "k=80", "fixed=1") in probes
-    assert len(probes) == 1 + 1 + 2 + 3  # the default, plain, two of alpha, three of k
+    assert len(probes) == 1 + 2 + 3  # plain, two of alpha, three of k

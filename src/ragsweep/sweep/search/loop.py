@@ -28,6 +28,7 @@ from ragsweep.sweep.search.stopping import StopRule
 from ragsweep.sweep.search.storage import open_storage
 from ragsweep.sweep.search.study import SharedStudy, Sign, StudyPlan, no_attributes, open_study
 from ragsweep.sweep.search.summary import write_summary
+from ragsweep.sweep.search.trial_zero import trial_zero
 from ragsweep.sweep.search.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
@@ -51,7 +52,7 @@ def run_search(
     space = read_space(arguments, settings.params, composer.loader)
     if settings.sampler["name"] == GRID:
         space.points()  # refuses a continuous parameter
-    for probe in space.probes(settings.default):
+    for probe in space.probes():
         composer.compose(probe)
     plan = replace(_plan(settings, space, composer), attributes=attributes)
     storage = open_storage(settings.storage)
@@ -76,8 +77,8 @@ def run_search(
 def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> StudyPlan:
     subject = settings.subject or " ".join(sorted(space.fixed))
     identity = json.dumps([space.description(), settings.directions, subject], sort_keys=True)
-    first = [()] if settings.default else []
-    configs = [merge_overrides(space.fixed, lines) for lines in [*first, *settings.enqueue]]
+    zero = [trial_zero(space, composer, settings.declared).overrides] if settings.default else []
+    configs = [*zero, *(merge_overrides(space.fixed, lines) for lines in settings.enqueue)]
     extend = settings.custom_search_space
     suffix = f"-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     return StudyPlan(
@@ -89,6 +90,7 @@ def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> S
         sampler=settings.sampler,
         n_trials=settings.n_trials,
         first=tuple((lines, space.locate_config(composer.values(lines, space.parameters))) for lines in configs),
+        has_zero=bool(zero),
         lapse=settings.lapse,
         extend=partial(get_method(extend), composer.config()) if extend else None,
     )

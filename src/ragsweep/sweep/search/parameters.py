@@ -39,6 +39,11 @@ class Categorical:
         """Return Optuna's value for a value of a config, or None where it lies outside of the domain."""
         return next((text for text in self.values if text == value or _parse_value(text) == value), None)
 
+    def nearest(self, value: Any) -> str:
+        """Return the text of a config's value where it lies in the domain, else the first choice."""
+        located = self.locate(value)
+        return self.values[0] if located is None else located
+
 
 @dataclass(frozen=True)
 class Numeric:
@@ -79,6 +84,14 @@ class Numeric:
         if abs(steps - round(steps)) > 1e-9:
             return None
         return int(value) if self.whole else float(value)
+
+    def nearest(self, value: Any) -> str:
+        """Return the text of the value nearest to a number, and of the low end for what is no number."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+        inside = min(max(value, self.low), self.high) if is_number else self.low
+        if self.step is not None:
+            return self._step_text(round((inside - self.low) / self.step))
+        return str(round(inside)) if self.whole else repr(float(inside))
 
     def _step_text(self, number: int) -> str:
         """Write the value after some steps: .15, where a sum of floats is .15000000000000002."""

@@ -34,6 +34,7 @@ class SearchSettings:
     max_failure_rate: float
     custom_search_space: str | None
     default: bool
+    declared: tuple[str, ...] | None  # the overrides of the baseline
     subject: str | None
     lapse: float
     race: Race | None
@@ -77,6 +78,7 @@ class SearchSettings:
             enqueue=_read_enqueue(plain["enqueue"]),
             max_failure_rate=float(rate),
             default=bool(plain["default"]),
+            declared=None if plain.get("declared") is None else tuple(plain["declared"]),
             lapse=float(plain["lapse"]),
             race=race,
             stop=read_stop(plain["stop"], len(directions)),

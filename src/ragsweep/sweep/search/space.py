@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
@@ -50,15 +53,23 @@ class Space:
 
         A parameter whose value lies outside is left out, and with it those that depend on it.
         """
-        located: dict[str, Any] = {}
-        texts: dict[str, str] = {}
+        return self.optuna_values(self.split_config(config)[0])
+
+    def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return the values of a config that lie in the space, as typed, and those outside of it.
+
+        Parameters that depend on a value outside are in neither; one without a value is outside, as None.
+        """
+        point: dict[str, str] = {}
+        outside: dict[str, Any] = {}
         for parameter in self.parameters:
-            if parameter.exists(texts) and parameter.name in config:
-                value = parameter.domain.locate(config[parameter.name])
-                if value is not None:
-                    located[parameter.name] = value
-                    texts[parameter.name] = str(value)
-        return located
+            if parameter.exists(point):
+                value = config.get(parameter.name)
+                if parameter.domain.locate(value) is None:
+                    outside[parameter.name] = value
+                else:
+                    point[parameter.name] = parameter.domain.nearest(value)
+        return point, outside
 
     def optuna_values(self, point: Mapping[str, str]) -> dict[str, Any]:
         """Return Optuna's values for a point as typed."""
@@ -86,18 +97,43 @@ class Space:
             for text in parameters[0].domain.listed() or ():
                 yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
-    def probes(self, default: bool = True) -> list[tuple[str, ...]]:
+    def probes(self) -> list[tuple[str, ...]]:
         """List overrides that contain each choice and each end of each range once: all must compose.
 
-        A conditional parameter is tried with each value of its parent; all others have their first value. With
-        ``default`` the config without any searched key comes first.
+        A conditional parameter is tried with each value of its parent; all others have their first value.
         """
-        probes = [self.fixed] if default else []
+        probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
+        return list(dict.fromkeys(probes or [self.fixed]))
+
+    def ranges(self) -> list[tuple[tuple[str, ...], tuple[str, ...], float]]:
+        """List the probes at both ends of each range, and how many values it has; infinitely many of a continuous one.
+
+        A range of a conditional parameter is listed with each value of its parent.
+        """
+        return [
+            (probes[0], probes[-1], math.inf if values is None else len(values))
+            for parameter, probes in self.probes_by_parameter()
+            if isinstance(parameter.domain, Numeric)
+            for values in [parameter.domain.listed()]
+        ]
+
+    def count_points(self, most: int) -> int:
+        """Count the points, up to ``most``."""
+        if any(parameter.domain.listed() is None for parameter in self.parameters):
+            return most
+        return sum(1 for _ in islice(self.points(), most))
+
+    def probes_by_parameter(
+        self, others: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
+        """Yield each parameter, with each value of its parents, and the probes of its choices or ends.
+
+        ``others``: values of the other parameters; without one a parameter has its first value.
+        """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
-                for text in parameter.domain.extremes():
-                    probes.append(self.overrides(self._with_first_values({**parents, parameter.name: text})))
-        return list(dict.fromkeys(probes or [self.fixed]))
+                points = ({**others, **parents, parameter.name: text} for text in parameter.domain.extremes())
+                yield parameter, [self.overrides(self._with_first_values(point)) for point in points]
 
     def _with_first_values(self, values: Mapping[str, str]) -> dict[str, str]:
         """Complete a point by the first value of every other parameter that exists."""

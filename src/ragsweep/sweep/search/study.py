@@ -69,6 +69,7 @@ class StudyPlan:
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # overrides, and Optuna's values for them
+    has_zero: bool = False  # the first of these is trial 0, which a study has once: a later default is not added
     lapse: float = 90.0  # seconds without a heartbeat after which a process counts as dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
     suffix: str = ""  # with which a study may be called otherwise: by an earlier title
@@ -182,7 +183,9 @@ class SharedStudy:
         """Return the next trial to be evaluated, or None where there is none."""
         if waiting is None:
             tried = [trial.user_attrs.get(OVERRIDES) for trial in self.trials()]
-            first = next((config for config in self.plan.first if list(config[0]) not in tried), None)
+            has_begun = any(lines is not None for lines in tried)
+            listed = self.plan.first[1:] if self.plan.has_zero and has_begun else self.plan.first
+            first = next((config for config in listed if list(config[0]) not in tried), None)
             if first:
                 overrides, located = list(first[0]), dict(first[1])
                 self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})

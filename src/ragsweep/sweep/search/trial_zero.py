@@ -1,0 +1,93 @@
+"""The first trial of a search: the declared baseline where it lies in the space, else the space's own defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from ragsweep.core.errors import RagsweepError
+from ragsweep.sweep.search.parameters import parse_override
+from ragsweep.sweep.search.signatures import SearchComposer
+from ragsweep.sweep.search.space import Space, merge_overrides
+
+_OVERRIDE = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|\S)+""")
+
+
+class TrialZero(NamedTuple):
+    """The overrides of the first trial, and why the declared baseline is another config; empty where it is not."""
+
+    overrides: tuple[str, ...]
+    outside: str = ""
+
+
+def read_baseline(setting: Any) -> tuple[str, ...] | None:
+    """Read the key ``baseline`` as overrides, such as "retriever=bm25 top_k=5"; None where it is null or a reference.
+
+    Raises HydraException for what is no override, or names several values.
+    """
+    if not isinstance(setting, str) or "=" not in setting:
+        return None
+    lines = tuple(_OVERRIDE.findall(setting))
+    for line in lines:
+        if parse_override(line, "baseline").is_sweep_override():
+            raise HydraException(f'baseline: "{line}" names several values; a baseline is one config')
+    return lines
+
+
+def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] | None = None) -> TrialZero:
+    """Choose the first trial of a search.
+
+    Args:
+        space: The space, with the overrides that all trials share.
+        composer: Composes the defaults of a parameter, which may depend on the options chosen so far.
+        declared: The overrides of the baseline; None where none is declared.
+
+    Raises:
+        HydraException: The declared baseline cannot be read or composed.
+    """
+    outside = ""
+    if declared is not None:
+        lines = merge_overrides(space.fixed, declared)
+        outside = _why_outside(space, composer, lines)
+        if not outside:
+            return TrialZero(lines)
+    return TrialZero(own_defaults(space, composer), outside)
+
+
+def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
+    """Return the overrides of a space's own defaults; only parameters whose default lies outside have a line.
+
+    A parameter has the value of the composed default where its domain contains it. Otherwise it has the first choice,
+    of a range the nearest value, and where the default is no number the low end.
+    """
+    chosen: dict[str, str] = {}
+    moved: dict[str, str] = {}
+    for parameter in space.parameters:  # parents first: a child's default is that of the option chosen
+        if parameter.exists(chosen):
+            value = _values(space, composer, moved).get(parameter.name)
+            chosen[parameter.name] = parameter.domain.nearest(value)
+            if parameter.domain.locate(value) is None:
+                moved[parameter.name] = chosen[parameter.name]
+    return space.overrides(moved)
+
+
+def _values(space: Space, composer: SearchComposer, moved: dict[str, str]) -> dict[str, object]:
+    """Return the values of a config; none of one that cannot be composed, as where a searched key has no default."""
+    try:
+        return composer.values(space.overrides(moved), space.parameters)
+    except (HydraException, OmegaConfBaseException, RagsweepError):
+        return {}
+
+
+def _why_outside(space: Space, composer: SearchComposer, lines: Sequence[str]) -> str:
+    """Return why a config is no point of the space, or an empty text."""
+    point, left = space.split_config(composer.values(lines, space.parameters))
+    if left:
+        return "; ".join(f"{name}={value} is not searched" for name, value in left.items())
+    written, searched = (composer.compose(each).written for each in (lines, space.overrides(point)))
+    differing = sorted(key for key in written.keys() | searched.keys() if written.get(key) != searched.get(key))
+    return f"it differs in {', '.join(differing)} from every config of the search" if differing else ""

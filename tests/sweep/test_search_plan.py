@@ -1,0 +1,65 @@
+"""The plan of a search is an upper bound: each embedding that its space allows once, the rest by trial."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from command_line import write_dataset
+from ragsweep.report.terminal import Terminal
+from ragsweep.stages.graph import Plan
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.search_plan import bound_search
+from ragsweep.sweep.session import open_session
+from ragsweep.sweep.sweeping import prepare_jobs
+
+SEARCH = ["hydra/sweeper=optuna", "retriever=bm25,vector", "embedder=hashing"]
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    return [*write_dataset(tmp_path)[:-1], f"store.path={tmp_path / 'store'}", "tracking=none", *SEARCH]
+
+
+def bound(*typed: str) -> Plan:
+    command = read_command(typed, multirun=True)
+    configs = compose_jobs(command)
+    session = open_session(configs[0].values, Terminal(io.StringIO(), bars=False))
+    found = bound_search(session, command, [one.experiment for one in prepare_jobs(session, command, configs)])
+    assert found
+    return found
+
+
+def distinct(found: Plan, *stages: str) -> tuple[int, ...]:
+    return tuple(found.stages[stage].distinct for stage in stages)
+
+
+def test_each_embedding_of_the_space_is_counted_once_though_no_probe_has_all_of_them(typed: list[str]) -> None:
+    found = bound(*typed, "embedder.dimensions=256,512", "chunker.size=choice(200,400,800)")
+    assert distinct(found, "chunk", "embed", "embed_queries", "context") == (3, 6, 2, 12)
+    assert (found.configs, found.upper) == (12, True)  # the space has no more
+
+
+def test_no_stage_has_more_than_one_node_a_trial(typed: list[str]) -> None:
+    found = bound(*typed, "chunker.size=range(200,900,10)", "hydra.sweeper.n_trials=9")
+    assert distinct(found, "chunk", "embed", "context") == (9, 9, 9)
+
+
+@pytest.mark.parametrize(("sweep", "number"), [("range(200,600,100)", 4), ("int(interval(200,800))", 50)])
+def test_every_value_of_a_range_is_counted_up_to_the_number_of_trials(
+    typed: list[str], sweep: str, number: int
+) -> None:
+    found = bound(*typed, f"chunker.size={sweep}", "top_k=range(1,60)", "hydra.sweeper.n_trials=50")
+    assert number <= distinct(found, "chunk")[0] <= number + 1  # the default's size may be one of them
+    assert distinct(found, "context") == (50,)
+
+
+def test_answers_are_counted_for_every_trial_though_all_have_one_generator(typed: list[str]) -> None:
+    more = ("llm=extractive", "~metrics.semantic_similarity", "hydra.sweeper.n_trials=9")
+    one, all_trials = (bound(*typed, *more, f"top_k=range(1,{end})").stages["generate"] for end in (2, 9))
+    assert one.rows
+    assert (one.distinct, all_trials.distinct) == (1, 1)
+    assert all_trials.rows > 3 * one.rows
