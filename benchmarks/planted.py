@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from doc_pages import fill
+from doc_pages import fill, table
 from planted_scores import Planted, Scenario, decisions, drawn_from, normal, one_better, planted, real, synthetic
 from ragsweep.stats.comparison import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias, winner
@@ -274,11 +274,6 @@ def reversals_by_t(drawn: Planted) -> set[tuple[int, str]]:
     better = differing(differences, 1)
     return {(row, value) for value in set(drawn.labels)
             for row in np.flatnonzero(better & differing(differences[:, labels == value], -1)).tolist()}  # fmt: skip
-
-
-def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    cells = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
-    return ["", title, "", *cells]
 
 
 def by_rule(title: str, tallies: Sequence[Tally], count: Callable[[Tally, str], str]) -> list[str]:
