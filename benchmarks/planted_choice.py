@@ -5,86 +5,51 @@ Part "choice" of planted.py. The first config is today's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr
+from scipy.special import stdtr
 
 from doc_pages import table
 from planted import paired_t
-from planted_scores import Draw, Planted, one_better, planted, tied
+from planted_scores import (
+    Draw,
+    Make,
+    Planted,
+    around,
+    at_random,
+    far_worse,
+    graded,
+    of_any_spread,
+    of_families,
+    one_better,
+    rare,
+    right_or_wrong,
+    zipf,
+)
 from ragsweep.stats.inference.best import winner
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value
 from ragsweep.stats.inference.paired_tests import holm, randomisation
 from ragsweep.stats.inference.rare_losses import chance_of_no_gain, largest_loss, losses_are_seen, rare_losses
-from ragsweep.stats.inference.shrinkage import posterior
+from ragsweep.stats.inference.shrinkage import Posterior, posterior
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999
+BEFORE, FEWER = "before", 4
+"""The rule that this one replaced; it is applied to one replication in so many."""
 BETTER = 0.90
 """Probability above which a config is called better than today's."""
 LOSS = 0.005
 """Expected loss against the choice below which a cheaper config takes its place."""
-SPREAD, SHARED, ICC = 0.5, 0.8, 0.3
-"""Of latent scores: standard deviation, share of the variance common to configs, share common to a document."""
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def latent_means() -> tuple[Doubles, Doubles]:
-    """Return means of scores cut at 0 and 1, and the latent means that give them."""
-    latent = np.linspace(-0.5, 1.5, 2001)
-    low, high = -latent / SPREAD, (1 - latent) / SPREAD
-    density = np.exp(-np.square([low, high]) / 2) / np.sqrt(2 * np.pi)
-    cut = latent * (ndtr(high) - ndtr(low)) + SPREAD * (density[0] - density[1]) + 1 - ndtr(high)
-    return cut, latent
-
-
-def graded(truth: Doubles, sizes: Sequence[int], generator: np.random.Generator) -> Planted:
-    """Scores cut at 0 and 1 around .5, of questions in documents of these sizes; differences have an sd of about .25."""
-    source = np.repeat(np.arange(len(sizes)), sizes)
-    alone = ICC if max(sizes) > 1 else 0.0
-
-    def drawn(rows: int, share: float) -> Doubles:
-        documents = generator.normal(0, SPREAD * np.sqrt(share * alone), (rows, len(sizes)))
-        return documents[:, source] + generator.normal(0, SPREAD * np.sqrt(share * (1 - alone)), (rows, len(source)))
-
-    latent = np.interp(0.5 + truth, *latent_means())
-    values = latent[:, None] + drawn(1, SHARED) + drawn(len(truth), 1 - SHARED)
-    return planted(values.clip(0, 1), 0.5 + truth, source)
-
-
-def right_or_wrong(truth: Doubles, sizes: Sequence[int], generator: np.random.Generator) -> Planted:
-    """Hit or miss; the worst config only departs from what all share, the better ones win misses."""
-    return tied(truth - truth.min(), len(sizes), generator)
-
-
-def rare(configs: int, questions: int, loss: float, share: float, generator: np.random.Generator) -> Planted:
-    """Equal configs: each gains a little on 40 % of the questions and loses much on few, against the first one."""
-    place = generator.random((configs - 1, questions))
-    gains = np.where(place < share, -loss, np.where(place < share + 0.4, loss * share / 0.4, 0.0))
-    return planted(0.6 + np.vstack([np.zeros(questions), gains]), np.full(configs, 0.6))
-
-
-Make = Callable[[Doubles, Sequence[int], np.random.Generator], Planted]
-
-
-def at_random(make: Make, configs: int, spread: float, sizes: Sequence[int], generator: np.random.Generator) -> Planted:
-    return make(generator.normal(0, spread, configs), sizes, generator)
-
-
-def around(configs: int) -> Doubles:
-    """Spread true means evenly from -.05 to .05, one in the middle first."""
-    others = np.linspace(-0.05, 0.05, configs)
-    middle = (configs - 1) // 2
-    return np.array([others[middle], *np.delete(others, middle)])
 
 
 class Layout(NamedTuple):
@@ -92,38 +57,44 @@ class Layout(NamedTuple):
     draw: Draw
 
 
-def zipf(documents: int, questions: int) -> list[int]:
-    """Sizes proportional to 1 / rank, at least 1."""
-    ranks = 1 / np.arange(1, documents + 1)
-    return np.maximum(1, np.round(questions * ranks / ranks.sum())).astype(int).tolist()
-
-
 def truths(configs: int) -> dict[str, Doubles]:
-    return {"equal": np.zeros(configs), "one +.05": one_better(configs, 0.05), "one +.10": one_better(configs, 0.1),
-            "±.05": around(configs), "today's best": np.linspace(0, -0.1, configs)}  # fmt: skip
+    return {
+        "equal": np.zeros(configs),
+        "one +.05": one_better(configs, 0.05),
+        "one +.10": one_better(configs, 0.1),
+        "±.05 around today's": around(configs),
+        "today's best, others down to -.10": np.linspace(0, -0.1, configs),
+    }
 
 
 def layouts() -> Iterator[Layout]:
-    questions = {f"n={n}": (graded, [1] * n) for n in (100, 200)}
-    others = {"40 documents of 5": (graded, [5] * 40), "Zipf documents": (graded, zipf(60, 200)),
-              "right or wrong, n=100": (right_or_wrong, [1] * 100)}  # fmt: skip
+    questions: dict[str, tuple[Make, list[int]]] = {f"n={n}": (graded, [1] * n) for n in (100, 200)}
+    others: dict[str, tuple[Make, list[int]]] = {
+        "40 documents of 5": (graded, [5] * 40),
+        "60 Zipf documents, n=202": (graded, zipf(60, 200)),
+        "right or wrong, n=100": (right_or_wrong, [1] * 100),
+    }
     for configs, kinds in ((5, questions), (12, questions | others)):
         for kind, (make, sizes) in kinds.items():
             for name, truth in truths(configs).items():
-                yield Layout(f"{configs} configs, {kind}: {name}", partial(make, truth, sizes))
-            yield Layout(f"{configs} configs, {kind}: random, sd .04", partial(at_random, make, configs, 0.04, sizes))
-    for configs, n, loss, share in ((3, 60, 0.4, 0.03), (12, 60, 0.4, 0.03), (12, 120, 0.4, 0.03), (12, 300, 0.4, 0.03), (12, 300, 0.3, 0.08)):
-        yield Layout(f"{configs} configs, n={n}, losses of {loss} on {share:.0%}", partial(rare, configs, n, loss, share))
+                yield Layout(f"{configs}, {kind}: {name}", partial(make, truth, sizes))
+            yield Layout(f"{configs}, {kind}: {RANDOM}", partial(at_random, make, configs, 0.04, sizes))
+        yield Layout(f"{configs}, n=100: {ANY}", partial(of_any_spread, configs, 100))
+    for count, by in ((1, 0.3), (4, 0.3), (6, 0.1), (6, 0.3)):
+        truth = far_worse(12, count, by)
+        yield Layout(f"12, n=100: equal, {count} worse by {by:.2f}", partial(graded, truth, [1] * 100))
+    yield Layout("4 families of 3, n=100: equal", partial(of_families, 0.0, 100))
+    yield Layout(FAMILIES, partial(of_families, 0.04, 100))
+    for configs, n, loss, share in RARE:
+        yield Layout(f"{configs}, n={n}: losses of {loss} on {share:.0%}", partial(rare, configs, n, loss, share))
 
+
+RANDOM, ANY, FAMILIES = "random, sd .04", "random, sd .003 to .25", "4 families of 3, n=100: sd .04"
+RARE = ((3, 60, 0.4, 0.03), (12, 60, 0.4, 0.03), (12, 120, 0.4, 0.03), (12, 300, 0.4, 0.03), (12, 300, 0.3, 0.08))
 
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 Rule = Callable[[Matrix], int | None]
-
-
-def highest(matrix: Matrix) -> int | None:
-    """Name the highest mean."""
-    return winner(matrix)
 
 
 def before(matrix: Matrix) -> int | None:
@@ -133,11 +104,10 @@ def before(matrix: Matrix) -> int | None:
     allowed, loss = needed_p_value(found.critical, found.degrees, 0.95), largest_loss(baseline, falls=True)
     for row in np.argsort(-found.means, kind="stable").tolist():
         if found.low[row] > 0:
-            gains = differences[row]
-            seen = losses_are_seen(gains, matrix.clusters)
-            if seen or chance_of_no_gain(gains, matrix.clusters, loss) < allowed:
-                if randomisation(gains[None], matrix.clusters)[0] < 0.05:
-                    return int(row)
+            gains, clusters = differences[row], matrix.clusters
+            survives = losses_are_seen(gains, clusters) or chance_of_no_gain(gains, clusters, loss) < allowed
+            if survives and randomisation(gains[None], clusters)[0] < 0.05:
+                return int(row)
     return None
 
 
@@ -166,10 +136,160 @@ def welch(matrix: Matrix, row: int) -> float:
     return float(2 * stdtr(degrees, -abs(second.mean() - first.mean()) / np.sqrt(parts.sum() or 1.0)))
 
 
-PEERS: dict[str, Rule] = {
-    "before": before,
-    "highest mean": highest,
+PEERS: Mapping[str, Rule] = {
+    BEFORE: before,
+    "highest mean": winner,
     "paired t, Holm": by_holm,
     "best by paired t": partial(best_by, paired),
     "best by Welch": partial(best_by, welch),
 }
+
+
+# --- counts ----------------------------------------------------------------------------------------------------------
+
+OURS, LAYOUT = "ours", "configs, questions: truth"
+BINS = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0 + 1e-9)
+
+
+@dataclass
+class Counts:
+    """What came of the rules in the replications of one layout."""
+
+    name: str
+    replications: int
+    false: dict[str, int] = field(default_factory=lambda: dict.fromkeys((OURS, *PEERS), 0))
+    true: dict[str, int] = field(default_factory=lambda: dict.fromkeys((OURS, *PEERS), 0))
+    regrets: list[tuple[float, float, float, float]] = field(default_factory=list)
+    choices: list[tuple[float, float]] = field(default_factory=list)  # P(better than today's); 1 if so, .5 if equal
+    vetoed: int = 0
+
+    def count(self, rule: str, row: int | None, truth: Doubles) -> None:
+        if row:
+            better = truth[row] > truth[0] + 1e-12
+            self.true[rule] += bool(better)
+            self.false[rule] += not better
+
+
+def of_best(values: Doubles, truth: Doubles) -> float:
+    """Return the mean loss of those that tie for the largest value against the true best."""
+    return float(truth.max() - truth[values >= values.max() - 1e-9].mean())
+
+
+def choose(counts: Counts, found: Posterior, drawn: Planted, prices: Doubles) -> None:
+    """Count the choice, and the cheapest of the configs whose expected loss against it is small.
+
+    Costs are the ``prices``, which have nothing to do with quality, and once they rise with quality.
+    """
+    matrix, truth = drawn.matrix, drawn.truth
+    choice = int(found.means.argmax())
+    if choice:
+        chance, survives = found.probability_better(choice, 0), True
+        if chance > BETTER:
+            loss = largest_loss(matrix.values[0], falls=True)
+            survives = rare_losses(matrix.values[choice] - matrix.values[0], matrix.clusters, loss).survives
+            counts.count(OURS, choice if survives else None, truth)
+        counts.vetoed += not survives
+        gain = truth[choice] - truth[0]
+        counts.choices.append((chance, 0.5 if abs(gain) < 1e-12 else float(gain > 0)))
+    near = found.means > found.means[choice] - LOSS  # the expected loss is at least the difference of the means
+    near[near] = [found.expected_loss(row, choice) < LOSS for row in np.flatnonzero(near).tolist()]
+    cheapest = [int(np.where(near, costs, np.inf).argmin()) for costs in (prices, truth + 1e-6 * prices)]
+    observed = matrix.values.mean(axis=1)
+    saved = [float(truth.max() - truth[row]) for row in cheapest]
+    counts.regrets.append((of_best(observed, truth), of_best(found.means, truth), saved[0], saved[1]))
+
+
+def simulate(layout: Layout, replications: int) -> Counts:
+    counts = Counts(layout.name, replications)
+    for replication in range(replications):
+        generator = np.random.default_rng([replication, *map(ord, layout.name)])
+        drawn = layout.draw(generator)
+        choose(counts, posterior(drawn.matrix), drawn, generator.random(len(drawn.truth)))
+        for name, rule in PEERS.items():
+            if name != BEFORE or replication % FEWER == 0:
+                counts.count(name, rule(drawn.matrix), drawn.truth)
+    return counts
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def share(count: float, of: int) -> str:
+    return f"{100 * count / of:.1f}" if of else "-"
+
+
+def by_rule(title: str, found: Sequence[Counts], kind: str) -> list[str]:
+    def cells(one: Counts) -> list[str]:
+        counts = getattr(one, kind)
+        return [
+            share(counts[rule], -(-one.replications // FEWER) if rule == BEFORE else one.replications)
+            for rule in counts
+        ]
+
+    return table(title, [LAYOUT, OURS, *PEERS], [[one.name, *cells(one)] for one in found])
+
+
+def regret(found: Sequence[Counts]) -> list[str]:
+    def cells(one: Counts) -> list[str]:
+        each = np.array(one.regrets)
+        highest, chosen, *saved = each.mean(axis=0).tolist()
+        errors = 2 * (each - each[:, :1]).std(axis=0) / np.sqrt(len(each))
+        more = [
+            f"{value - highest:+.4f} ± {error:.4f}" for value, error in zip([chosen, *saved], errors[1:], strict=True)
+        ]
+        return [one.name, f"{highest:.4f}", *more]
+
+    head = [LAYOUT, "highest mean", "CHOICE", "cheapest, costs by chance", "cheapest, costs rise with quality"]
+    title = (
+        "**Regret**: by how much the true mean of the highest observed mean is below that of the best; how much more it"
+        f" is of the CHOICE (at most 0), and of the cheapest config within an expected loss of {LOSS} (at most {LOSS}),"
+        " with two standard errors"
+    )
+    return table(title, head, [cells(one) for one in found])
+
+
+GROUPS: Mapping[str, Callable[[str], bool]] = {
+    ANY: lambda name: ANY in name,
+    RANDOM: lambda name: RANDOM in name,
+    FAMILIES: lambda name: name == FAMILIES,
+    "fixed, some config better or worse": lambda name: any(word in name for word in ("one +", "±", "best")),
+}
+
+
+def reliability(found: Sequence[Counts]) -> list[str]:
+    rows = []
+    for group, belongs in GROUPS.items():
+        choices = np.array([choice for one in found if belongs(one.name) for choice in one.choices]).reshape(-1, 2)
+        for low, high in pairwise(BINS):
+            inside = choices[(choices[:, 0] >= low) & (choices[:, 0] < high)]
+            if len(inside):
+                chance, better = inside.mean(axis=0).tolist()
+                error = 2 * np.sqrt(better * (1 - better) / len(inside))
+                rows.append(
+                    [
+                        group,
+                        f"{low:.2f} to {min(high, 1):.2f}",
+                        f"{len(inside):,}",
+                        f"{chance:.3f}",
+                        f"{better:.3f} ± {error:.3f}",
+                    ]
+                )
+    head = ["truth", "P(CHOICE better than today's)", "choices", "mean P", "truly better, ties count half"]
+    title = "**Calibration**: of choices that are not today's, how many are truly better (of .90 to .95: .88 to .97)"
+    return table(title, head, rows)
+
+
+def report_choice(replications: int, pool: Executor, only: str = "") -> list[str]:
+    """Return the tables of the layouts whose names contain a text."""
+    chosen = [layout for layout in layouts() if only in layout.name]
+    found = list(pool.map(partial(simulate, replications=replications), chosen))
+    equal = "**Called better than today's and truly not**: ours at most 5"
+    right = "**Called better than today's and truly better**"
+    veto = [[one.name, share(one.vetoed, one.replications)] for one in found if one.vetoed]
+    return [
+        *by_rule(equal, found, "false"),
+        *by_rule(right, [one for one in found if any(one.true.values())], "true"),
+        *regret(found),
+        *reliability(found),
+        *table(f"**P above {BETTER}, but rare losses may undo the lead**", [LAYOUT, "share"], veto),
+    ]
