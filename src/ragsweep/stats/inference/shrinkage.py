@@ -65,6 +65,8 @@ class Posterior:
         """Return the probability that the true mean of ``row`` is above that of ``other``; ties count half."""
         if not self.known:
             return math.nan
+        if self.ranks[row] == self.ranks[other]:
+            return 0.5
         from scipy.special import stdtr
 
         weights, gains, errors = self._differences(row, other)
@@ -138,7 +140,8 @@ def posterior(matrix: Matrix) -> Posterior:
             np.zeros(0), np.zeros(0, np.int64), np.zeros((2, 0)), np.zeros((2, 0, 0)), np.zeros(0), np.zeros((2, 0))
         )
         return Posterior(means[places], False, ranks, observed, sums, math.nan, nothing)
-    scale = _scale(matrix)
+    turned = better if matrix.higher_is_better else -better
+    scale = _scale(turned if matrix.weights is None else turned / matrix.weights)
     variance, independent = _errors(sums)
     groups = _groups(observed, max(variance, (NEGLIGIBLE * scale) ** 2), independent, scale)
     means = groups.chances @ _means(groups, observed, np.arange(len(observed)))
@@ -153,9 +156,8 @@ def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
     return better[first], np.asarray(places.reshape(-1), dtype=np.int64)
 
 
-def _scale(matrix: Matrix) -> float:
+def _scale(scores: Doubles) -> float:
     """Return the unit of ``SPREADS``: 1 within 0 and 1, else what makes the scores of questions vary as much there."""
-    scores = matrix.scores
     if scores.min() >= 0 and scores.max() <= 1:
         return 1.0
     return float(np.sqrt(scores.var(axis=1).mean())) / TYPICAL or float(np.abs(scores).max())
