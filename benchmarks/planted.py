@@ -1,7 +1,7 @@
 """Plant a truth in per-question scores and count what each decision rule makes of it.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/planted.py [--replications 2000] [--jobs 2] [--write]
-    python benchmarks/planted.py --part decisions [...]; --part power [...]
+    python benchmarks/planted.py --part decisions [...]; --part power [...]; --part choice [...]
 
 Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out without the folder). The same
 scores for every rule; 1,999 resamples a replication instead of 10,000. Prints the tables; --write puts them into
@@ -34,7 +34,7 @@ from ragsweep.stats.inference.recommending import (
 )
 from scipy.special import stdtr
 
-from doc_pages import fill
+from doc_pages import fill, table
 from planted_scores import Planted, Scenario, decisions, drawn_from, normal, one_better, planted, real, synthetic
 from ragsweep.stats.comparison import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias, winner
@@ -276,11 +276,6 @@ def reversals_by_t(drawn: Planted) -> set[tuple[int, str]]:
             for row in np.flatnonzero(better & differing(differences[:, labels == value], -1)).tolist()}  # fmt: skip
 
 
-def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    cells = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
-    return ["", title, "", *cells]
-
-
 def by_rule(title: str, tallies: Sequence[Tally], count: Callable[[Tally, str], str]) -> list[str]:
     rows = [[tally.scenario.name, *(count(tally, rule) for rule in RULES)] for tally in tallies]
     return table(title, ["", *RULES], rows)
@@ -401,15 +396,30 @@ def report(tallies: Sequence[Tally], replications: int) -> list[str]:
     ]  # fmt: skip
 
 
+def write_choice(given: argparse.Namespace) -> None:
+    from planted_choice import report_choice  # which imports this module
+
+    with ProcessPoolExecutor(given.jobs) as pool:
+        found = report_choice(given.replications, pool, given.only)
+    lines = [f"{given.replications:,} replications. In per cent, regrets in scores.", *found, ""]
+    print("\n".join(lines))
+    if given.write:
+        fill("measurements.md", given.part, lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--replications", type=int, default=2000)
     parser.add_argument("--store", default="", help="where the real sweeps are kept; a temporary folder by default")
     parser.add_argument("--only", default="", help="scenarios whose names hold this text")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
-    parser.add_argument("--part", choices=("rules", "decisions", "power"), default="rules", help="which tables")
+    parser.add_argument(
+        "--part", choices=("rules", "decisions", "power", "choice"), default="rules", help="which tables"
+    )
     parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
     given = parser.parse_args()
+    if given.part == "choice":
+        return write_choice(given)
     scenarios = {"rules": synthetic, "decisions": decisions, "power": list}[given.part]()
     if "RAGSWEEP_COLLECTIONS" in os.environ and given.part == "rules":
         with tempfile.TemporaryDirectory() as folder:
@@ -435,6 +445,7 @@ def main() -> None:
     print("\n".join(lines))
     if given.write:
         fill("measurements.md", "planted" if given.part == "rules" else given.part, lines)
+    return None
 
 
 if __name__ == "__main__":

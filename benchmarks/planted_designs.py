@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from doc_pages import fill
+from doc_pages import fill, table
 from planted import TESTS, not_worse, paired_statistics, told
 from planted_scores import Draw, Planted, normal, one_better, planted, skewed, tied
 from ragsweep.core.results import DatasetFacts, Result, Summary
@@ -45,11 +45,6 @@ from ragsweep.sweep.racing import Betting
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999
-
-
-def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    cells = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
-    return ["", title, "", *cells]
 
 
 def share(count: float, replications: int) -> str:

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
@@ -130,6 +131,82 @@ def shuffled(pool: Doubles, questions: int, gain: float, generator: np.random.Ge
 def resampled(pool: Doubles, questions: int, generator: np.random.Generator) -> Planted:
     """Draw real questions as they are: the truth is their mean over all."""
     return planted(pool[:, generator.integers(0, pool.shape[1], questions)], pool.mean(axis=1))
+
+
+SPREAD, SHARED, ICC = 0.5, 0.8, 0.3
+"""Of latent scores: standard deviation, share of the variance common to configs, share common to a document."""
+
+
+@lru_cache(maxsize=1)
+def latent_means() -> tuple[Doubles, Doubles]:
+    """Return means of scores cut at 0 and 1, and the latent means that give them."""
+    latent = np.linspace(-0.5, 1.5, 2001)
+    low, high = -latent / SPREAD, (1 - latent) / SPREAD
+    density = np.exp(-np.square([low, high]) / 2) / np.sqrt(2 * np.pi)
+    cut = latent * (ndtr(high) - ndtr(low)) + SPREAD * (density[0] - density[1]) + 1 - ndtr(high)
+    return cut, latent
+
+
+def graded(truth: Doubles, sizes: Sequence[int], generator: np.random.Generator) -> Planted:
+    """Scores cut at 0 and 1, of questions in documents of these sizes; differences have an sd of about .25."""
+    source = np.repeat(np.arange(len(sizes)), sizes)
+    alone = ICC if max(sizes) > 1 else 0.0
+
+    def drawn(rows: int, share: float) -> Doubles:
+        documents = generator.normal(0, SPREAD * np.sqrt(share * alone), (rows, len(sizes)))
+        return documents[:, source] + generator.normal(0, SPREAD * np.sqrt(share * (1 - alone)), (rows, len(source)))
+
+    latent = np.interp(0.5 + truth, *latent_means())
+    values = latent[:, None] + drawn(1, SHARED) + drawn(len(truth), 1 - SHARED)
+    return planted(values.clip(0, 1), 0.5 + truth, source)
+
+
+def right_or_wrong(truth: Doubles, sizes: Sequence[int], generator: np.random.Generator) -> Planted:
+    """Hit or miss; the worst config only departs from what all share, the better ones win misses."""
+    return tied(truth - truth.min(), len(sizes), generator)
+
+
+def rare(configs: int, questions: int, loss: float, share: float, generator: np.random.Generator) -> Planted:
+    """Equal configs: each gains a little on 40 % of the questions and loses much on few, against the first one."""
+    place = generator.random((configs - 1, questions))
+    gains = np.where(place < share, -loss, np.where(place < share + 0.4, loss * share / 0.4, 0.0))
+    return planted(0.6 + np.vstack([np.zeros(questions), gains]), np.full(configs, 0.6))
+
+
+Make = Callable[[Doubles, Sequence[int], np.random.Generator], Planted]
+
+
+def at_random(make: Make, configs: int, spread: float, sizes: Sequence[int], generator: np.random.Generator) -> Planted:
+    return make(generator.normal(0, spread, configs), sizes, generator)
+
+
+def around(configs: int) -> Doubles:
+    """Spread true means evenly from -.05 to .05, one in the middle first."""
+    others = np.linspace(-0.05, 0.05, configs)
+    middle = (configs - 1) // 2
+    return np.array([others[middle], *np.delete(others, middle)])
+
+
+def far_worse(configs: int, count: int, by: float) -> Doubles:
+    """Equal configs, the last ones worse by so much."""
+    return np.where(np.arange(configs) < configs - count, 0.0, -by)
+
+
+def of_any_spread(configs: int, questions: int, generator: np.random.Generator) -> Planted:
+    """Draw true means whose standard deviation is drawn itself, log-uniformly from .003 to .25."""
+    spread = float(np.exp(generator.uniform(np.log(0.003), np.log(0.25))))
+    return at_random(graded, configs, spread, [1] * questions, generator)
+
+
+def of_families(spread: float, questions: int, generator: np.random.Generator) -> Planted:
+    """Draw the true means of four families of three configs, whose scores differ on a third of the questions."""
+    return families(np.repeat(generator.normal(0, spread, 4), 3), 3, questions, generator)
+
+
+def zipf(documents: int, questions: int) -> list[int]:
+    """Sizes proportional to 1 / rank, at least 1."""
+    ranks = 1 / np.arange(1, documents + 1)
+    return np.maximum(1, np.round(questions * ranks / ranks.sum())).astype(int).tolist()
 
 
 def real(collection: str, store: str) -> Doubles:

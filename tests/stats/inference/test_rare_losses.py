@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ragsweep.stats.inference.differences import UNSEEN, compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
@@ -12,7 +13,9 @@ from ragsweep.stats.inference.rare_losses import (
     chance_of_no_gain,
     largest_loss,
     losses_are_seen,
+    rare_losses,
     smallest_gain_shown,
+    studentised_p_value,
 )
 
 
@@ -109,3 +112,72 @@ def test_two_losses_among_equal_gains_are_no_improvement() -> None:
     assert found.critical < 1.6
     assert found.exposed[1]
     assert not found.better[1]
+
+
+def test_the_share_that_may_lose_is_the_exact_bound_of_a_rate() -> None:
+    """None of 36 leaves 8 %, which is 1 - .05^(1/36); some are Clopper and Pearson's bound."""
+    gains = np.full(36, 0.1)
+    found = rare_losses(gains, np.arange(36), 0.5)
+    assert (found.seen, found.questions, found.size) == (0, 36, 0.5)
+    assert found.share == pytest.approx(1 - 0.05 ** (1 / 36), rel=1e-9)
+    gains[:3] = [-0.5, -0.25, -0.24]  # the last one is less than half of the largest
+    found = rare_losses(gains, np.arange(36), 0.5)
+    assert found.seen == 2
+    assert found.share == pytest.approx(stats.binomtest(2, 36).proportion_ci(0.90, "exact").high, rel=1e-9)
+
+
+def test_questions_of_one_cluster_count_together() -> None:
+    gains = np.full(60, 0.1)
+    gains[:2] = -0.5  # two of five questions of a document: on average it gains
+    found = rare_losses(gains, np.arange(60) // 5, 0.5)
+    assert (found.seen, found.questions) == (0, 12)
+    sizes = np.repeat(np.arange(15), [20, *[2] * 14])
+    assert rare_losses(np.full(48, 0.1), sizes, 0.5).questions == round(48**2 / (400 + 14 * 4))
+
+
+def test_a_weighted_loss_is_large_by_its_score() -> None:
+    """Gains are scores times weights: a weight of 2 does not make a loss of .2 a large one."""
+    weights = np.where(np.arange(40) < 10, 2.0, 2 / 3)
+    gains = np.where(np.arange(40) < 10, -0.2, 0.2)
+    found = rare_losses(gains * weights, np.arange(40), 0.5, weights)
+    assert found.seen == 0
+    assert found.questions == round(40**2 / (weights**2).sum())
+
+
+def test_a_lead_survives_by_the_guard_where_losses_are_unseen() -> None:
+    gains = np.where(np.arange(50) < 20, 0.05, 0.0)
+    for loss in (0.02, 0.6):
+        chance = chance_of_no_gain(gains, np.arange(50), loss)
+        assert rare_losses(gains, np.arange(50), loss).survives == (chance < 0.05)
+    assert rare_losses(gains, np.arange(50), 0.02).survives
+    assert not rare_losses(gains, np.arange(50), 0.6).survives
+
+
+def test_no_loss_is_possible_where_the_metric_excludes_it() -> None:
+    found = rare_losses(np.where(np.arange(50) < 20, 0.05, 0.0), np.arange(50), 0.0)
+    assert found.survives
+    assert found.share == 0.0
+
+
+def test_a_lead_survives_by_the_studentised_bootstrap_where_losses_are_seen() -> None:
+    gains = np.array([0.3] * 60 + [-0.2] * SEEN + [0.0] * 30)
+    assert rare_losses(gains, np.arange(100), 1.0).survives
+    assert not rare_losses(gains - gains.mean() + 0.01, np.arange(100), 1.0).survives
+
+
+def test_the_studentised_bootstrap_is_a_t_test_of_normal_gains_and_stricter_with_rare_losses() -> None:
+    drawn = np.random.default_rng(3).normal(0, 0.2, 200)
+    gains = drawn - drawn.mean() + 0.2 * 1.7 / np.sqrt(200) * drawn.std() / 0.2
+    by_t = stats.ttest_1samp(gains, 0, alternative="greater").pvalue
+    assert studentised_p_value(gains, np.arange(200)) == pytest.approx(by_t, abs=0.015)
+    rare = np.repeat([0.06, 0.0, -0.3], [84, 100, 10])
+    by_t = stats.ttest_1samp(rare, 0, alternative="greater").pvalue
+    assert studentised_p_value(rare, np.arange(194)) > 1.5 * by_t
+    assert studentised_p_value(-rare, np.arange(194)) == 1.0
+
+
+def test_the_studentised_bootstrap_draws_whole_clusters() -> None:
+    """Repeated questions of a cluster are no further evidence."""
+    gains = np.random.default_rng(5).normal(0.03, 0.2, 60)
+    once = studentised_p_value(gains, np.arange(60))
+    assert studentised_p_value(np.repeat(gains, 4), np.repeat(np.arange(60), 4)) == once

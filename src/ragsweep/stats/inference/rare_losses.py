@@ -101,6 +101,78 @@ def studentised_p_value(gains: Doubles, clusters: Numbers, weights: Doubles | No
     return float((np.count_nonzero(beyond) + 1) / (RESAMPLES + 1))
 
 
+RESAMPLES = 4_000
+"""Golden sets that are drawn for one studentised bootstrap."""
+
+
+@dataclass(frozen=True)
+class RareLosses:
+    """What large losses on few questions leave of the lead of one config over another.
+
+    ``survives``: the lead is not undone by one more cluster that loses everything or, where losses were seen, the
+    studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (metric's unit) on a ``share`` of the questions
+    cannot be excluded: ``seen`` of ``questions`` lost at least half as much, questions of one cluster counting
+    together and ``questions`` being the effective number of clusters.
+    """
+
+    survives: bool
+    size: float
+    share: float
+    seen: int
+    questions: int
+
+
+def rare_losses(
+    gains: Doubles, clusters: Numbers, largest: float, weights: Doubles | None = None, level: float = 0.95
+) -> RareLosses:
+    """Return what rare large losses leave of the lead of one config over another, and how frequent they may be.
+
+    The share is the exact upper bound of a rate (Clopper and Pearson, Biometrika 26, 1934).
+
+    Args:
+        gains: Of each question (questions,), positive where the config is better; times ``weights`` if there are any.
+        clusters: Of each question, numbered from 0.
+        largest: By how much one question can lose at most; 0 where the metric's definition excludes a loss.
+        weights: Of each question, of mean 1.
+        level: One-sided level of the share and of the lead.
+    """
+    sizes = np.bincount(clusters, weights).astype(np.float64)
+    effective = effective_clusters(sizes)
+    if not len(gains) or largest <= 0:
+        return RareLosses(True, max(largest, 0.0), 0.0, 0, round(effective))
+    from scipy.special import betaincinv
+
+    seen = int(np.count_nonzero(cluster_sums(gains[None, :], clusters)[0] <= -largest / 2 * sizes))
+    counted = seen * effective / len(sizes)
+    share = float(betaincinv(counted + 1, effective - counted, level)) if counted < effective else 1.0
+    if losses_are_seen(gains, clusters):
+        chance = studentised_p_value(gains, clusters, weights)
+    else:
+        chance = chance_of_no_gain(gains, clusters, largest)
+    return RareLosses(chance < 1 - level, largest, share, seen, round(effective))
+
+
+def studentised_p_value(gains: Doubles, clusters: Numbers, weights: Doubles | None = None) -> float:
+    """Return the one-sided p-value of a mean gain above 0 by the bootstrap of t statistics over whole clusters.
+
+    Each resample has a standard error of its own (Efron 1982; Hall, Annals of Statistics 16, 1988): where rare large
+    losses happen not to be drawn, the mean is high and the error small, which the normal distribution does not show. A
+    resample without spread counts as the most extreme. 1 where there is no lead.
+    """
+    sizes = np.bincount(clusters, weights).astype(np.float64)
+    mean = float(gains.sum() / sizes.sum())
+    sums = cluster_sums(gains[None, :], clusters)[0] - mean * sizes
+    if mean <= 0 or not sums.any():
+        return 1.0 if mean <= 0 else 0.0
+    columns = np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1).astype(np.float32)
+    drawn = np.concatenate([block @ columns for block in draws(len(sizes), RESAMPLES)]).astype(np.float64)
+    total, size, squares, products, of_sizes = drawn.T
+    centre = total / size
+    errors = np.sqrt(np.maximum(squares - 2 * centre * products + centre**2 * of_sizes, 0.0))
+    beyond = total >= mean * sizes.sum() / math.sqrt(float(np.square(sums).sum())) * errors
+    return float((np.count_nonzero(beyond) + 1) / (RESAMPLES + 1))
+
+
 def largest_loss(scores: Doubles, falls: bool) -> float:
     """Return the most that one question can lose against these scores: for scores within 0 and 1 up to these bounds.
 

@@ -1,29 +1,48 @@
-"""What the true means of configs may be, given that all of them are drawn from one distribution of unknown spread."""
+"""What the true means of configs may be, given how much the observed means of all of them differ."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import student_quantile
-from ragsweep.stats.inference.resampling import NEGLIGIBLE, ClusteredScores, cluster_scores
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 SPREADS = np.append(0.0, np.geomspace(0.003, 0.25, 25))
-"""Standard deviations of the true means that are weighed against each other, for scores within 0 and 1."""
+"""Standard deviations of true means that are weighed against each other, for scores within 0 and 1."""
 NO_SPREAD = 0.04
-"""Prior probability that all true means are equal; the other spreads share the rest evenly."""
+"""Prior probability that the true means of a group are equal; the other spreads share the rest evenly."""
+ONE_GROUP = 0.2
+"""Prior probability that no better configs stand apart from the rest."""
 TYPICAL = 0.4
 """Standard deviation of the scores of questions within 0 and 1; ``SPREADS`` scale with that of other metrics."""
-WIDENED_AT = 0.95
-"""The normal errors are widened so that this quantile of theirs is that of Student's t."""
+UNDERSTATED = 1.5
+"""By how much the skewness of a lead is multiplied."""
+NEVER = 1e-12
+"""Divisions into two groups that are less probable than this part of the most probable one are left out."""
+
+
+class Groups(NamedTuple):
+    """Divisions of configs, sorted by their means, into an upper and a lower group; the first has no upper group.
+
+    ``kept`` (spreads,) is the share of an observed difference that remains given each spread of the true means;
+    ``shares`` are its means in each group. Arrays of pairs have the upper group first.
+    """
+
+    chances: Doubles  # (divisions,)
+    uppers: Numbers  # (divisions,): configs of the upper group
+    centres: Doubles  # (2, divisions): mean of each group
+    weights: Doubles  # (2, divisions, spreads): posterior probability of each spread
+    kept: Doubles
+    shares: Doubles  # (2, divisions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,131 +51,194 @@ class Posterior:
 
     ``means`` (configs,) are in the unit of ``Matrix.better``. ``known`` is False where the clusters are too few for a
     spread: then ``means`` are the observed means and all probabilities and losses are NaN.
-
-    Given the spread of the true means, they are normal with a covariance that is diagonal along ``directions``.
     """
 
     means: Doubles
     known: bool
-    places: Numbers  # (configs,): row of directions; configs with equal scores share a row
-    directions: Doubles  # (distinct configs, directions)
-    observed: Doubles  # (directions,): differences of the observed means along each direction
-    variances: Doubles  # (directions,): of the errors of ``observed``
-    spreads: Doubles  # (spreads,)
-    weights: Doubles  # (spreads,): posterior probability of each spread
+    ranks: Numbers  # (configs,): from the highest mean on; configs with equal scores share a rank
+    observed: Doubles  # (ranks,): means less the mean of all
+    sums: Doubles  # (ranks, clusters): squared distances of two rows are squared standard errors
+    degrees: float
+    groups: Groups
 
     def probability_better(self, row: int, other: int) -> float:
         """Return the probability that the true mean of ``row`` is above that of ``other``; ties count half."""
         if not self.known:
             return math.nan
-        from scipy.special import ndtr
+        if self.ranks[row] == self.ranks[other]:
+            return 0.5
+        from scipy.special import stdtr
 
-        gains, errors = self._differences(row, other)
-        return float(self.weights @ ndtr(_ratio(gains, errors)))
+        weights, gains, errors = self._differences(row, other)
+        return float((weights * stdtr(self.degrees, _ratio(gains, errors))).sum())
 
     def expected_gain(self, row: int, other: int) -> float:
         """Return by how much the true mean of ``row`` is above that of ``other`` on average."""
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return how much choosing ``row`` loses on average against ``other``: the mean of losses, gains being 0."""
+        """Return how much choosing ``row`` loses on average against ``other``: the mean of losses, gains being 0.
+
+        Of Student's t with n degrees of freedom, z being the mean in standard errors, in standard errors: the density
+        at z times (n + z²) / (n - 1), less z times the probability beyond z.
+        """
         if not self.known:
             return math.nan
-        from scipy.special import ndtr
+        from scipy.special import gammaln, stdtr
 
-        gains, errors = self._differences(row, other)
-        ratio = _ratio(gains, errors)
-        density = np.exp(-np.square(ratio) / 2) / math.sqrt(2 * math.pi)
-        with np.errstate(invalid="ignore"):
-            tails = np.where(errors > 0, errors * density - gains * ndtr(-ratio), np.maximum(-gains, 0.0))
-        return float(self.weights @ tails)
+        weights, gains, errors = self._differences(row, other)
+        n = self.degrees
+        ratio = np.where(errors > 0, _ratio(gains, errors), 0.0)
+        height = math.exp(gammaln((n + 1) / 2) - gammaln(n / 2)) / math.sqrt(n * math.pi)
+        density = height * (1 + np.square(ratio) / n) ** (-(n + 1) / 2)
+        losses = errors * density * (n + np.square(ratio)) / (n - 1) - gains * stdtr(n, -ratio)
+        return float((weights * np.where(errors > 0, losses, np.maximum(-gains, 0.0))).sum())
 
-    def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles]:
-        """Return mean and standard deviation of ``row`` less ``other`` given each spread: (spreads,) each."""
-        between = self.directions[self.places[row]] - self.directions[self.places[other]]
-        kept = _kept(self.spreads, self.variances)
-        return kept @ (between * self.observed), np.sqrt(kept @ (np.square(between) * self.variances))
+    def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
+        """Return probability, mean and standard error of ``row`` less ``other``, each (divisions, spreads).
+
+        Inside of a group the observed difference and its squared error are multiplied by the share kept. Between groups
+        each of the two means has the error of its group's mean and the share kept of its own.
+        """
+        first, second = sorted((int(self.ranks[row]), int(self.ranks[other])))
+        chances, uppers, _, weights, kept, shares = self.groups
+        sizes = np.stack([np.maximum(uppers, 1), len(self.observed) - uppers])
+        apart = ((shares + (1 - shares) / sizes).sum(axis=0) / 2)[:, None]
+        between = ((first < uppers) & (second >= uppers))[:, None]
+        means = _means(self.groups, self.observed[[first, second]], np.array([first, second]))
+        gap = (means[:, 0] - means[:, 1])[:, None]
+        difference = float(self.observed[first] - self.observed[second])
+        error = _error(self.sums[first] - self.sums[second], difference)
+        sign = 1.0 if int(self.ranks[row]) <= int(self.ranks[other]) else -1.0
+        spread = np.where((second < uppers)[:, None], weights[0], weights[1])
+        gains = sign * np.where(between, gap, kept * difference)
+        return chances[:, None] * spread, gains, error * np.sqrt(np.where(between, apart, kept))
 
 
 def posterior(matrix: Matrix) -> Posterior:
     """Weigh the observed means of all configs against what such means are likely to be.
 
-    True means are N(m, t²) with flat m; t is one of ``SPREADS``. Observed means are normal around them, with the
-    covariance between the sums of clusters. Configs with equal scores on every question count as one. All is computed
-    from differences to the mean of the configs: along the eigenvectors of their covariance the posterior given t is
-    diagonal (Lindley and Smith, Journal of the Royal Statistical Society B 34, 1972; Efron and Morris, Journal of the
-    American Statistical Association 70, 1975), and the likelihood of t is a product.
+    The configs are one group, or two: the better ones and the rest, so that a bad config says nothing about how far
+    good ones differ. The true means of a group vary around their mean with standard deviation t, one of ``SPREADS``,
+    and are correlated as the observed means are: configs that answer most questions alike differ little (Zellner's g
+    prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, s being the typical standard
+    error of a mean, and its error is Student's t with the same share of the difference's own variance. The order of the
+    observed means remains. Probabilities of t and of each division follow from the observed means (empirical Bayes:
+    Efron and Morris, Journal of the American Statistical Association 70, 1975). Configs with equal scores on every
+    question count as one.
     """
     better, places = _distinct(matrix.better)
     questions = better.shape[1]
-    level = float(better.mean()) if better.size else math.nan
-    centred = better - better.mean(axis=0)
-    if not questions or not enough_clusters(matrix.clusters, matrix.weights):
-        none = np.zeros((len(better), 0))
+    known = bool(questions) and enough_clusters(matrix.clusters, matrix.weights)
+    data = cluster_scores(better - better.mean(axis=0), matrix.clusters, matrix.weights)
+    order = np.argsort(-data.means, kind="stable")
+    observed, sums = data.means[order], data.sums[order] * (np.sqrt(data.factors) / max(questions, 1))
+    ranks = np.argsort(order)[places]
+    if not known:
         means = better.mean(axis=1) if questions else np.full(len(better), math.nan)
-        return Posterior(means[places], False, places, none, none[0], none[0], SPREADS, np.full(len(SPREADS), math.nan))
-    data = cluster_scores(centred, matrix.clusters, matrix.weights)
-    scale = _scale(matrix)
-    variances, directions = np.linalg.eigh(_covariance(data, questions))
-    variances, directions = variances[1:], directions[:, 1:]  # the first direction is the mean of all configs
-    variances = np.maximum(variances, (NEGLIGIBLE * scale) ** 2)
-    observed = directions.T @ data.means
-    spreads = scale * SPREADS
-    weights = _spread_weights(spreads, observed, variances)
-    means = level + directions @ ((weights @ _kept(spreads, variances)) * observed)
-    return Posterior(means[places], True, places, directions, observed, variances, spreads, weights)
+        nothing = Groups(
+            np.zeros(0), np.zeros(0, np.int64), np.zeros((2, 0)), np.zeros((2, 0, 0)), np.zeros(0), np.zeros((2, 0))
+        )
+        return Posterior(means[places], False, ranks, observed, sums, math.nan, nothing)
+    turned = better if matrix.higher_is_better else -better
+    scale = _scale(turned if matrix.weights is None else turned / matrix.weights)
+    variance, independent = _errors(sums)
+    groups = _groups(observed, max(variance, (NEGLIGIBLE * scale) ** 2), independent, scale)
+    means = groups.chances @ _means(groups, observed, np.arange(len(observed)))
+    return Posterior(float(better.mean()) + means[ranks], True, ranks, observed, sums, data.degrees, groups)
 
 
 def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
-    """Return the distinct rows in an order that is theirs, not that of the configs, and each config's row."""
+    """Return the distinct rows in an order that does not depend on that of the configs, and each config's row."""
     size = float(np.abs(better).max(initial=0.0)) or 1.0
-    keys = np.round(better / size, 9) + 0.0
+    keys = np.round(better / size, 9) + 0.0  # -0 is 0
     _, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return better[first], np.asarray(places.reshape(-1), dtype=np.int64)
 
 
-def _scale(matrix: Matrix) -> float:
+def _scale(scores: Doubles) -> float:
     """Return the unit of ``SPREADS``: 1 within 0 and 1, else what makes the scores of questions vary as much there."""
-    scores = matrix.scores
     if scores.min() >= 0 and scores.max() <= 1:
         return 1.0
     return float(np.sqrt(scores.var(axis=1).mean())) / TYPICAL or float(np.abs(scores).max())
 
 
-def _covariance(data: ClusteredScores, questions: int) -> Doubles:
-    """Return the covariance of the means, less the mean of all: (configs, configs).
+def _errors(sums: Doubles) -> tuple[float, float]:
+    """Return the mean error variance of differences from the mean of all, and the share that is independent.
 
-    Of many configs and few clusters the smallest eigenvalues of such a covariance are much too small, and those of
-    more configs than clusters 0: it is mixed with one of equal and independent errors as far as its own error demands
-    (Ledoit and Wolf, Journal of Multivariate Analysis 88, 2004). The direction in which all configs rise has no
-    variance and is shifted below 0, so that it is the first of the eigenvectors.
+    The effective number of independent errors is the squared trace of their covariance over that of its square
+    (Satterthwaite 1946), which is estimated without what each cluster adds to it by itself.
     """
-    count, clusters = data.sums.shape
-    scaled = data.sums * (np.sqrt(data.factors) / questions)
-    found = scaled @ scaled.T
-    equal = (np.eye(count) - 1 / count) * (np.trace(found) / max(count - 1, 1))
-    apart = float(np.square(found - equal).sum())
-    error = float(np.square(np.square(scaled).sum(axis=0)).sum() - np.square(found).sum() / clusters)
-    share = min(error / apart, 1.0) if count > 2 and apart > 0 else 0.0
-    widened = (student_quantile(WIDENED_AT, data.degrees) / student_quantile(WIDENED_AT, math.inf)) ** 2
-    mixed = widened * ((1 - share) * found + share * equal)
-    return np.asarray(mixed - (np.trace(mixed) or 1.0) / count)
+    count, clusters = sums.shape
+    products = sums @ sums.T if count <= clusters else sums.T @ sums
+    trace = float(np.square(sums).sum())
+    own = float(np.square(np.square(sums).sum(axis=0)).sum())
+    square = (float(np.square(products).sum()) - own) * clusters / (clusters - 1)
+    most = max(count - 1, 1)
+    return trace / most, min(max(trace**2 / square, 1.0) / most, 1.0) if square > 0 else 1.0
 
 
-def _kept(spreads: Doubles, variances: Doubles) -> Doubles:
-    """Return the share of a difference that is kept given each spread: (spreads, directions)."""
-    squares = np.square(spreads)[:, None]
-    return np.asarray(squares / (squares + variances))
+def _error(sums: Doubles, difference: float) -> float:
+    """Return the standard error of a difference, larger where rare large losses may be missing; 0 of mere rounding.
+
+    Hall's monotone transformation of a skewed t statistic (Journal of the Royal Statistical Society B 54, 1992), here
+    applied to its error: the t statistic is multiplied by 1 + u + u² / 3, u being a third of it times the skewness of
+    the mean. Where losses happened not to be drawn the observed skewness is too small, hence ``UNDERSTATED``.
+    """
+    error = math.sqrt(float(np.square(sums).sum()))
+    if error <= NEGLIGIBLE * abs(difference):
+        return 0.0
+    skew = UNDERSTATED * float((sums**3).sum()) / error**3
+    shift = max(skew * difference / error / 3, -1.5)  # the square is smallest there
+    return error / min(1 + shift + shift**2 / 3, 1.0)
 
 
-def _spread_weights(spreads: Doubles, observed: Doubles, variances: Doubles) -> Doubles:
-    """Return the posterior probability of each spread."""
-    total = np.square(spreads)[:, None] + variances
-    priors = np.full(len(spreads), (1 - NO_SPREAD) / (len(spreads) - 1))
-    priors[0] = NO_SPREAD
-    logs = np.log(priors) - 0.5 * (np.log(total) + np.square(observed) / total).sum(axis=1)
-    weights = np.exp(logs - logs.max())
-    return np.asarray(weights / weights.sum())
+def _groups(observed: Doubles, variance: float, independent: float, scale: float) -> Groups:
+    """Return the probable divisions of means (configs,), sorted from the highest on, into two groups.
+
+    All subsets of one size are as probable beforehand, and all sizes; those that are not the highest means are not
+    counted. The distance of two groups is normal, with the largest spread. Logarithms of densities are multiplied by
+    the share of errors that is ``independent``. Equal means are never divided; nor are two.
+    """
+    from scipy.special import gammaln, logsumexp
+
+    count = len(observed)
+    uppers = np.flatnonzero(np.append(True, np.diff(observed) < -NEGLIGIBLE * np.abs(observed).max()))
+    uppers = uppers if count > 2 else uppers[:1]
+    sizes = np.stack([uppers, count - uppers]).astype(np.float64)
+    first = np.append(0.0, np.cumsum(observed))[uppers]
+    squares = np.append(0.0, np.cumsum(np.square(observed)))[uppers]
+    totals = np.stack([first, observed.sum() - first])
+    centres = totals / np.maximum(sizes, 1)
+    inside = np.maximum(np.stack([squares, np.square(observed).sum() - squares]) - totals * centres, 0.0)
+    spread = np.square(scale * SPREADS) + variance
+    priors = np.log(np.append(NO_SPREAD, np.full(len(SPREADS) - 1, (1 - NO_SPREAD) / (len(SPREADS) - 1))))
+    free = np.maximum(sizes - 1, 0)[:, :, None]
+    logs = priors - independent / 2 * (free * np.log(spread) + inside[:, :, None] / spread)
+    weights = np.exp(logs - logsumexp(logs, axis=2, keepdims=True))
+    two = uppers > 0
+    inverse = np.where(two, (1 / np.maximum(sizes, 1)).sum(axis=0), 1.0)
+    distance = variance + (scale * SPREADS[-1]) ** 2 / inverse
+    apart = np.log(distance) + np.square(centres[0] - centres[1]) / inverse / distance
+    subsets = gammaln(count + 1) - gammaln(sizes + 1).sum(axis=0) + math.log(max(count - 1, 1))
+    chances = np.where(two, math.log(1 - ONE_GROUP) - subsets - independent / 2 * apart, math.log(ONE_GROUP))
+    chances = chances + logsumexp(logs, axis=2).sum(axis=0)
+    chances = np.exp(chances - chances.max())
+    likely = chances >= NEVER
+    chances, weights, kept = (
+        chances[likely] / chances[likely].sum(),
+        weights[:, likely],
+        np.square(scale * SPREADS) / spread,
+    )
+    return Groups(chances, uppers[likely], centres[:, likely], weights, kept, weights @ kept)
+
+
+def _means(groups: Groups, observed: Doubles, ranks: Numbers) -> Doubles:
+    """Return the posterior means of observed ones (means,) of these ranks, given each division: (divisions, means)."""
+    upper = ranks < groups.uppers[:, None]
+    centres = np.where(upper, groups.centres[0][:, None], groups.centres[1][:, None])
+    shares = groups.shares[:, :, None]
+    return np.asarray(centres + np.where(upper, shares[0], shares[1]) * (observed - centres))
 
 
 def _ratio(gains: Doubles, errors: Doubles) -> Doubles:
