@@ -22,6 +22,7 @@ from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.graph import Charge, Plan
+from ragsweep.stats.latencies import busy_sentence
 
 WORTH_A_LINE = 1.0
 """Seconds from which on a stage is worth a line of its own."""
@@ -210,6 +211,8 @@ def fixes(results: Sequence[Result]) -> Iterator[str]:
             yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         yield f"{warning[:1].upper()}{warning[1:]}."
+    if busy := busy_sentence(results):
+        yield f"{busy}; rerun=true measures it again."
 
 
 def _expected(plan: Plan) -> str:
