@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ragsweep.core.results import Result
 
 BUSY = 2.0
-"""Slowness from which on a machine counts as busy; idle machines reach 1.6 (docs/measurements.md, "Latency")."""
+"""Slowness from which on a machine counts as busy (docs/measurements.md, "Latency")."""
 DRIFT = 1.5
-"""Factor by which a latency differs between quiet probes of the same work (docs/measurements.md, "Latency")."""
+"""Factor that widens each interval: the processor alone runs equal work 1.6 times slower (docs/measurements.md)."""
 LEAST_MS = 1.0
 """Milliseconds; a smaller difference is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})
