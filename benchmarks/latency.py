@@ -52,7 +52,7 @@ def row(results: list[Result], hogs: int, load: float) -> str:
               sum(latency_apart(*pair, NAME) for pair in pairs)]  # fmt: skip
     slow = [slowness(one) for one in results]
     cells = [str(hogs), f"{load:.1f}", f"{min(values):.2f} to {max(values):.2f}", f"{min(slow):.1f} to {max(slow):.1f}",
-             *map(str, stated), busy_sentence(results) or "-"]  # fmt: skip
+             *map(str, stated), busy_sentence(results, NAME) or "-"]  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
 

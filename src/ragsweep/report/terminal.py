@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ragsweep.core.identity import Node
-from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives
+from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives, shown_metrics
 from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
@@ -211,7 +211,8 @@ def fixes(results: Sequence[Result]) -> Iterator[str]:
             yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         yield f"{warning[:1].upper()}{warning[1:]}."
-    if busy := busy_sentence(results):
+    shown = dict.fromkeys(name for one in results for name in shown_metrics(one.config) if name.startswith("latency_"))
+    if shown and (busy := busy_sentence(results, next(iter(shown)))):
         yield f"{busy}; rerun=true measures it again."
 
 

@@ -34,17 +34,15 @@ def slowness(result: Result) -> float:
     return sum(stage["mean_ms"] * stage["work_mean_ms"] / stage["work_quiet_ms"] for stage in stages) / total
 
 
-def busy_sentence(results: Sequence[Result]) -> str:
-    """Describe in one sentence how busy the machine was while latency was measured; empty where it was quiet."""
+def busy_sentence(results: Sequence[Result], what: str) -> str:
+    """Describe in one sentence how busy the machine was while ``what`` was measured; empty where it was quiet."""
     found = [slowness(one) for one in results]
     busy = [one for one in found if one >= BUSY]
     if not busy:
         return ""
-    names = {name for one in results for name in one.summaries if name.startswith("latency_")}
-    shown = "latency_p95_ms" if "latency_p95_ms" in names else min(names, default="latency")
     which = f" of {len(busy)} of {len(results)} configs" if len(results) > 1 else ""
     most = f"{'up to ' if len(busy) > 1 else ''}{max(busy):.1f} x slower than a quiet probe"
-    return f"{shown}{which} was measured while the machine was busy: {most}"
+    return f"{what}{which} was measured while the machine was busy: {most}"
 
 
 def latency_apart(first: Result, second: Result, name: str) -> bool:

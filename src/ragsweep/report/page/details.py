@@ -46,8 +46,8 @@ def latency(chosen: Sequence[Result]) -> Iterator[Item]:
     rows = [[one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
             for one in chosen for stage, found in one.latency.items()]  # fmt: skip
     if rows:
-        busy = busy_sentence(chosen)
-        note = f"Milliseconds of one warm question at a time.{f' {busy[0].upper()}{busy[1:]}.' if busy else ''}"
+        busy = busy_sentence(chosen, "Latency")
+        note = f"Milliseconds of one warm question at a time.{f' {busy}.' if busy else ''}"
         yield make_table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
 
 
