@@ -69,8 +69,14 @@ def test_quantile_lies_within_its_interval_which_has_at_least_its_level(count: i
     scores = np.arange(count, dtype=np.float64)
     low, high = quantile_interval(scores, share)
     enough = share**count + (1 - share) ** count <= 0.05
-    assert np.isnan([low, high]).all() != enough
-    if enough:
+    value = quantile(scores, share)
+    assert not low > value
+    assert not high < value
+    if not enough:
+        assert np.isnan([low, high]).any()
+        assert np.isnan(low) or stats.binom.cdf(low, count, share) <= 0.025 + 1e-9
+        assert np.isnan(high) or stats.binom.sf(high, count, share) <= 0.025 + 1e-9
+    else:
         assert low <= quantile(scores, share) <= high
         covered = stats.binom.cdf(high, count, share) - stats.binom.cdf(low, count, share)
         assert covered >= 0.95 - 1e-9

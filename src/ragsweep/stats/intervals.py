@@ -216,22 +216,23 @@ def quantile(ordered: Doubles, share: float) -> float:
 def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[float, float]:
     """Bound a quantile by order statistics, whatever the distribution (Conover 1999, section 3.2, exact).
 
-    The smallest or the largest score is an end where it suffices for ``LEVEL``. NaN where all scores are too few: a
-    95th percentile needs 59, a 99th 299, a median 6.
+    The smallest or the largest score is an end where it suffices for ``LEVEL``. An end that no score is, is NaN: the
+    upper one of a 95th percentile needs 59 scores, of a 99th 299; both of a median need 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
     ranks = _quantile_ranks(len(ordered), quantile)
-    return (float(ordered[ranks[0]]), float(ordered[ranks[1]])) if ranks else (math.nan, math.nan)
+    low, high = (math.nan if rank is None else float(ordered[rank]) for rank in ranks)
+    return low, high
 
 
 @lru_cache(maxsize=256)
-def _quantile_ranks(count: int, share: float) -> tuple[int, int] | None:
-    """Return which of so many sorted scores, from 0, bound a quantile; None where no two of them do.
+def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
+    """Return which of so many sorted scores, from 0, bound a quantile; None for an end that none of them is.
 
     The number of scores below the quantile is binomial: the score of rank r, from 1, exceeds it with P(B < r).
     """
-    if _too_few(count, share):
-        return None
+    if not count:
+        return None, None
     ranks = np.arange(1, count + 1)
     logarithms = np.cumsum(np.log((count + 1 - ranks) / ranks)) + ranks * math.log(share)
     logarithms += (count - ranks) * math.log1p(-share)
@@ -239,6 +240,9 @@ def _quantile_ranks(count: int, share: float) -> tuple[int, int] | None:
     chances = np.append(none, np.exp(logarithms))
     exceeding, short = np.cumsum(chances)[:-1], np.cumsum(chances[::-1])[:-1][::-1]  # P(B < r), P(B >= r)
     tail = (1 - LEVEL) / 2
+    if _too_few(count, share):
+        least, most = int(np.count_nonzero(exceeding <= tail)), int(np.count_nonzero(short > tail))
+        return (least - 1 if least else None), (most if most < count else None)
     # An extreme score that misses with more than its half of the error leaves less of it to the other end.
     low = np.count_nonzero(exceeding <= min(tail, 1 - LEVEL - share**count)) if none <= tail else 1
     high = np.count_nonzero(short > min(tail, 1 - LEVEL - none)) if share**count <= tail else count - 1
