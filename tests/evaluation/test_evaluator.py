@@ -181,7 +181,9 @@ def test_second_config_of_a_session_reuses_what_it_shares() -> None:
 
 def test_another_process_with_the_store_computes_nothing_and_finds_the_same(tmp_path: Path) -> None:
     laid = graph(Parts(corpus(), built(Whole()), vector(), built(NoReranker()), 4, 2))
-    asked = replace(experiment(), graph=laid, top_k=2)
+    asked = replace(
+        experiment(), graph=replace(laid, latency={}), top_k=2
+    )  # that of a busy machine may be measured again
     cold, warm = (Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(asked) for _ in range(2))
     assert {stage for stage, work in cold.stages.items() if work["executed"]} >= {"chunk", "count", "embed", "retrieve"}
     assert {stage for stage, work in warm.stages.items() if work["executed"]} == {"context"}

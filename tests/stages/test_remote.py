@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import obstore
 import pytest
 from obstore.store import MemoryStore
@@ -17,6 +18,7 @@ from obstore.store import MemoryStore
 from faults import Small
 from object_store import ObjectServer, object_server
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.identity import Node, Spec
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import FREE, Leases
 from ragsweep.stages.remote import Remote, check_remote, open_remote
@@ -75,6 +77,19 @@ def test_object_is_put_if_absent_and_returned_as_it_was(shared: Shared) -> None:
     remote.remove("a/b")
     remote.remove("a/b")
     assert not remote.has("a/b")
+
+
+def test_dropped_rows_are_gone_on_every_machine(shared: Shared) -> None:
+    node = Node("latency", Spec("x", "1"), (), lambda work, rows: np.full(len(rows), 7.0), "rows", result=np.ndarray)
+    stores = [SharedStore(shared.folder / name, pytest.fail, shared.open_objects()) for name in ("a", "b", "c")]
+    executors = [Executor(store) for store in stores]
+    executors[0].get(node, ["q"])
+    stores[0].close()
+    assert executors[1].known(node, ["q"])
+    executors[0].drop_rows(node)
+    stores[0].close()
+    assert not executors[0].known(node, ["q"])
+    assert not executors[2].known(node, ["q"])
 
 
 def test_second_machine_computes_nothing_and_keeps_all_of_it(shared: Shared) -> None:

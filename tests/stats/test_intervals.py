@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragsweep.stats import intervals
-from ragsweep.stats.intervals import FEWEST, means_with_intervals, quantile, quantile_interval
+from ragsweep.stats.intervals import (
+    FEWEST,
+    means_with_intervals,
+    quantile,
+    quantile_interval,
+    weighted_quantile_interval,
+)
 
 NONE = np.array([np.nan])
 
@@ -49,11 +55,40 @@ def test_intervals_without_scores_are_nan() -> None:
     assert np.isnan(quantile_interval(np.array([np.nan]), 0.95)).all()
 
 
-@pytest.mark.parametrize("quantile", [0.5, 0.95])
-def test_quantile_interval_covers_the_true_quantile(quantile: float) -> None:
+@pytest.mark.parametrize(
+    ("quantile", "scores"), [(0.5, 6), (0.5, 200), (0.95, 59), (0.95, 60), (0.95, 200), (0.99, 299)]
+)
+def test_quantile_interval_covers_the_true_quantile(quantile: float, scores: int) -> None:
     generator = np.random.default_rng(4)
-    bounds = [quantile_interval(generator.uniform(size=200), quantile) for _ in range(800)]
-    assert np.mean([low <= quantile <= high for low, high in bounds]) >= 0.93
+    bounds = [quantile_interval(generator.uniform(size=scores), quantile) for _ in range(4000)]
+    assert np.mean([low <= quantile <= high for low, high in bounds]) >= 0.943  # .95 less two Monte-Carlo errors
+
+
+@given(st.integers(1, 2000), st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]) | st.floats(0.001, 0.999))
+def test_quantile_lies_within_its_interval_which_has_at_least_its_level(count: int, share: float) -> None:
+    scores = np.arange(count, dtype=np.float64)
+    low, high = quantile_interval(scores, share)
+    enough = share**count + (1 - share) ** count <= 0.05
+    value = quantile(scores, share)
+    assert not low > value
+    assert not high < value
+    if not enough:
+        assert np.isnan([low, high]).any()
+        assert np.isnan(low) or stats.binom.cdf(low, count, share) <= 0.025 + 1e-9
+        assert np.isnan(high) or stats.binom.sf(high, count, share) <= 0.025 + 1e-9
+    else:
+        assert low <= quantile(scores, share) <= high
+        covered = stats.binom.cdf(high, count, share) - stats.binom.cdf(low, count, share)
+        assert covered >= 0.95 - 1e-9
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0.1, 10)), min_size=1, max_size=120), st.floats(0.01, 0.99))
+def test_weighted_quantile_lies_within_its_interval(pairs: list[tuple[float, float]], share: float) -> None:
+    scores, weights = np.array(pairs).T
+    value, low, high = weighted_quantile_interval(scores, weights, share)
+    assert np.isnan([low, high]).all() or low <= value <= high
+    if len(pairs) == 1:
+        assert np.isnan([low, high]).all()
 
 
 def plain(values: np.ndarray) -> tuple[float, float]:

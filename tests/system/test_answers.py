@@ -176,7 +176,7 @@ def test_cold_warm_and_without_a_store_results_are_equal_and_warm_asks_nobody(tm
     assert untimed(cold) == untimed(warm) == untimed(bare)
     assert str(cold.usage) == str(warm.usage) == str(bare.usage)
     assert len(judge.cases) == 2 * 2  # cold and bare; the two questions about code are one case
-    assert {stage for stage, work in warm.stages.items() if work["executed"]} == {"context"}
+    assert {stage for stage, work in warm.stages.items() if work["executed"]} - {"latency"} == {"context"}
 
 
 def test_budget_of_tokens_cuts_the_context_and_metrics_see_what_was_handed_on() -> None:

@@ -238,7 +238,8 @@ def results(found: Watch) -> Iterator[str]:
 
 
 def _interval(one: Measure) -> str:
-    return f"[{number(one.low, '_')}, {number(one.high, '_')}]"
+    ends = (number(end, "_") if math.isfinite(end) else "" for end in (one.low, one.high))  # "" where unbounded
+    return f"[{', '.join(ends)}]"
 
 
 def _sentence(drift: Drift, found: Watch) -> str:

@@ -35,6 +35,7 @@ from ragsweep.evaluation.evidence import view as make_view
 from ragsweep.evaluation.evidence_trace import TRACE, TracedStages, trace_evidence
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.generation import drop_unwritten, passages, write_queries
+from ragsweep.evaluation.probing import probe_stages, seconds_by_question, summarise_latency
 from ragsweep.evaluation.question_table import (
     REPEATED,
     ChunkNames,
@@ -52,7 +53,6 @@ from ragsweep.parts.targets import evaluate_targets
 from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
-from ragsweep.stats.intervals import quantile
 from ragsweep.stats.summaries import collect_scores
 
 CUT_WARNING = 0.01
@@ -71,6 +71,7 @@ class Evaluator:
     """Evaluate configs one after another; shared results are computed once."""
 
     executor: Executor = field(default_factory=Executor)
+    began: float = field(default_factory=time.time)  # latencies measured later are never measured again
     _coverage: dict[tuple[str, str, float], Covered] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
@@ -85,7 +86,10 @@ class Evaluator:
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
-        view = replace(self._view(experiment, table, rankings, queries), routes=routes, queries=queries)
+        view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
+        again = bool(experiment.config.get("rerun"))
+        probes = probe_stages(self.executor, graph, table, self.began, again)
+        view = replace(view, latency=seconds_by_question(probes, view, table))
         views = repeated_views(self.executor.get, graph, table, view)
         repeated = score_repetitions(experiment.metrics, views)
         scores = {name: drop_unwritten(one, queries) for name, one in repeated.scores.items()}
@@ -116,7 +120,7 @@ class Evaluator:
             contexts=texts.context_texts(names.chunks.corpus, table.columns["question_id"], names.of(view.context)),
             traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
             stages=self._stages(before, graph),
-            latency=_stage_latency(view),
+            latency=summarise_latency(view, probes, self.executor),
             indexes=self._indexes(graph),
             **self._reranked(experiment, table, rankings),
             warnings=(*self._warnings(experiment, views), *lost_warning(repeated.lost, len(table.questions))),
@@ -129,10 +133,8 @@ class Evaluator:
             state=PARTIAL if any(one.coverage < experiment.coverage for one in summaries.values()) else COMPLETE,
         )  # fmt: skip
 
-    def _view(
-        self, experiment: Experiment, table: QuestionTable, rankings: Rankings, queries: Sequence[Answer] | None
-    ) -> EvaluationView:
-        """Gather the input of metrics. Latency comes last, when everything is warm."""
+    def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
+        """Gather the input of metrics but latency."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, table)
         approximate = {}
@@ -148,17 +150,8 @@ class Evaluator:
         verdicts = {
             name: unpacked(self.executor.get(node, table.judged), Judgement) for name, node in graph.verdicts.items()
         }
-        latency = {
-            stage: np.append(self.executor.get(node, table.probed), np.nan)[table.probe]
-            for stage, node in graph.latency.items()
-        }
-        if queries:  # a query that was not written took no time
-            seconds = [0.0 if np.isnan(query.seconds) else query.seconds for query in queries]
-            latency["query"] = _probed_seconds(seconds, table)
-        if answers:
-            latency["generate"] = _probed_seconds([answer.seconds for answer in answers.answers], table)
         cut_at = None if graph.budget is None else length
-        view = make_view(coverage, rankings, experiment.top_k, latency, approximate, cut_at)
+        view = make_view(coverage, rankings, experiment.top_k, {}, approximate, cut_at)
         return replace(view, answers=answers, judgements=verdicts, output=experiment.output)
 
     def _reranked(self, experiment: Experiment, table: QuestionTable, after: Rankings) -> dict[str, Any]:
@@ -281,11 +274,6 @@ def _lengths(rankings: Rankings) -> NDArray[np.int64]:
     return np.asarray(np.count_nonzero(rankings.positions != NO_CHUNK, axis=1), dtype=np.int64)
 
 
-def _probed_seconds(seconds: Sequence[float], table: QuestionTable) -> NDArray[np.float64]:
-    """Keep the seconds of the probed questions, as they were measured when the answer was made."""
-    return np.where(table.probe < len(table.probed), np.array(seconds, dtype=np.float64), np.nan)
-
-
 def _cut_share(embeddings: Embeddings) -> float:
     return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
 
@@ -348,15 +336,3 @@ def facts(dataset: Dataset) -> DatasetFacts:
         notes=(*dataset.notes, *peculiarities(questions)),
         **divided,
     )
-
-
-def _stage_latency(view: EvaluationView) -> dict[str, dict[str, float]]:
-    """Sum up each stage's probe: how many questions, and milliseconds by mean and quantile."""
-    stages = {}
-    for stage, seconds in view.latency.items():
-        milliseconds = seconds[~np.isnan(seconds)] * 1000
-        if len(milliseconds):
-            ordered = np.sort(milliseconds)
-            quantiles = {f"p{p}_ms": quantile(ordered, p / 100) for p in (50, 95, 99)}
-            stages[stage] = {"n": len(ordered), "mean_ms": float(milliseconds.mean()), **quantiles}
-    return stages

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ragsweep.core.identity import Node
-from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives
+from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives, shown_metrics
 from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
@@ -22,6 +22,7 @@ from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.graph import Charge, Plan
+from ragsweep.stats.latencies import busy_sentence
 
 WORTH_A_LINE = 1.0
 """Seconds from which on a stage is worth a line of its own."""
@@ -211,6 +212,9 @@ def fixes(results: Sequence[Result]) -> Iterator[str]:
             yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         yield f"{warning[:1].upper()}{warning[1:]}."
+    shown = dict.fromkeys(name for one in results for name in shown_metrics(one.config) if name.startswith("latency_"))
+    if shown and (busy := busy_sentence(results, next(iter(shown)))):
+        yield f"{busy}; rerun=true measures it again."
 
 
 def _expected(plan: Plan) -> str:

@@ -101,6 +101,14 @@ class Executor:
         """Take a whole value that was computed elsewhere."""
         self._whole[node.address] = value
 
+    def drop_rows(self, node: Node) -> None:
+        """Drop the rows of a node in memory and in the store, so that the next ``get`` computes them again."""
+        self._rows.drop(node.address)
+        self._costs.pop(node.address, None)
+        if store := self._store_of(node):
+            with self._alone(node, store):
+                store.drop_rows(node)
+
     def forget_rows(self) -> None:
         """Drop all rows from memory: whoever serves questions without end keeps whole values alone."""
         self._rows = RowTables()

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash
+from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
 
-SAMPLE = 50
-"""How many questions are probed at most."""
+SAMPLE = 60
+"""How many questions are probed at most: the largest of 59 bounds their 95th percentile with 95 %."""
 
 
 def sample(queries: Sequence[str]) -> tuple[str, ...]:
@@ -24,33 +21,33 @@ def sample(queries: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 
 
-@cache
-def machine() -> str:
-    """Name this machine by what sets its speed: architecture, processor and number of cores."""
-    facts = Path("/proc/cpuinfo")
-    lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
-    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # which starts a process
-    return f"{platform.machine()} {model} x{os.cpu_count()}"
+class Probes(NamedTuple):
+    """The timed questions, and the state of the machine while each was timed; all columns (questions,)."""
+
+    seconds: NDArray[np.float64]
+    work: NDArray[np.float64]  # seconds of the fixed work just before
+    load: NDArray[np.float64]  # average number of processes that want a core
+    at: NDArray[np.float64]  # seconds since the epoch
 
 
 def latency_node(
     target: Node, ranking: Node | None = None, keys: Callable[[Any, Rows], Sequence[Rows]] | None = None
 ) -> Node:
-    """Make the node that times ``target`` for each query: seconds, float64.
+    """Make the node that times ``target`` for each query: `Probes`.
 
     Where the target's rows are not queries, ``keys(value of ranking, queries)`` gives the rows of each query.
     """
 
-    def compute(work: StageContext, rows: Rows) -> NDArray[np.float64]:
+    def compute(work: StageContext, rows: Rows) -> Probes:
         wanted = (
             keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
         )
         work.get(target, [key for row in wanted for key in row])  # so that only the target is timed, not its inputs
         return _one_by_one(target, work, wanted)
 
-    spec = Spec("ragsweep.latency", "1", files={"machine": machine()})
+    spec = Spec("ragsweep.latency", "2", files={"machine": machine()})
     inputs = (target, *target.inputs) if ranking is None else (target, ranking, *target.inputs)
-    return Node("latency", spec, inputs, compute, "rows", target.label, np.ndarray, check=target.check)
+    return Node("latency", spec, inputs, compute, "rows", target.label, Probes, check=target.check)
 
 
 def rule_latency_node(target: Node, rule: Spec) -> Node:
@@ -59,22 +56,25 @@ def rule_latency_node(target: Node, rule: Spec) -> Node:
     ``rule`` is the step's spec without these: all steps of one rule over the same inputs share one measurement.
     """
 
-    def compute(work: StageContext, rows: Rows) -> NDArray[np.float64]:
+    def compute(work: StageContext, rows: Rows) -> Probes:
         for given in target.inputs:
             work.get(given, rows)
         return _one_by_one(target, work, [[query] for query in rows])
 
-    spec = Spec("ragsweep.latency", "1", {"rule": rule}, {"machine": machine()})
-    return Node("latency", spec, target.inputs, compute, "rows", target.label, np.ndarray, check=target.check)
+    spec = Spec("ragsweep.latency", "2", {"rule": rule}, {"machine": machine()})
+    return Node("latency", spec, target.inputs, compute, "rows", target.label, Probes, check=target.check)
 
 
-def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> NDArray[np.float64]:
-    inputs, seconds = _Inputs(work), []
+def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Probes:
+    """Time each question, and before each the fixed work, so that both meet the same load."""
+    inputs, found = _Inputs(work), []
     for rows in [*wanted[:1], *wanted]:  # the first loads what is loaded once, and warms the caches
-        begin = time.perf_counter()
+        fixed, begin = time_fixed_work(), time.perf_counter()
         target.compute(inputs, rows)
-        seconds.append(time.perf_counter() - begin)
-    return np.array(seconds[1:], dtype=np.float64)
+        found.append((time.perf_counter() - begin, fixed, load(), time.time()))
+    probes = Probes(*np.array(found[1:], dtype=np.float64).reshape(-1, len(Probes._fields)).T.copy())
+    store_speed(work.notes(speed_node()), probes.work)
+    return probes
 
 
 class _Inputs:

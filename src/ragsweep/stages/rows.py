@@ -89,6 +89,11 @@ class RowTables:
             if table.failed:
                 table.forget_failed()
 
+    def drop(self, address: str) -> None:
+        """Drop the rows of a node."""
+        if self._tables.pop(address, None):
+            self.bytes -= self._sizes.pop(address)
+
     def put(self, address: str, table: RowTable, most: float) -> None:
         """Keep a table that was just used or added to; drop stored ones until all have at most so many bytes."""
         self._tables[address] = table

@@ -22,8 +22,8 @@ from typing import Any
 
 from ragsweep.core.identity import Node, Rows
 from ragsweep.stages.blobs import Damaged, OtherFormat, StoredPiece, pack, unpack
-from ragsweep.stages.latency import machine
 from ragsweep.stages.leases import Leases
+from ragsweep.stages.machine import machine
 from ragsweep.stages.remote import Remote
 from ragsweep.stages.store import Cost, Store, insert_entry, keys_digest, open_store
 
@@ -88,6 +88,12 @@ class SharedStore(Store):
             self.remote.put_later(f"pieces/{node.address}/{name}", b"".join(pack(f"{node.address}/{name}", value)))
 
     # --- rows --------------------------------------------------------------------------------------------------
+
+    def drop_rows(self, node: Node) -> None:
+        """Delete the rows of a node in both halves."""
+        super().drop_rows(node)
+        self.remote.flush()
+        self.remote.remove_below(f"rows/{node.address}/")
 
     def fetch_rows(self, node: Node) -> None:
         """Copy the segments of a node that other machines have written."""

@@ -25,7 +25,7 @@ from ragsweep.core.locks import LAPSE, Holder, Locks, locks, myself, private_fol
 from ragsweep.core.mapped_array import mapped_array
 from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, StoredPiece, pack, size, unpack
 from ragsweep.stages.database import FILES, Database, damaged
-from ragsweep.stages.latency import machine
+from ragsweep.stages.machine import machine
 from ragsweep.stages.rows import cut, size_of
 
 EXTRAPOLATED = 50
@@ -131,6 +131,12 @@ class Store:
             insert_entry(connection, node, size, len(rows.keys or ()), cost)
             return True
         return False
+
+    def drop_rows(self, node: Node) -> None:
+        """Delete the rows of a node, and what it cost."""
+        with self._writing(f"without {node.stage} {node.label}".strip()), self._database.transaction() as connection:
+            for table in ("segments", "entries"):
+                connection.execute(f"DELETE FROM {table} WHERE address = ?", (node.address,))
 
     def fetch_rows(self, node: Node) -> None:
         """Copy the rows of a node that are stored elsewhere; a store of one machine has no such place."""

@@ -14,6 +14,7 @@ from ragsweep.core.results import Result
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.inference.differences import Differences, compare_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.latencies import LEAST_MS, latency_apart
 
 Doubles = NDArray[np.float64]
 
@@ -21,8 +22,6 @@ COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 """Metrics of cost, in the order in which they decide: money, else what money would be paid for, else time."""
 SAVING = 0.1
 """Least share of a cost that counts as a saving."""
-LEAST_MS = 1.0
-"""Milliseconds; a smaller saving is within the noise of measuring the same config twice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +50,16 @@ class ConfigCosts:
         return ""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether a row is shown to cost less than another, by a tenth at least."""
+        """Return whether a row is shown to cost less than another, by a tenth at least.
+
+        Question by question, or for a quantile of latencies beyond what the machine's own state explains.
+        """
         values = self.values[name]
         if not self._is_saving(name, values[other], values[row]):
             return False
         if (found := self.difference(name, row, other)) is not None:
             return bool(found.better[1])
-        first, second = (self.results[one].summaries[name] for one in (row, other))
-        return first.high < second.low
+        return latency_apart(self.results[row], self.results[other], name)
 
     def difference(self, name: str, row: int, other: int) -> Differences | None:
         """Compare a row's cost by question with another's (row 1 with row 0); None of a quantile."""

@@ -214,25 +214,52 @@ def quantile(ordered: Doubles, share: float) -> float:
 
 
 def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[float, float]:
-    """Bound a quantile by order statistics, whatever the distribution (Conover 1999, section 3.2).
+    """Bound a quantile by order statistics, whatever the distribution (Conover 1999, section 3.2, exact).
 
-    With few scores the upper end is the largest score; NaN without scores.
+    The smallest or the largest score is an end where it suffices for ``LEVEL``. An end that no score is, is NaN: the
+    upper one of a 95th percentile needs 59 scores, of a 99th 299; both of a median need 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
-    n = len(ordered)
-    if not n:
-        return float("nan"), float("nan")
-    spread = 1.959964 * np.sqrt(n * quantile * (1 - quantile))
-    first = int(np.clip(np.floor(n * quantile - spread), 0, n - 1))
-    last = int(np.clip(np.ceil(n * quantile + spread), 0, n - 1))
-    return float(ordered[first]), float(ordered[last])
+    ranks = _quantile_ranks(len(ordered), quantile)
+    low, high = (math.nan if rank is None else float(ordered[rank]) for rank in ranks)
+    return low, high
+
+
+@lru_cache(maxsize=256)
+def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
+    """Return which of so many sorted scores, from 0, bound a quantile; None for an end that none of them is.
+
+    The number of scores below the quantile is binomial: the score of rank r, from 1, exceeds it with P(B < r).
+    """
+    if not count:
+        return None, None
+    ranks = np.arange(1, count + 1)
+    logarithms = np.cumsum(np.log((count + 1 - ranks) / ranks)) + ranks * math.log(share)
+    logarithms += (count - ranks) * math.log1p(-share)
+    none = (1 - share) ** count
+    chances = np.append(none, np.exp(logarithms))
+    exceeding, short = np.cumsum(chances)[:-1], np.cumsum(chances[::-1])[:-1][::-1]  # P(B < r), P(B >= r)
+    tail = (1 - LEVEL) / 2
+    if _too_few(count, share):
+        least, most = int(np.count_nonzero(exceeding <= tail)), int(np.count_nonzero(short > tail))
+        return (least - 1 if least else None), (most if most < count else None)
+    # An extreme score that misses with more than its half of the error leaves less of it to the other end.
+    low = np.count_nonzero(exceeding <= min(tail, 1 - LEVEL - share**count)) if none <= tail else 1
+    high = np.count_nonzero(short > min(tail, 1 - LEVEL - none)) if share**count <= tail else count - 1
+    return max(int(low), 1) - 1, min(int(high), count - 1)
+
+
+def _too_few(count: float, share: float) -> bool:
+    """Return whether not even the smallest and the largest of so many scores bound a quantile at ``LEVEL``."""
+    return bool(share**count + (1 - share) ** count > 1 - LEVEL)
 
 
 def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) -> tuple[float, float, float]:
     """Return a quantile of weighted scores, none of them NaN, and its interval; NaN without scores.
 
     The smallest score up to which the weights reach the share, not interpolated. The ends are the same of the share
-    less and plus its own error in as many questions as these count as (Woodruff, JASA 47, 1952).
+    less and plus its own error in as many questions as these count as (Woodruff, JASA 47, 1952); NaN where these are
+    too few, as in `quantile_interval`.
     """
     if not len(scores):
         return math.nan, math.nan, math.nan
@@ -243,4 +270,4 @@ def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) 
     shares = np.array([share, max(share - half, 0.0), min(share + half, 1.0)])
     places = np.minimum(np.searchsorted(reached, shares - 1e-12), len(scores) - 1)
     value, low, high = scores[order][places].tolist()
-    return value, low, high
+    return (value, math.nan, math.nan) if _too_few(count, share) else (value, low, high)

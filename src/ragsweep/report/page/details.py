@@ -11,6 +11,7 @@ from importlib.metadata import version
 from ragsweep.core.results import Result, TargetResult
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
 from ragsweep.report.page.items import Item, make_table
+from ragsweep.stats.latencies import busy_sentence
 
 
 def targets(chosen: Sequence[Result]) -> Iterator[Item]:
@@ -45,7 +46,8 @@ def latency(chosen: Sequence[Result]) -> Iterator[Item]:
     rows = [[one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
             for one in chosen for stage, found in one.latency.items()]  # fmt: skip
     if rows:
-        note = "Milliseconds of one warm question at a time."
+        busy = busy_sentence(chosen, "Latency")
+        note = f"Milliseconds of one warm question at a time.{f' {busy}.' if busy else ''}"
         yield make_table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
 
 

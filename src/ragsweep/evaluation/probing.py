@@ -1,0 +1,89 @@
+"""Measure the latency of a config's stages, again where a stored measurement is out of date, and sum it up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.identity import Node, Rows
+from ragsweep.core.types import EvaluationView
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.question_table import QuestionTable
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.latency import Probes
+from ragsweep.stages.machine import is_busy, is_quiet_now, quiet_seconds, speed_node
+from ragsweep.stats.intervals import quantile
+
+
+def probe_stages(
+    executor: Executor, graph: ConfigGraph, table: QuestionTable, since: float, again: bool
+) -> dict[str, Probes]:
+    """Return the probes of each stage: stored ones, unless they are out of date.
+
+    Args:
+        executor: Computes and recalls.
+        graph: The config's stages.
+        table: The questions.
+        since: Seconds since the epoch; a probe made later is never repeated.
+        again: Repeat all older probes, not only those of a busy machine.
+    """
+    return {stage: _probe(executor, node, table.probed, since, again) for stage, node in graph.latency.items()}
+
+
+def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool) -> Probes:
+    """Recall or measure; a probe of a service is not repeated, since its calls cost money."""
+    probes: Probes = executor.get(node, rows)
+    if node.check or not (probes.at < since).any():
+        return probes
+    quiet = quiet_seconds(executor.notes(speed_node()))
+    if again or (is_busy(probes.work, quiet) and is_quiet_now(quiet)):
+        executor.drop_rows(node)
+        probes = executor.get(node, rows)
+    return probes
+
+
+def seconds_by_question(
+    probes: Mapping[str, Probes], view: EvaluationView, table: QuestionTable
+) -> dict[str, NDArray[np.float64]]:
+    """Return the seconds of each probed question by stage, NaN for the other questions.
+
+    Those of written queries and of answers are of the calls that made them.
+    """
+    latency = {stage: np.append(one.seconds, np.nan)[table.probe] for stage, one in probes.items()}
+    probed = table.probe < len(table.probed)
+    if view.queries:  # a query that was not written took no time
+        written = np.array([query.seconds for query in view.queries])
+        latency["query"] = np.where(probed, np.nan_to_num(written, nan=0.0), np.nan)
+    if view.answers:
+        latency["generate"] = np.where(probed, [answer.seconds for answer in view.answers.answers], np.nan)
+    return latency
+
+
+def summarise_latency(
+    view: EvaluationView, probes: Mapping[str, Probes], executor: Executor
+) -> dict[str, dict[str, float]]:
+    """Sum up each stage's probe: how many questions, milliseconds by mean and quantile, and the machine's state."""
+    quiet = quiet_seconds(executor.notes(speed_node())) if probes else math.nan
+    stages = {}
+    for stage, seconds in view.latency.items():
+        milliseconds = seconds[~np.isnan(seconds)] * 1000
+        if len(milliseconds):
+            ordered = np.sort(milliseconds)
+            quantiles = {f"p{p}_ms": quantile(ordered, p / 100) for p in (50, 95, 99)}
+            state = _state(probes[stage], quiet) if stage in probes else {}
+            stages[stage] = {"n": len(ordered), "mean_ms": float(milliseconds.mean()), **quantiles, **state}
+    return stages
+
+
+def _state(probes: Probes, quiet: float) -> dict[str, float]:
+    """Describe the machine while a stage was probed."""
+    return {
+        "work_mean_ms": 1000 * float(probes.work.mean()),
+        "work_p95_ms": 1000 * quantile(np.sort(probes.work), 0.95),
+        "work_quiet_ms": 1000 * quiet,
+        "load": float(probes.load.mean()),
+        "measured": float(probes.at.min()),
+    }

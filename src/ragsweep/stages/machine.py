@@ -1,0 +1,92 @@
+"""Name this machine, and measure how fast it is right now by a fixed piece of work."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.identity import Node, Rows, Spec, StageContext
+from ragsweep.stats.latencies import BUSY
+
+REPETITIONS = 25
+"""Runs of the fixed work that show whether the machine is busy now."""
+QUIET_SHARE = 0.1
+"""Quantile of the times of a probe's fixed work that other processes do not disturb, on a loaded machine either."""
+
+Doubles = NDArray[np.float64]
+
+
+@cache
+def machine() -> str:
+    """Name this machine by what sets its speed: architecture, processor and number of cores."""
+    facts = Path("/proc/cpuinfo")
+    lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
+    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # which starts a process
+    return f"{platform.machine()} {model} x{os.cpu_count()}"
+
+
+@cache
+def _material() -> tuple[Doubles, list[str]]:
+    return np.random.default_rng(0).random(20_000), [str(n) for n in range(3_000)]
+
+
+def time_fixed_work() -> float:
+    """Run about a millisecond of numpy and of Python on one core, the same work in every call; return its seconds."""
+    numbers, words = _material()
+    begin = time.perf_counter()
+    for _ in range(4):
+        np.sqrt(np.sort(numbers)).sum()
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + len(word)
+    return time.perf_counter() - begin
+
+
+def load() -> float:
+    """Return the load average of the last minute; NaN where the system has none."""
+    with suppress(OSError, AttributeError):
+        return os.getloadavg()[0]
+    return math.nan
+
+
+def speed_node() -> Node:
+    """Return the node under whose address the shortest times of the fixed work on machines like this are stored."""
+    spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
+    return Node("speed", spec, (), _never, "rows", result=np.ndarray)
+
+
+def _never(work: StageContext, rows: Rows) -> NoReturn:
+    raise AssertionError("the speed of a machine is stored beside probes, not computed")
+
+
+def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
+    """Store how long the fixed work takes undisturbed, if no probe on a machine like this was faster."""
+    if len(work):
+        quiet = float(np.quantile(work, QUIET_SHARE))
+        if not quiet >= quiet_seconds(notes):
+            notes[f"{quiet:.9f}"] = ""
+
+
+def quiet_seconds(notes: Mapping[str, Any]) -> float:
+    """Return the seconds of the fixed work on a quiet machine like this; NaN before the first probe."""
+    return min(map(float, notes), default=math.nan)
+
+
+def is_busy(work: Doubles, quiet: float) -> bool:
+    """Return whether the fixed work took so long that other work must have slowed it down."""
+    return bool(len(work)) and float(work.mean()) >= BUSY * quiet
+
+
+def is_quiet_now(quiet: float) -> bool:
+    """Measure whether the machine is quiet at this moment: some tens of milliseconds."""
+    return not is_busy(np.array([time_fixed_work() for _ in range(REPETITIONS)]), quiet)

@@ -1,0 +1,81 @@
+"""Differences between measured latencies: which ones exceed what the machine's own state explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.results import Result
+
+BUSY = 2.0
+"""Slowness from which on a machine counts as busy (docs/measurements.md, "Latency")."""
+DRIFT = 1.5
+"""Factor that widens each interval: the processor alone runs equal work 1.6 times slower (docs/measurements.md)."""
+LEAST_MS = 1.0
+"""Milliseconds; a smaller difference is within the noise of measuring the same config twice."""
+CALLED = frozenset({"generate", "query"})
+"""Stages whose time is that of the calls that made their results: they have no probe."""
+
+Flags = NDArray[np.bool_]
+
+
+def slowness(result: Result) -> float:
+    """Return how many times slower than quiet the machine was while a config was probed: the stages' mean by time.
+
+    NaN where no stage was probed beside the fixed work.
+    """
+    stages = [stage for stage in result.latency.values() if "work_quiet_ms" in stage]
+    total = sum(stage["mean_ms"] for stage in stages)
+    if not total > 0:
+        return math.nan
+    return sum(stage["mean_ms"] * stage["work_mean_ms"] / stage["work_quiet_ms"] for stage in stages) / total
+
+
+def busy_sentence(results: Sequence[Result], what: str) -> str:
+    """Describe in one sentence how busy the machine was while ``what`` was measured; empty where it was quiet."""
+    found = [slowness(one) for one in results]
+    busy = [one for one in found if one >= BUSY]
+    if not busy:
+        return ""
+    which = f" of {len(busy)} of {len(results)} configs" if len(results) > 1 else ""
+    most = f"{'up to ' if len(busy) > 1 else ''}{max(busy):.1f} x slower than a quiet probe"
+    return f"{what}{which} was measured while the machine was busy: {most}"
+
+
+def latency_apart(first: Result, second: Result, name: str) -> bool:
+    """Return whether two configs differ in a latency by more than the drift of the machine explains.
+
+    Both intervals are widened by ``DRIFT``, and their lower ends by what a busy machine added; a difference below
+    ``LEAST_MS`` does not count. Without both intervals nothing is shown.
+    """
+    faster, slower = sorted((first, second), key=lambda one: _value(one, name))
+    if name not in faster.summaries or name not in slower.summaries:
+        return False
+    least, most = slower.summaries[name], faster.summaries[name]
+    gap = least.value - most.value
+    return bool(gap >= LEAST_MS and least.low * _quiet_share(slower.latency) / DRIFT > most.high * DRIFT)
+
+
+def _value(result: Result, name: str) -> float:
+    return result.summaries[name].value if name in result.summaries else math.nan
+
+
+def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
+    """Return the least share of a config's latency that would remain on a quiet machine.
+
+    Of each probed stage the slowest 5 % of the fixed work say what the load did to it: a factor, which long stages
+    share, and a delay, which short ones do. A stage of earlier releases, without fixed work, has no known share.
+    """
+    total = sum(stage["p95_ms"] for stage in latency.values())
+    quiet = sum(stage["p95_ms"] if name in CALLED else _quiet_ms(stage) for name, stage in latency.items())
+    return quiet / total if total > 0 else 0.0
+
+
+def _quiet_ms(stage: Mapping[str, float]) -> float:
+    if "work_quiet_ms" not in stage:
+        return 0.0
+    took, work, quiet = stage["p95_ms"], stage["work_p95_ms"], stage["work_quiet_ms"]
+    return max(min(took, took * quiet / work, took - (work - quiet)), 0.0)
