@@ -214,7 +214,7 @@ def _judged(rates: tuple[float, float], generator: np.random.Generator) -> tuple
 
 
 def _intervals(people: Doubles, judged: Doubles, chosen: Doubles, signs: Doubles) -> dict[str, tuple[float, float]]:
-    found = prediction_powered(judged, np.where(chosen, people, np.nan), np.arange(VERDICTS), signs)
+    found = prediction_powered(planted(judged, np.zeros(2)).matrix, np.where(chosen, people, np.nan), signs)
     verdicts, truths = signs @ judged, signs @ people
     rest, gaps = verdicts[~chosen], truths[chosen] - verdicts[chosen]
     middle = float(rest.mean() + gaps.mean())  # the difference estimator: the judge's mean error taken off
