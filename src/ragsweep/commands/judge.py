@@ -29,7 +29,6 @@ from ragsweep.stats.calibration import (
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import WAY_OUT, match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
-from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 
 FEW = 30

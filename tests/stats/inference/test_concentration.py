@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrices import matrix, normal
+from matrices import normal
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
-from ragsweep.stats.inference.cluster_errors import enough, enough_clusters
 from ragsweep.stats.inference.concentration import MOST, compare_parts, dominating_clusters
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix, relative
+from ragsweep.stats.inference.resampling import cluster_scores
 
 BIG = np.append(np.zeros(40, dtype=np.int64), np.arange(1, 81))
 """A document of 40 questions and 80 documents of one."""
@@ -47,7 +47,7 @@ def test_one_document_with_a_third_of_the_questions_is_compared_by_itself_and_th
     assert sum(part.share * part.differences.estimate for part in parts) == pytest.approx(whole)
 
 
-@pytest.mark.parametrize("share", [0.35, 0.6])
+@pytest.mark.parametrize("share", [0.2, 0.35, 0.6])
 def test_a_question_with_much_of_the_traffic_has_its_own_change_and_the_rest_an_interval(share: float) -> None:
     one = with_traffic(300, 0.15, 1, share)
     found = compare_parts(one, 0, resamples=999)
@@ -68,19 +68,32 @@ def test_the_rest_is_seldom_called_better_where_nothing_is() -> None:
 
 
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=30), st.booleans())
-def test_as_few_clusters_as_possible_go_and_the_others_are_enough(sizes: list[int], by_weight: bool) -> None:
+def test_as_few_clusters_as_possible_go_and_the_others_have_enough_degrees_of_freedom(
+    sizes: list[int], by_weight: bool
+) -> None:
+    counts = np.array(sizes, dtype=float)
     clusters = np.repeat(np.arange(len(sizes)), 1 if by_weight else sizes)
-    one = matrix(np.zeros((2, len(clusters))), clusters)
-    one = weighted(one, np.array(sizes, dtype=float)) if by_weight else one
-    gone, counts = dominating_clusters(one), np.array(sizes, dtype=float)
-    left = np.delete(counts, list(gone))
-    if gone:
-        assert not enough_clusters(one.clusters, one.weights)
-        assert enough(left)
-        assert counts[list(gone)].min() >= left.max()
-        assert not enough(np.append(left, counts[gone[-1]]))
-    elif not enough(counts):
-        assert not enough(np.sort(counts)[:-MOST])
+    one = dataclasses.replace(normal(2, len(clusters)), clusters=clusters)
+    one = weighted(one, counts) if by_weight else one
+    gone = dominating_clusters(one)
+    order = np.argsort(-counts, kind="stable").tolist()
+    tried = [order[:number] for number in range(min(MOST, len(order) - 1) + 1)]
+    usable = [kept for kept in tried if degrees(one, kept) >= 9 - 0.01]
+    assert list(gone) == (usable[0] if usable else [])
+
+
+def degrees(one: Matrix, gone: list[int]) -> float:
+    part = one.select_questions(~np.isin(one.clusters, gone))
+    return cluster_scores(part.values[1:] - part.values[0], part.clusters, part.weights).degrees
+
+
+def test_ten_equal_documents_are_enough_and_nine_are_not() -> None:
+    for documents, enough in ((10, True), (9, False)):
+        one = dataclasses.replace(normal(2, 90), clusters=np.arange(90) % documents)
+        assert bool(np.isfinite(compare_with_baseline(one, 0, resamples=99).low[1])) == enough
+        assert compare_parts(one, 0) is None
+    few_beside_a_large_one = dataclasses.replace(normal(2, 90), clusters=np.minimum(np.arange(90), 4))
+    assert compare_parts(few_beside_a_large_one, 0) is None
 
 
 def test_luck_is_not_estimated_where_one_document_dominates() -> None:

@@ -222,7 +222,7 @@ def rare(questions: int, gain: float, loss: float, losing: float, seed: int) -> 
 
 
 def test_a_pass_by_losses_that_were_seen_and_are_rare_is_wrong_one_time_in_twenty_at_most() -> None:
-    """600 candidates worse by the margin that lose 1 on 18 of 300: at most 7.7 % pass, three errors (Student's t: 10)."""
+    """600 candidates worse by the margin that lose 1 on 18 of 300: at most 7.7 % pass, three errors (by t 10)."""
     passed = sum(gate(rare(300, 0.01, 1.0, 0.059, seed), 0.05).decision == "pass" for seed in range(600))
     assert passed <= 46
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -118,3 +119,72 @@ def test_estimates_and_widths_are_those_of_ppi_python(signs: tuple[float, float]
     student = stats.t.ppf(0.975, 49) / stats.norm.ppf(0.975) * math.sqrt(50 / 49)
     assert found.value == pytest.approx(value, abs=1e-12)
     assert (found.high - found.low) / 2 == pytest.approx(half * student, rel=2e-3)
+
+
+def marks(share: float, agreement: float, labels: int, questions: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw whether two configs are right (the second more often by a half of what is wrong), and a judge's marks."""
+    generator = np.random.default_rng([seed, labels])
+    chance = generator.random(questions)
+    people = np.stack([chance < share, chance < (1 + share) / 2]).astype(float)
+    judged = np.where(generator.random(people.shape) < agreement, people, 1 - people)
+    return judged, np.where(generator.permutation(questions) < labels, people, np.nan)
+
+
+@pytest.mark.parametrize("agreement", [0.7, 0.95])
+@pytest.mark.parametrize(
+    ("labels", "questions", "share"), [(10, 100, 0.9), (15, 300, 0.85), (25, 300, 0.95), (40, 300, 0.6)]
+)
+def test_intervals_of_few_marks_hold(labels: int, questions: int, share: float, agreement: float) -> None:
+    """400 times each: at least 93 %, less two Monte Carlo errors (a t interval: down to 81)."""
+    held = np.zeros(2)
+    for seed in range(400):
+        judged, known = marks(share, agreement, labels, questions, seed)
+        for n, (signs, truth) in enumerate((((1.0,), share), ((-1.0, 1.0), (1 - share) / 2))):
+            found = prediction_powered(matrix(judged[: n + 1]), known[: n + 1], signs)
+            held[n] += found.low <= truth <= found.high
+    assert (held >= 0.905 * 400).all()
+
+
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_ten_equal_marks_are_no_certainty(right: float) -> None:
+    """The exact bound of ten of ten is .69 (Clopper and Pearson, two-sided); the difference of two configs is open."""
+    labels = np.where(np.arange(100) < 10, right, np.nan)
+    judged = np.where(np.random.default_rng(0).random((2, 100)) < 0.9, right, 1 - right)
+    mean = prediction_powered(matrix(judged[:1]), labels[None, :], (1,))
+    assert mean.value == right
+    width = mean.high - mean.low
+    assert (mean.high if right else mean.low) == right
+    assert 0.2 <= width <= 0.4
+    difference = prediction_powered(matrix(judged), np.stack([labels, labels]), (-1, 1))
+    assert difference.low <= -0.15
+    assert difference.high >= 0.15
+
+
+@given(
+    st.integers(10, 40), st.integers(0, 10**6), st.sampled_from([0.5, 0.9, 0.98]), st.sampled_from([0.8, 0.95, 0.999])
+)
+def test_intervals_of_marks_contain_their_value_within_its_bounds_and_widen_with_the_level(
+    labels: int, seed: int, share: float, level: float
+) -> None:
+    judged, known = marks(share, 0.8, labels, 80, seed)
+    for rows, signs, bounds in ((1, (1.0,), (0.0, 1.0)), (2, (-1.0, 1.0), (-1.0, 1.0))):
+        found = prediction_powered(matrix(judged[:rows]), known[:rows], signs, level)
+        wider = prediction_powered(matrix(judged[:rows]), known[:rows], signs, (1 + level) / 2)
+        assert found.low <= found.value <= found.high
+        assert found.low < found.high
+        assert found.low >= min(bounds[0], found.value)
+        assert found.high <= max(bounds[1], found.value)
+        assert wider.low <= found.low + 1e-12
+        assert wider.high >= found.high - 1e-12
+        turned = prediction_powered(matrix(1 - judged[:rows]), 1 - known[:rows], signs, level)
+        shift = sum(signs)
+        assert (turned.low, turned.high) == pytest.approx((shift - found.high, shift - found.low))
+
+
+def test_weighted_marks_count_by_their_weights() -> None:
+    judged, known = marks(0.7, 0.9, 30, 200, 3)
+    weights = np.tile([0.5, 1.5], 100)
+    one = dataclasses.replace(matrix(judged * weights), weights=weights)
+    found = prediction_powered(one, known, (-1, 1))
+    assert -1 < found.low < found.value < found.high < 1
+    assert found.judged == pytest.approx(np.average(judged[1] - judged[0], weights=weights))

@@ -84,7 +84,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 def choices_by_fold(matrix: Matrix) -> Doubles:
     """Return the share of cuts into nine folds and a tenth in which each config is the best of the nine.
 
-    Configs that tie share a cut. The cuts are those of :func:`selection_bias`; NaN where the clusters are not ``enough``.
+    Configs that tie share a cut. The cuts are those of :func:`selection_bias`; NaN where clusters are not ``enough``.
     """
     folds = _folds(matrix)
     if folds is None:

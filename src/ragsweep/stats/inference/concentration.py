@@ -1,7 +1,7 @@
 """Questions that few clusters dominate: the comparison on each of these, and on all others.
 
-One question with a fifth of the traffic, or one document with a third of the questions, leaves fewer effective clusters
-than an interval over all questions needs. The others may be enough of their own.
+One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
+clusters, or degrees of freedom, for an interval over all questions. The others may be enough.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.cluster_errors import enough
+from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.differences import Differences, compare_amounts
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.resampling import RESAMPLES
+from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores
 
 Flags = NDArray[np.bool_]
 
 MOST = 3
 """Clusters that are compared by themselves at most."""
+ROUNDED = 0.01
+"""By how much computed degrees of freedom may be off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +49,19 @@ class Concentration:
     rest: Part
 
 
-def dominating_clusters(matrix: Matrix) -> tuple[int, ...]:
-    """Return the fewest clusters without which the others are enough, the largest first.
+def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
+    """Return the fewest clusters without which the intervals of the others are usable, the largest first.
 
-    Empty where all clusters are enough, or where more than ``MOST`` would have to go.
+    Usable are the differences from the row ``baseline`` that have as many degrees of freedom as those of ten equal
+    clusters: a single question with a fifth of the traffic leaves one or two, and an interval of any width. Empty where
+    none dominates, or where more than ``MOST`` would have to go.
     """
-    if not matrix.questions:
-        return ()
     sizes = np.bincount(matrix.clusters, matrix.weights).astype(np.float64)
     order = np.argsort(-sizes, kind="stable")
     for count in range(min(MOST, len(order) - 1) + 1):
-        if enough(sizes[order[count:]]):
+        part = matrix.select_questions(~np.isin(matrix.clusters, order[:count]))
+        found = cluster_scores(part.values - part.values[baseline], part.clusters, part.weights)
+        if found.degrees >= FEWEST - 1 - ROUNDED:
             return tuple(order[:count].tolist())
     return ()
 
@@ -74,7 +78,7 @@ def compare_parts(
         rising: Configs whose gain follows from the metric's definition (see ``compare_with_baseline``).
         resamples: Of the intervals.
     """
-    dominating = dominating_clusters(matrix)
+    dominating = dominating_clusters(matrix, baseline)
     if not dominating:
         return None
     weights = np.ones(len(matrix.questions)) if matrix.weights is None else matrix.weights

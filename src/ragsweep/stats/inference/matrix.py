@@ -45,8 +45,14 @@ class Matrix:
 
     @property
     def declines(self) -> tuple[int, ...]:
-        """How many questions of each config have the worst score because it declined them."""
+        """The number of questions of each config that have the worst score because it declined them."""
         return (0,) * len(self.configs) if self.declined is None else tuple(self.declined.sum(axis=1).tolist())
+
+    @property
+    def declined_note(self) -> str:
+        """Name the configs that declined questions, with how many; "" where none did."""
+        found = [f"{count:,} of {name}" for name, count in zip(self.configs, self.declines, strict=True) if count]
+        return f"declined answers, counted as the worst score: {', '.join(found)}" if found else ""
 
     @property
     def coverage(self) -> float:
