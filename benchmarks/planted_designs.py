@@ -27,6 +27,7 @@ from scipy import stats
 
 from doc_pages import fill, table
 from planted import TESTS, not_worse, paired_statistics, told
+from planted_marks import declined, dominated, levels, marks
 from planted_scores import Draw, Planted, normal, one_better, planted, skewed, tied
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.stats.comparison import SET_LEVEL
@@ -36,7 +37,7 @@ from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.factorial import Effect, effects
 from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, relative, score_matrix
 from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value, student_quantile
-from ragsweep.stats.inference.noninferiority import RARE_LOSSES, gate, sequential_gate
+from ragsweep.stats.inference.noninferiority import gate, sequential_gate, superior
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.intervals import means_with_intervals
@@ -136,11 +137,13 @@ SKEWS = (
 
 def look_once(case: tuple[Skew, int], replications: int) -> list[str]:
     skew, questions = case
-    found = dict.fromkeys(("ours", "noted", "bets", "mean", "t", "Wilcoxon"), 0)
+    found = dict.fromkeys(("ours", "fails", "bets", "mean", "t", "Wilcoxon"), 0)
     for replication in range(replications):
         one = skew.draw(questions, np.random.default_rng([replication, 9]))
         ours, slack = gate(one, MARGIN), one.values[1] - one.values[0] + MARGIN
-        found["noted" if ours.note == RARE_LOSSES else "ours"] += ours.decision == "pass"
+        found["ours"] += ours.decision == "pass"
+        mirrored = replace(one, values=1 - one.values)  # a gain of the margin is to be shown where it is the true one
+        found["fails"] += superior(mirrored, MARGIN).decision == "fail"
         found["bets"] += by_bets(one)
         found["mean"] += slack.mean() >= 0
         t, degrees = paired_statistics(slack[None])
@@ -160,11 +163,11 @@ def gates(replications: int, pool: Executor) -> list[str]:
              "--sequential, last"], list(growing)),
         *table(
             "**The same gate at one look, where many questions gain a little and few lose a lot**: how often it passes"
-            " without and with the note that such a pass is less sure than its level (worse by the margin, -.05: at"
-            " most 5 without it, and at most 5 by `--sequential`); beside it peers' rules: the mean is within the"
-            " margin, a one-sided paired t test, a one-sided Wilcoxon test",
-            ["gains and losses", "true difference", "questions", "gate, no note", "gate, with the note",
-             "--sequential", "mean", "paired t", "Wilcoxon"], list(once)),
+            " (worse by the margin, -.05: at most 5), and how often it fails where gains and losses are exchanged and a"
+            " gain of .05 is to be shown (truly .05: at most 5); beside it `--sequential` (passes) and peers' rules:"
+            " the mean is within the margin, a one-sided paired t test, a one-sided Wilcoxon test",
+            ["gains and losses", "true difference", "questions", "passes", "exchanged: fails", "--sequential", "mean",
+             "paired t", "Wilcoxon"], list(once)),
     ]  # fmt: skip
 
 
@@ -209,7 +212,7 @@ def _judged(rates: tuple[float, float], generator: np.random.Generator) -> tuple
 
 
 def _intervals(people: Doubles, judged: Doubles, chosen: Doubles, signs: Doubles) -> dict[str, tuple[float, float]]:
-    found = prediction_powered(judged, np.where(chosen, people, np.nan), np.arange(VERDICTS), signs)
+    found = prediction_powered(planted(judged, np.zeros(2)).matrix, np.where(chosen, people, np.nan), signs)
     verdicts, truths = signs @ judged, signs @ people
     rest, gaps = verdicts[~chosen], truths[chosen] - verdicts[chosen]
     middle = float(rest.mean() + gaps.mean())  # the difference estimator: the judge's mean error taken off
@@ -715,6 +718,10 @@ def sets(replications: int, pool: Executor) -> list[str]:
 PARTS: Mapping[str, Callable[[int, Executor], list[str]]] = {
     "gates": gates,
     "labels": lambda replications, _: labels(replications),
+    "marks": marks,
+    "levels": levels,
+    "declined": declined,
+    "dominated": dominated,
     "slices": lambda replications, _: slices(replications),
     "luck": lambda replications, _: luck(replications),
     "costs": lambda replications, _: costs(replications),

@@ -86,7 +86,7 @@ def test_every_margin_must_hold(tmp_path: Path) -> None:
 
 
 def test_a_slice_can_stop_what_is_good_on_average(tmp_path: Path) -> None:
-    gains = [*normal(0.1, 25, 0.01, 1), *normal(-0.1, 15, 0.01, 2)]
+    gains = [*normal(0.3, 25, 0.01, 1), *normal(-0.2, 15, 0.01, 2)]
     options = pair(tmp_path, gains)
     assert decided(tmp_path, *options, "--margin", "ndcg=.02")[0] == 0
     status, _, checks = decided(tmp_path, *options, "--margin", "ndcg=.02", "--slice", "category")

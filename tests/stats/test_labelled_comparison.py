@@ -51,7 +51,7 @@ def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_
     assert found.means[1] - found.means[0] == pytest.approx(expected.value)
     assert found.may_be_best.tolist() == [True, True]
     said = "ragas_faithfulness of b, .73 as judged, becomes .43 by 72 labels a config; its difference from a,"
-    assert f"{said} +.21 [.15, .26], becomes -.08 [-.17, .02]." in lines(found)
+    assert f"{said} +.21 [.15, .26], becomes -.08 [-.16, .02]." in lines(found)
 
 
 def test_corrected_differences_decide_among_three_and_their_intervals_are_wider() -> None:

@@ -15,7 +15,7 @@ from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.report.conclusion import pair_words
+from ragsweep.report.evidence import pair_words
 from ragsweep.report.numbers import amount, change_with_interval
 from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal

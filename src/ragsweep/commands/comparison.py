@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.commands.command_line import check_labelled, usual_metrics
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.report.conclusion import pair_words
+from ragsweep.report.evidence import pair_words
 from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import change_with_interval
 from ragsweep.report.tables import Row
@@ -23,6 +23,7 @@ from ragsweep.stats.comparable import (
     redefined_metrics,
     shared_metrics,
 )
+from ragsweep.stats.context_length import length_keys
 from ragsweep.stats.human_labels import (
     MARKS,
     are_marks,
@@ -89,7 +90,8 @@ def compare_runs(
         if labels:
             row = {**row, **_corrected(labels, matrix, (baseline, candidate), row)}
         metrics.append(row)
-        slices += _slice_rows(matrix, pair.found.ratios, before, unit)
+        safe = np.array([False, bool(length_keys(before, after, matrix))])
+        slices += _slice_rows(matrix, pair.found.ratios, before, unit, safe)
         questions += _question_rows(matrix)
     differing = factors(before, after)
     warnings = _warnings(before, after, differing, names)
@@ -160,7 +162,9 @@ def _metric_row(pair: PairComparison, matrix: Matrix, p_holm: float, unit: str) 
         "scored": matrix.asked,
         "coverage": matrix.coverage,
         "higher_is_better": matrix.higher_is_better,
-        "note": found.notes[other] or _disagreement(found, other, means),
+        "note": "; ".join(
+            filter(None, (found.notes[other] or _disagreement(found, other, means), matrix.declined_note))
+        ),
         "unit": unit,
     }
 
@@ -205,7 +209,7 @@ def _corrected(labels: Sequence[HumanLabel], matrix: Matrix, runs: Sequence[Reco
     }
 
 
-def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> list[Row]:
+def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str, safe: np.ndarray) -> list[Row]:
     values = {label: np.array(column) for label, column in labels_of(baseline, matrix.questions).items()}
     return [
         {
@@ -221,7 +225,7 @@ def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> li
             "note": part.doubt(1),
             "unit": unit,
         }
-        for part in by_slice(transform_amounts(matrix, unit), labels_of(baseline, matrix.questions))
+        for part in by_slice(transform_amounts(matrix, unit), labels_of(baseline, matrix.questions), rising=safe)
     ]
 
 

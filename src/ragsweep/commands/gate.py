@@ -43,6 +43,7 @@ from ragsweep.stats.gate import (
     with_worst_cases,
 )
 from ragsweep.stats.human_labels import RunLabels
+from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.sweep.recorded_runs import RecordedRun, find_run
 
@@ -263,6 +264,9 @@ def _check_against(
         if worst := [name for name in filled.worst if name in scope.chosen]:
             listed = f"{len(worst)} ({list_first(worst)})"
             notes.append(f"{condition.metric}: failed or declined, counted as the worst case: {listed}")
+        if condition.paired:
+            known = score_matrix([before, filled.result], condition.metric)
+            notes += [f"{condition.metric}: {note}" for note in [known.declined_note] if note]
         checks += run_checks(condition, before, filled, scope)
     return checks, notes
 

@@ -199,7 +199,8 @@ def measure(
     marks = bool(np.isin(people, (0, 1)).all() and not np.isin(judge, (0, 1)).all())
     clusters = np.unique([(sources or {}).get(question, question) for question in verdicts], return_inverse=True)[1]
     scores = np.array([labels.get(question, math.nan) for question in verdicts])
-    corrected = prediction_powered(everything[None, :], scores[None, :], clusters, (1.0,))
+    matrix = Matrix(everything[None, :], clusters, (metric,), tuple(verdicts), metric, asked=len(verdicts))
+    corrected = prediction_powered(matrix, scores[None, :], (1.0,))
     return Calibration(
         metric, len(verdicts), len(labels), len(both), threshold,
         kappa=kappa_interval(passes, right, "none"),

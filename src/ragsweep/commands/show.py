@@ -12,8 +12,8 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.report import verdict as words
 from ragsweep.report.answers import success_of
-from ragsweep.report.conclusion import verdict_word
 from ragsweep.report.definitions import define
+from ragsweep.report.evidence import verdict_word
 from ragsweep.report.evidence_losses import audit_sentences, degraded_slices, funnel_rows, funnel_sentences
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.sweep_table import settings

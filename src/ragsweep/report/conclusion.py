@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ragsweep.core.results import Result
-from ragsweep.report.naming import short
+from ragsweep.report.evidence import evidence_sentences
 from ragsweep.report.numbers import number, with_interval
-from ragsweep.report.verdict import MOST_NAMED, change, distance, in_order, name, score, size
+from ragsweep.report.verdict import in_order, name, score, size
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.context_length import LENGTHENING, longer_context
 from ragsweep.stats.fusion_audit import better_leg
-from ragsweep.stats.inference.power import questions_needed
-from ragsweep.stats.verdict import (
-    EQUAL,
-    LIKELY_BETTER,
-    LIKELY_WORSE,
-    OPEN,
-    SHOWN_BETTER,
-    SHOWN_WORSE,
-    THE_SAME,
-    Kind,
-    PairVerdict,
-)
 
 WORDS = {
     "cost_per_1000": "money for 1,000 questions",
@@ -35,7 +23,6 @@ WORDS = {
 """Cost metric -> its unit in a sentence."""
 NOTABLE = 1.5
 """Ratio of two costs from which on it belongs to the choice."""
-ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORSE, SHOWN_WORSE, THE_SAME)
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
 """Kinds of a result: better than the declared baseline, the baseline itself, neither; no baseline; no choice."""
 
@@ -214,73 +201,6 @@ def _leg_alone(chosen: Result) -> Iterator[str]:
         f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"
         f" {with_interval(found.difference, found.low, found.high)}{chance}; to run it: {' '.join(found.overrides)}."
     )
-
-
-def evidence_sentences(verdict: SweepComparison) -> Iterator[str]:
-    """Yield the verdicts on the other configs, how many questions would show a lead, and what losses were not seen."""
-    found, others = verdict.differences, len(verdict.results) - 1
-    if not found.apart.any():
-        return
-    against = name(verdict, verdict.reference)
-    if math.isnan(found.critical):
-        yield f"Nothing is shown: {found.notes[next(row for row in range(others + 1) if row != verdict.reference)]}."
-        return
-    by_kind: dict[Kind, list[int]] = {kind: [] for kind in ORDER}
-    for row in in_order(verdict, range(others + 1)):
-        if row != verdict.reference:
-            by_kind[verdict.verdicts[row].kind].append(row)
-    parts = [_listed(verdict, kind, rows) for kind, rows in by_kind.items() if rows]
-    less = "" if verdict.matrix.higher_is_better else " (less is better)"
-    yield f"{verdict.metric}{less} against {against}: {'; '.join(parts)}."
-    yield from _needed(verdict)
-    if (losses := verdict.choice.losses) is not None and not losses.survives:
-        yield (
-            f"Losses of {number(losses.size)} on up to {100 * losses.share:.0f} % of questions cannot be excluded:"
-            f" {losses.seen} of {losses.questions} seen."
-        )
-
-
-def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:
-    shown = [f"{short(verdict.matrix.configs[row])} {change(verdict, row)}" for row in rows[:MOST_NAMED]]
-    more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
-    word = kind
-    if kind == EQUAL:
-        widest = max((verdict.verdicts[row] for row in rows), key=lambda found: found.within)
-        return f"{pair_words(widest, verdict.unit, verdict.differences.ratios)}: {', '.join(shown)}{more}"
-    if kind == THE_SAME:
-        shown = [short(verdict.matrix.configs[row]) for row in rows[:MOST_NAMED]]
-    return f"{word} {', '.join(shown)}{more}"
-
-
-def verdict_word(verdict: SweepComparison, row: int) -> str:
-    """Return the verdict on a row in a few words."""
-    return pair_words(verdict.verdicts[row], verdict.unit, verdict.differences.ratios)
-
-
-def pair_words(found: PairVerdict, unit: str, ratios: bool) -> str:
-    """Return a verdict in a few words; ``unit`` and ``ratios`` are those of the differences."""
-    return f"equal within {distance(found.within, unit, ratios)}" if found.kind == EQUAL else found.kind
-
-
-def _needed(verdict: SweepComparison) -> Iterator[str]:
-    """Yield how many questions would show the lead of the choice, where it is not shown."""
-    choice = verdict.choice
-    lead = choice.baseline or choice.runner_up
-    if (
-        choice.row is None
-        or lead is None
-        or verdict.differences.by_labels
-        or verdict.reference not in (choice.row, lead.row)
-    ):
-        return
-    row = lead.row if verdict.reference == choice.row else choice.row
-    if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, THE_SAME):
-        return
-    observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
-    spread = float(verdict.power.spread[row])
-    if needed := questions_needed(observed, spread, level=verdict.power.level):
-        rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
-        yield f"About {rounded:,} questions would show as large a lead of the choice over {name(verdict, lead.row)}."
 
 
 def _bounds(limits: Mapping[str, float]) -> str:

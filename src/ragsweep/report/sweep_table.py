@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, judged_metrics, objectives
-from ragsweep.report.conclusion import verdict_word
+from ragsweep.report.evidence import verdict_word
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.verdict import change

@@ -133,6 +133,8 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
     if verdict.matrix.weights is not None:
         parts.append(weighted_by_traffic(verdict.matrix.weights.tolist()))
+    if note := verdict.matrix.declined_note:
+        parts.append(note)
     if questions < scored:
         parts.append(f"{questions:,} of {scored:,} scored questions, those that every config was scored on")
     for why, count in Counter(config.why for config in verdict.left_out).items():

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ragsweep.report import plots
-from ragsweep.report.conclusion import Decision, percent, verdict_word
+from ragsweep.report.conclusion import Decision, percent
+from ragsweep.report.evidence import verdict_word
 from ragsweep.report.numbers import NOT_MEASURED, chance
 from ragsweep.report.tables import csv_table, markdown
 from ragsweep.report.verdict import change, limits

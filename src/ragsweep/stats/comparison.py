@@ -21,6 +21,7 @@ from ragsweep.stats.comparable import is_mean, labels_of
 from ragsweep.stats.context_length import length_keys, rises_with
 from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
+from ragsweep.stats.inference.concentration import Concentration, compare_parts
 from ragsweep.stats.inference.confidence_set import AllPairs, all_pairs
 from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
@@ -107,6 +108,7 @@ class SweepComparison:
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
     adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
+    concentration: Concentration | None = None  # where few documents or questions dominate
     variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # of a row's difference; repeated answers only
     corrections: Mapping[str, Correction] = field(default_factory=dict)  # of metrics that people's labels correct
     uncorrected: Mapping[str, str] = field(default_factory=dict)  # labelled metric -> why it is as judged
@@ -214,7 +216,8 @@ def _compare(
     differences = compare_amounts(matrix, reference, unit, None if baseline is not None else pairs.largest)
     by_mean = np.argsort(-compared.better.mean(axis=1), kind="stable").tolist()
     rows = (reference, *[row for row in by_mean if row != reference][: SLICED - 1])
-    slices = by_slice(compared.select_configs(rows), labels_of(results[0], matrix.questions))
+    safe = np.array([bool(length_keys(results[row], results[reference], matrix)) for row in rows])
+    slices = by_slice(compared.select_configs(rows), labels_of(results[0], matrix.questions), rising=safe)
     others = {name: other for name in metrics[1:] if (other := score_matrix(results, name)).questions}
     return SweepComparison(
         matrix=matrix,
@@ -240,6 +243,7 @@ def _compare(
         others={name: (other, _beside(other, reference, units[name], baseline)) for name, other in others.items()},
         skipped=skipped,
         left_out=left_out,
+        concentration=compare_parts(matrix, reference, unit, baseline is not None),
         variance=_variances(results, matrix, reference),
     )
 

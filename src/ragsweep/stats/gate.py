@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
+from ragsweep.core.missing import failed
 from ragsweep.core.results import Result
 from ragsweep.stats import comparable
 from ragsweep.stats.human_labels import (
@@ -26,6 +25,7 @@ from ragsweep.stats.human_labels import (
     reason_uncorrected,
 )
 from ragsweep.stats.inference import noninferiority
+from ragsweep.stats.inference.declined import OWN_REASONS, is_declined_rightly, missing_reason, worst_score
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import estimate_power, questions_needed
 from ragsweep.stats.inference.slices import SMALL
@@ -33,8 +33,6 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 
 MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
-_UNSCORED = UNDEFINED | {ABSTAINED, NOTHING_SAID}
-"""Reasons for a missing score that lie with the config, not with the question."""
 EACH = "each"
 """The label of a check that holds question by question."""
 _MOST_LISTED = 5
@@ -144,21 +142,23 @@ class FilledCandidate(NamedTuple):
 def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
     """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
 
-    A score should be there where the baseline was scored; without a baseline, where measuring failed, there was nothing
-    to measure, or the candidate declined to answer.
+    A score should be there where the baseline was scored; without a baseline, where measuring failed, or the reason
+    lies with the candidate. Declining an unanswerable question is no fault. The baseline's declined answers have the
+    worst score in the matrix (``fill_declined``).
     """
     ids, scores = candidate.outcomes["question_id"], np.array(candidate.outcomes[metric], dtype=np.float64)
     unscored = np.flatnonzero(np.isnan(scores)).tolist()
+    reasons = {n: missing_reason(candidate, n, metric) for n in unscored}
     if baseline is not None:
         known = dict(zip(baseline.outcomes["question_id"], baseline.outcomes[metric], strict=True))
         lost = [n for n in unscored if not math.isnan(known.get(ids[n], math.nan))]
     else:
-        reasons = {n: json.loads(candidate.outcomes["unscored"][n]).get(metric, "") for n in unscored}
-        lost = [n for n, reason in reasons.items() if failed(reason) or reason in _UNSCORED]
-    names, measured, summary = [ids[n] for n in lost], scores[~np.isnan(scores)], candidate.summaries[metric]
-    if not lost or summary.unit or not len(measured) or measured.min() < 0 or measured.max() > 1:
+        lost = [n for n in unscored if failed(reasons[n]) or reasons[n] in OWN_REASONS]
+    lost = [n for n in lost if failed(reasons[n]) or not is_declined_rightly(candidate, n)]
+    names, worst = [ids[n] for n in lost], worst_score(candidate.summaries[metric], scores)
+    if not lost or math.isnan(worst):
         return FilledCandidate(candidate, (), names)
-    scores[lost] = 0.0 if summary.higher_is_better else 1.0
+    scores[lost] = worst
     return FilledCandidate(replace(candidate, outcomes={**candidate.outcomes, metric: scores.tolist()}), names, ())
 
 
@@ -217,23 +217,25 @@ def _correct(
     """Decide a condition by what people's labels make of the mean, or the difference; return their number, too.
 
     Raises:
-        InputError: No label counts, or the labels cannot be used beside the candidate's failures.
+        InputError: No label counts.
     """
     rows, metric, size = len(matrix.values), condition.metric, condition.size
     matched = match_labels(people.given, metric, results[-rows:], people.runs[-rows:], matrix)
-    failed, sign = np.isin(matrix.questions, worst), 1.0 if matrix.higher_is_better else -1.0
+    sign, declined = 1.0 if matrix.higher_is_better else -1.0, np.zeros(matrix.values.shape, dtype=bool)
+    declined[-1] = np.isin(matrix.questions, worst)
+    matrix = replace(matrix, declined=declined if matrix.declined is None else declined | matrix.declined)
     if not condition.paired:
-        mean = correct_mean(matrix, matched, 0, _ONE_SIDED, failed)
+        mean = correct_mean(matrix, matched, 0, _ONE_SIDED)
         found = correct_gate(judged, mean, sign, -sign * size)
         found = replace(found, candidate=mean.value, difference=mean.value - size)
     else:
         first = correct_mean(matrix, matched, 0, _ONE_SIDED).value
         before = judged.baseline if math.isnan(first) else first
-        mean = correct_difference(matrix, matched, (0, 1), _ONE_SIDED, worst=failed)
+        mean = correct_difference(matrix, matched, (0, 1), _ONE_SIDED)
         found = replace(judged, baseline=before, candidate=before + mean.value, difference=mean.value)
         if condition.relative:
             share = _share_of_baseline(condition, matrix)
-            less = correct_difference(matrix, matched, (0, 1), _ONE_SIDED, share, failed)
+            less = correct_difference(matrix, matched, (0, 1), _ONE_SIDED, share)
             found = correct_gate(replace(found, margin=size * before), less, sign, 0.0)
         else:
             found = correct_gate(found, mean, sign, judged.margin)

@@ -40,7 +40,6 @@ OTHER_ANSWER = "are of an answer that none of these configs gave"
 TWO_CONTEXTS = "name an answer that was given from different contexts, which the metric reads: name the run"
 NO_QUESTION = "are of questions without a score in all configs"
 MARKS = "the labels are 0 and 1: corrected are the shares that people pass, not mean scores"
-BOTH = "label the same questions of both configs, so that these are in the sample"
 WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
 
 
@@ -194,46 +193,33 @@ class RunLabels(NamedTuple):
         return RunLabels(chosen, self.runs) if chosen else None
 
 
-def correct_mean(
-    matrix: Matrix, matched: MatchedLabels, row: int, level: float = 0.95, worst: Flags | None = None
-) -> Corrected:
-    """Correct the mean of one row (see ``prediction_powered``).
-
-    ``worst`` marks questions on which the row failed: its score there is known, and the labels correct the others.
-    """
-    settled = None if worst is None else np.where(worst, matrix.values[row], np.nan)
-    labels = matched.of((row,), np.ones(len(matrix.questions), dtype=bool) if worst is None else ~worst)
-    return prediction_powered(matrix.values[[row]], _weighted(labels, matrix), matrix.clusters, (1.0,), level, settled)
+def correct_mean(matrix: Matrix, matched: MatchedLabels, row: int, level: float = 0.95) -> Corrected:
+    """Correct the mean of one row (see ``prediction_powered``); scores of declined answers need no labels."""
+    settled = np.where(_declined(matrix, (row,)), matrix.scores[[row]], np.nan)
+    labels = matched.of((row,), np.isnan(settled[0]))
+    return prediction_powered(matrix.select_configs((row,)), labels, (1.0,), level, settled)
 
 
 def correct_difference(
-    matrix: Matrix, matched: MatchedLabels, rows: tuple[int, int], level: float = 0.95,
-    share: float = 1.0, worst: Flags | None = None,
-) -> Corrected:  # fmt: skip
+    matrix: Matrix, matched: MatchedLabels, rows: tuple[int, int], level: float = 0.95, share: float = 1.0
+) -> Corrected:
     """Correct the second row less a ``share`` of the first, in the metric's own direction (``prediction_powered``).
 
     Questions with the same case in both differ by 0, whatever a judge says: the labels correct the others (of a share
-    other than 1 all). ``worst`` marks questions on which the second row failed. Its score there is known, and they
-    are in the sample where the first row was labelled.
-
-    Raises:
-        InputError: The second row failed on some questions, and was not labelled on all that the first was.
+    other than 1 all). The scores of declined answers need no labels.
     """
-    failed = np.zeros(len(matrix.questions), dtype=bool) if worst is None else worst
-    alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~failed & (share == 1)
-    (first,), (second,) = matched.of(rows[:1], ~alike), matched.of(rows[1:], ~alike & ~failed)
-    if failed.any():
-        second = np.where(failed, matrix.scores[rows[1]], second)
-        if (np.isnan(second) & ~np.isnan(first)).any():
-            raise InputError(f"labels: {matrix.configs[rows[1]]} failed or declined {failed.sum()} questions: {BOTH}")
-        second = np.where(np.isnan(first), np.nan, second)
-    settled = np.where(alike, 0.0, np.nan) if alike.any() else None
-    labels = _weighted(np.stack([first, second]), matrix)
-    return prediction_powered(matrix.values[list(rows)], labels, matrix.clusters, (-share, 1.0), level, settled)
+    declined = _declined(matrix, rows)
+    alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~declined.any(axis=0) & (share == 1)
+    settled = np.where(declined, matrix.scores[list(rows)], np.where(alike, 0.0, np.nan))
+    labels = np.concatenate([matched.of((row,), np.isnan(own)) for row, own in zip(rows, settled, strict=True)])
+    return prediction_powered(matrix.select_configs(rows), labels, (-share, 1.0), level, settled)
 
 
-def _weighted(labels: Doubles, matrix: Matrix) -> Doubles:
-    return labels if matrix.weights is None else labels * matrix.weights
+def _declined(matrix: Matrix, rows: Sequence[int]) -> Flags:
+    """Return where some configs declined to answer (rows, questions)."""
+    if matrix.declined is None:
+        return np.zeros((len(rows), len(matrix.questions)), dtype=bool)
+    return matrix.declined[list(rows)]
 
 
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:

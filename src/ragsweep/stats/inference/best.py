@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.stats.inference.cluster_errors import enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, cluster_scores, deviations
 
@@ -26,7 +27,8 @@ class SelectionBias(NamedTuple):
     """What choosing the highest mean makes of it. All are in the metric's unit, in its own direction.
 
     ``observed`` is the winner's mean, ``optimism`` how much better it looks than it is (positive where it looks too
-    good, whichever direction is better), ``crossfitted`` the mean without it: both NaN with fewer than ten clusters.
+    good, whichever direction is better), ``crossfitted`` the mean without it: both NaN where the clusters are not
+    ``enough``.
     """
 
     winner: int
@@ -71,7 +73,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
     observed = float(matrix.values[best].mean()) if matrix.values.size else math.nan
-    folds = _folds(matrix.clusters)
+    folds = _folds(matrix)
     if folds is None:
         return SelectionBias(best, observed, math.nan, math.nan)
     lucky = float(np.mean([_gap(better, fold) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
@@ -82,9 +84,9 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 def choices_by_fold(matrix: Matrix) -> Doubles:
     """Return the share of cuts into nine folds and a tenth in which each config is the best of the nine.
 
-    Configs that tie share a cut. The cuts are those of :func:`selection_bias`; NaN with fewer than ten clusters.
+    Configs that tie share a cut. The cuts are those of :func:`selection_bias`; NaN where clusters are not ``enough``.
     """
-    folds = _folds(matrix.clusters)
+    folds = _folds(matrix)
     if folds is None:
         return np.full(len(matrix.values), np.nan)
     shares = [_best_of_nine(matrix.better, fold)[1].mean(axis=1) for fold in folds]
@@ -116,13 +118,16 @@ def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Dou
     return rest.max(axis=0) - held / sizes, first / first.sum(axis=0), sizes
 
 
-def _folds(clusters: Numbers) -> list[Numbers] | None:
-    """Cut the questions into ten folds of about as many, clusters whole, in twenty ways; None with fewer than ten."""
-    sizes = np.bincount(clusters)
-    if len(sizes) < FOLDS:
+def _folds(matrix: Matrix) -> list[Numbers] | None:
+    """Cut the questions into ten folds of about as many, clusters whole, in twenty ways; None where there are too few.
+
+    A cluster of a third of the questions is a fold of a third of them, which the best of the others cannot stand for.
+    """
+    if not enough_clusters(matrix.clusters, matrix.weights):
         return None
+    sizes = np.bincount(matrix.clusters)
     generator = np.random.default_rng((SEED, len(sizes)))
-    return [_dealt(sizes, generator)[clusters] for _ in range(PARTITIONS)]
+    return [_dealt(sizes, generator)[matrix.clusters] for _ in range(PARTITIONS)]
 
 
 def _dealt(sizes: Numbers, generator: np.random.Generator) -> Numbers:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
+from ragsweep.stats.inference.declined import fill_declined
 
 Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
 SOURCE, WEIGHT = "source", "weight"
@@ -28,6 +30,7 @@ class Matrix:
     cluster share their source document and are drawn together. ``asked`` counts the questions that any config was
     scored on; those that not all of them were scored on are left out of the matrix. Of weighted questions ``values``
     are scores times ``weights``, which have a mean of 1, so that plain means of them are weighted means.
+    ``declined`` marks the worst scores that stand for answers a config declined to give (see ``declined``).
     """
 
     values: Doubles
@@ -38,6 +41,18 @@ class Matrix:
     higher_is_better: bool = True
     asked: int = 0
     weights: Doubles | None = None  # (questions,)
+    declined: Flags | None = None  # (configs, questions); None: nowhere
+
+    @property
+    def declines(self) -> tuple[int, ...]:
+        """The number of questions of each config that have the worst score because it declined them."""
+        return (0,) * len(self.configs) if self.declined is None else tuple(self.declined.sum(axis=1).tolist())
+
+    @property
+    def declined_note(self) -> str:
+        """Name the configs that declined questions, with how many; "" where none did."""
+        found = [f"{count:,} of {name}" for name, count in zip(self.configs, self.declines, strict=True) if count]
+        return f"declined answers, counted as the worst score: {', '.join(found)}" if found else ""
 
     @property
     def coverage(self) -> float:
@@ -56,18 +71,31 @@ class Matrix:
 
     def select_configs(self, rows: Sequence[int]) -> Matrix:
         """Keep some of the configs, in the order given: a pair, a short list."""
-        return replace(self, values=self.values[list(rows)], configs=tuple(self.configs[row] for row in rows))
+        return replace(
+            self,
+            values=self.values[list(rows)],
+            configs=tuple(self.configs[row] for row in rows),
+            declined=None if self.declined is None else self.declined[list(rows)],
+        )
 
     def select_questions(self, chosen: NDArray[np.bool_]) -> Matrix:
         """Keep some of the questions: a slice."""
         names = tuple(name for name, kept in zip(self.questions, chosen.tolist(), strict=True) if kept)
         weights = None if self.weights is None else relative(self.weights[chosen])
         values = self.scores[:, chosen] if weights is None else self.scores[:, chosen] * weights
-        return replace(self, values=values, clusters=_numbered(self.clusters[chosen]), questions=names, weights=weights)
+        declined = None if self.declined is None else self.declined[:, chosen]
+        return replace(
+            self,
+            values=values,
+            clusters=_numbered(self.clusters[chosen]),
+            questions=names,
+            weights=weights,
+            declined=declined,
+        )
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
-    """Align the scores of one metric, question by question.
+    """Align the scores of one metric, question by question; a declined answer has the worst score.
 
     Raises:
         InputError: A result has no such metric, the metric has no direction, or it is not a mean over questions.
@@ -77,6 +105,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     ids = list(dict.fromkeys(chain.from_iterable(result.outcomes["question_id"] for result in results)))
     rows = [_scores(result, metric, ids) for result in results]
     scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
+    declined = fill_declined(results, metric, ids, scores)
     known = ~np.isnan(scores)
     both = np.flatnonzero(known.all(axis=0))
     sources = dict(zip(results[0].outcomes["question_id"], clusters_of(results[0]), strict=True)) if results else {}
@@ -91,6 +120,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
         bool(results[0].summaries[metric].higher_is_better) if results else True,
         int(known.any(axis=0).sum()),
         weights,
+        declined[:, both] if declined.any() else None,
     )
 
 

@@ -15,17 +15,17 @@ from ragsweep.stats.inference.confidence_sequence import lower_bound
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.rare_losses import largest_loss, least_gain, losses_are_seen
-from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores, cluster_sums
+from ragsweep.stats.inference.studentised import studentised_low
 
 Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
-SKEWED = -2.0
-"""Skewness of the differences by cluster below which a pass is wrong more often than its level says."""
-RARE_LOSSES = "losses are rare and large: such a pass is wrong in up to 10 of 100 cases; --sequential keeps to 5"
+SKEWED = "a few large differences decide it: more questions of their kind are needed"
 FEW_DIFFER = "hardly any question differs: a large loss on a few others may not have been seen"
 UNSEEN = "hardly any question speaks against it: large losses on a few others may not have been seen"
+UNSEEN_GAINS = "hardly any question speaks against a fail: large gains on a few others may not have been seen"
 SPARSE = 30
 """Where fewer questions differ, a normal approximation underestimates rare and large losses."""
 
@@ -63,8 +63,8 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     Medicine 24, 2005). Where none differs, the share of questions that might is bounded by the rule of three
     (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983),
     and each may be lost whole. A pass of scores within 0 and 1 that fewer than ten clusters speak against must survive
-    one more cluster on which everything is lost (see ``rare_losses``). Fewer than ten effective clusters are
-    inconclusive.
+    one more cluster on which everything is lost (see ``rare_losses``), and a fail one on which everything is won; where
+    ten and more do, the studentised bootstrap must confirm it. Fewer than ten effective clusters are inconclusive.
 
     Raises:
         InputError: Not two rows, a margin that is negative or no number, or a share of a baseline that is not positive.
@@ -120,9 +120,37 @@ def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:
 def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
     """Decide whether the mean of the only row lies on the better side of ``bound``, or on it.
 
+    The interval of a share (scores of 0 and 1) is Clopper and Pearson's (Biometrika 26, 1934); see ``_share_interval``.
     ``baseline`` of the result is the bound itself.
     """
-    return _decided(beside_bound(matrix, bound), 0.0, False, level)
+    found = _decided(beside_bound(matrix, bound), 0.0, False, level)
+    if math.isnan(found.low) or not np.isin(matrix.scores, (0, 1)).all():
+        return found
+    ends = [end - bound for end in _share_interval(matrix, level)]
+    low, high = ends if matrix.higher_is_better else (-ends[1], -ends[0])
+    return replace(found, decision=decide(found.slack, low, high, 0.0), low=low, high=high, note="")
+
+
+def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
+    """Return bounds of a share, each one-sided at ``level``.
+
+    Clusters and weights count by the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): of as many
+    independent questions the share would have the same standard error. Where all scores are equal it is the number of
+    effective clusters.
+    """
+    from scipy.special import betaincinv
+
+    data = cluster_scores(matrix.values, matrix.clusters, matrix.weights)
+    share, variance, count = float(data.means[0]), float(data.errors[0]) ** 2, len(matrix.questions)
+    equal = count if matrix.weights is None else effective_clusters(matrix.weights)
+    if variance > 0:
+        lost = student_quantile(level, count - 1) / student_quantile(level, data.degrees)
+        size = min((1 + share * (1 - share) / variance) * lost**2, equal)
+    else:
+        size = effective_clusters(np.bincount(matrix.clusters, matrix.weights).astype(np.float64))
+    hits = size * share
+    low = float(betaincinv(hits, size - hits + 1, 1 - level)) if hits > NEGLIGIBLE else 0.0
+    return low, float(betaincinv(hits + 1, size - hits, level)) if size - hits > NEGLIGIBLE else 1.0
 
 
 def beside_bound(matrix: Matrix, bound: float) -> Matrix:
@@ -156,30 +184,32 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
     if decision == "inconclusive" and 0 < np.count_nonzero(apart) < SPARSE:
         seen = _bound(each, matrix.clusters, matrix.weights, level, -1.0)
         note = FEW_DIFFER if seen >= 0 else ""
-    if decision == "pass" and apart.any() and (least := _least(matrix, each, allowed, level)) < 0:
-        if losses_are_seen(each, np.unique(matrix.clusters, return_inverse=True)[1]):
-            note = RARE_LOSSES if _skewness(cluster_sums((each - slack)[None], matrix.clusters)) < SKEWED else note
-        else:
-            decision, low, note = "inconclusive", least, UNSEEN
+    if decision != "inconclusive" and apart.any():
+        turn = 1.0 if decision == "pass" else -1.0
+        least, why = _allow_for_losses(matrix, turn, each, allowed, level)
+        low, high = (min(low, least), high) if turn > 0 else (low, max(high, -least))
+        decision = decide(slack, low, high, allowed)
+        note = note if decision != "inconclusive" else why
     return Gate(
         decision, baseline, candidate, candidate - baseline, allowed, slack, low, high, matrix.values.shape[1], level,
         note,
     )  # fmt: skip
 
 
-def _skewness(sums: Doubles) -> float:
-    """Return the skewness of sums that have a mean of 0; 0 where they do not vary."""
-    spread = float(np.sqrt((sums**2).mean()))
-    return float(((sums / spread) ** 3).mean()) if spread > 0 else 0.0
+def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
+    """Bound the slack of a pass (``turn`` 1), or of a fail with its sign turned (-1), where losses may be rare.
 
-
-def _least(matrix: Matrix, slack: Doubles, margin: float, level: float) -> float:
-    """Bound the slack of scores within 0 and 1 from below, with a loss more than was seen; 0 of other scores."""
-    scores, numbers = matrix.scores, np.unique(matrix.clusters, return_inverse=True)[1]
+    Scores within 0 and 1 must survive a loss more than was seen; where enough losses were seen, the bound follows
+    their skewness. Returned with the reason in words; other scores have no bound.
+    """
+    scores, turned = matrix.scores, turn * slack
     if scores.min() < 0 or scores.max() > 1:
-        return 0.0
-    loss = largest_loss(scores[0], falls=matrix.higher_is_better) - margin
-    return least_gain(slack, numbers, loss, 1 - level)
+        return math.inf, ""
+    loss = largest_loss(scores[0], falls=(turn > 0) == matrix.higher_is_better) - turn * margin
+    least = least_gain(turned, matrix.clusters, loss, 1 - level)
+    if least < 0 and losses_are_seen(turned, matrix.clusters):
+        return studentised_low(turned, matrix.clusters, matrix.weights, level), SKEWED
+    return (least, UNSEEN if turn > 0 else UNSEEN_GAINS) if least < 0 else (math.inf, "")
 
 
 def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import effective_clusters
+from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_sums
 
 Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 FEWEST_LABELS = 10
 """From fewer labels no spread is estimated."""
@@ -36,67 +40,148 @@ class Corrected(NamedTuple):
 
 
 def prediction_powered(
-    judged: Doubles, labels: Doubles, clusters: Numbers, signs: Sequence[float], level: float = 0.95,
-    settled: Doubles | None = None,
-) -> Corrected:  # fmt: skip
+    matrix: Matrix, labels: Doubles, signs: Sequence[float], level: float = 0.95, settled: Doubles | None = None
+) -> Corrected:
     """Correct a contrast of mean scores by labels: ``signs`` (1,) for one mean, (-1, 1) for second less first.
 
     Power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453): the mean of the
     labels, moved by ``weight`` times how the judge's mean over all questions differs from its mean over the labelled
     ones. The weight minimises the estimated variance, within 0 and 1. Variances are of each question's influence,
     summed by cluster, so that rows may be labelled on the same questions or on others. The labelled questions must be
-    drawn at random. Where the labels show no variation at all, the share of questions that might differ is bounded by
-    the rule of three, each by the whole range of scores seen.
+    drawn at random.
+
+    The interval of marks (labels of 0 and 1) counts pseudo-labels beside the labels, in each row as many as half the
+    squared normal quantile (about two at 95 %), spread evenly over right and wrong and over the judge's lowest and
+    highest score (after Agresti and Coull, American Statistician 52, 1998, and Agresti and Caffo, 54, 2000): few marks
+    may all agree, with each other or with the judge, where others would not. It is normal; that of other labels is
+    Student's, with as many degrees of freedom as there are labelled clusters, less one. Where these labels show no
+    variation at all, the rule of three bounds the share of questions that might differ, each by the whole range of
+    scores.
 
     Args:
-        judged: The judge's scores (rows, questions).
-        labels: People's, on the same scale; NaN where there is none.
-        clusters: Of each question, numbered from 0.
+        matrix: The judge's scores.
+        labels: People's (rows, questions), on the scale of the scores; NaN where there is none.
         signs: How each row counts.
-        level: Of the interval, by Student's t with as many degrees of freedom as there are labelled clusters, less one.
-        settled: The contrast of each question where it is known without labels (0 where two configs gave the same
-            answer), NaN elsewhere. These questions are a stratum of their own: the labels correct the others.
+        level: Of the interval.
+        settled: Scores that are known without labels (rows, questions), NaN elsewhere; 0 in both rows where two configs
+            gave the same answer. The settled questions of a row are a stratum: the labels correct the others.
     """
-    signed = np.asarray(signs, dtype=np.float64)[:, None]
-    everything = float(signed[:, 0] @ judged.mean(axis=1)) if judged.size else math.nan
-    given = np.full(judged.shape[1], np.nan) if settled is None else settled
-    unsettled = np.isnan(given)
-    if judged.size and not unsettled.any():
-        return _known(given, clusters, level, everything)
-    known = ~np.isnan(labels) & unsettled
-    counts = known.sum(axis=1)
-    fewest = int(counts.min())
-    sizes = np.bincount(clusters[known.any(axis=0)]).astype(np.float64)
-    degrees = effective_clusters(sizes[sizes > 0]) - 1
-    if fewest < FEWEST_LABELS or degrees < 1:
+    case = _Case.of(matrix, labels, np.asarray(signs, dtype=np.float64)[:, None], settled)
+    everything = float(case.signs[:, 0] @ matrix.values.mean(axis=1)) if matrix.questions else math.nan
+    fewest = int(case.known.sum(axis=1)[case.open.any(axis=1)].min(initial=matrix.values.shape[1]))
+    if matrix.questions and not case.open.any():
+        return _known(case.settled_contrasts, case, level, everything)
+    if fewest < FEWEST_LABELS or case.labelled < 2:
         return Corrected(math.nan, math.nan, math.nan, everything, math.nan, fewest)
-    share = known / counts[:, None]
-    of_labels = (np.where(known, labels, 0.0) * share).sum(axis=1, keepdims=True)
-    of_labelled = (judged * share).sum(axis=1, keepdims=True)
-    of_all = judged[:, unsettled].mean(axis=1, keepdims=True)
-    by_people = (signed * np.where(known, labels - of_labels, 0.0) * share).sum(axis=0)
-    moved = np.where(unsettled, judged - of_all, 0.0) / np.count_nonzero(unsettled)
-    by_judge = (signed * ((judged - of_labelled) * share - moved)).sum(axis=0)
-    people, judge = cluster_sums(np.stack([by_people, by_judge]), clusters)
+    found = _estimate(case, 0.0)
+    if np.isin(labels[case.known], (0, 1)).all():
+        ends = _interval_of_marks(case, level)
+        return Corrected(found.value, min(ends[0], found.value), max(ends[1], found.value), everything, found.weight,
+                         fewest)  # fmt: skip
+    half = student_quantile(0.5 + level / 2, case.labelled - 1) * found.error
+    if found.is_constant:
+        spread = float(np.ptp(np.concatenate([matrix.values[case.open], labels[case.known]])))
+        half += case.reach * spread * (1 - ((1 - level) / 2) ** (1 / case.labelled))
+    return Corrected(found.value, found.value - half, found.value + half, everything, found.weight, fewest)
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """Scores and labels times the weights of their questions; 0 where a label, or a settled score, is unknown."""
+
+    judged: Doubles  # (rows, questions), and so on
+    labels: Doubles
+    known: Flags
+    settled: Doubles
+    open: Flags
+    clusters: NDArray[np.int64]
+    signs: Doubles  # (rows, 1)
+
+    @classmethod
+    def of(cls, matrix: Matrix, labels: Doubles, signs: Doubles, settled: Doubles | None) -> _Case:
+        weights = np.ones(len(matrix.questions)) if matrix.weights is None else matrix.weights
+        given = np.full(matrix.values.shape, np.nan) if settled is None else settled
+        unsettled = np.isnan(given)
+        known = ~np.isnan(labels) & unsettled
+        return cls(
+            matrix.values, np.where(known, labels * weights, 0.0), known, np.where(unsettled, 0.0, given * weights),
+            unsettled, matrix.clusters, signs,
+        )  # fmt: skip
+
+    @property
+    def labelled(self) -> float:
+        """The effective number of labelled clusters."""
+        sizes = np.bincount(self.clusters[self.known.any(axis=0)]).astype(np.float64)
+        return effective_clusters(sizes[sizes > 0])
+
+    @property
+    def part(self) -> Doubles:
+        """The share of the questions that is open, a row (rows, 1)."""
+        return np.asarray(self.open.mean(axis=1, keepdims=True))
+
+    @property
+    def reach(self) -> float:
+        """By how much the contrast moves where every open question moves by 1."""
+        return float((np.abs(self.signs) * self.part).sum())
+
+    @property
+    def settled_contrasts(self) -> Doubles:
+        """The contrast of each question as far as it is settled."""
+        return np.asarray((self.signs * self.settled).sum(axis=0))
+
+
+class _Estimate(NamedTuple):
+    value: float
+    error: float  # standard error
+    weight: float
+    is_constant: bool  # whether the labels show no variation
+
+
+def _estimate(case: _Case, pseudo: float) -> _Estimate:
+    """Estimate the contrast from the labels and ``pseudo`` labelled clusters more, the same of every kind of marks."""
+    lowest, highest = case.judged.min(axis=1, keepdims=True), case.judged.max(axis=1, keepdims=True)
+    marks, guesses = np.split(np.array(list(product((0.0, 1.0), repeat=2 * len(case.judged)))).T, 2)
+    guesses = lowest + (highest - lowest) * guesses
+    total = case.labelled + pseudo
+    each = pseudo / marks.shape[1] / total  # the share of a kind of pseudo-labels in the mean
+    share = case.known / np.maximum(case.known.sum(axis=1, keepdims=True), 1) * (case.labelled / total)
+    of_labels = (case.labels * share).sum(axis=1, keepdims=True) + marks.sum(axis=1, keepdims=True) * each
+    of_labelled = (case.judged * share).sum(axis=1, keepdims=True) + guesses.sum(axis=1, keepdims=True) * each
+    open_share = case.open / np.maximum(case.open.sum(axis=1, keepdims=True), 1)
+    of_all = (case.judged * open_share).sum(axis=1, keepdims=True)
+    scale = case.signs * case.part
+    by_people = (scale * (case.labels - of_labels) * share).sum(axis=0)
+    by_judge = (scale * ((case.judged - of_labelled) * share - (case.judged - of_all) * open_share)).sum(axis=0)
+    summed = cluster_sums(np.stack([by_people, by_judge]), case.clusters)
+    added = np.stack([(scale * (marks - of_labels)).sum(axis=0), (scale * (guesses - of_labelled)).sum(axis=0)])
+    people, judge = np.concatenate([summed, added * math.sqrt(each / total)], axis=1)
     varied = float(judge @ judge) > NEGLIGIBLE**2
     weight = min(max(float(people @ judge) / float(judge @ judge), 0.0), 1.0) if varied else 0.0
-    within = float((signed * (of_labels - weight * (of_labelled - of_all))).sum())
-    part, contrasts = float(unsettled.mean()), np.where(unsettled, within, given)
+    within = of_labels - weight * (of_labelled - of_all)
+    contrasts = case.settled_contrasts + (case.signs * within * case.open).sum(axis=0)
     value = float(contrasts.mean())
-    (between,) = cluster_sums((contrasts - value)[None, :] / len(contrasts), clusters)
-    variance = float(np.square(part * (people - weight * judge) + between).sum()) * (degrees + 1) / degrees
-    half = student_quantile(0.5 + level / 2, degrees) * math.sqrt(variance)
-    if float(people @ people) <= NEGLIGIBLE**2:
-        most = np.concatenate([judged[:, unsettled].ravel(), labels[known]])
-        half += part * float(np.abs(signed).sum() * np.ptp(most)) * (1 - ((1 - level) / 2) ** (1 / (degrees + 1)))
-    return Corrected(value, value - half, value + half, everything, weight, fewest)
+    (between,) = cluster_sums((contrasts - value)[None, :] / len(contrasts), case.clusters)
+    influences = people - weight * judge
+    influences[: len(between)] += between
+    variance = float(np.square(influences).sum()) * total / (total - 1)
+    return _Estimate(value, math.sqrt(variance), weight, float(people @ people) <= NEGLIGIBLE**2)
 
 
-def _known(contrasts: Doubles, clusters: Numbers, level: float, everything: float) -> Corrected:
+def _interval_of_marks(case: _Case, level: float) -> tuple[float, float]:
+    """Return the interval by labels and pseudo-labels, within the bounds of a contrast of marks."""
+    quantile = NormalDist().inv_cdf(0.5 + level / 2)
+    pseudo = quantile**2 / 2 * int(np.count_nonzero(case.part * case.signs))
+    found = _estimate(case, pseudo)
+    half = quantile * found.error
+    lowest, highest = float(np.minimum(case.signs, 0).sum()), float(np.maximum(case.signs, 0).sum())
+    return max(found.value - half, lowest), min(found.value + half, highest)
+
+
+def _known(contrasts: Doubles, case: _Case, level: float, everything: float) -> Corrected:
     """Return the mean of contrasts that need no labels; 0 without an interval's width where all are 0."""
     value = float(contrasts.mean())
-    (sums,) = cluster_sums((contrasts - value)[None, :] / len(contrasts), clusters)
-    degrees = effective_clusters(np.bincount(clusters).astype(np.float64)) - 1
+    (sums,) = cluster_sums((contrasts - value)[None, :] / len(contrasts), case.clusters)
+    degrees = effective_clusters(np.bincount(case.clusters).astype(np.float64)) - 1
     spread = math.sqrt(float(sums @ sums)) if degrees >= 1 else math.nan
     half = student_quantile(0.5 + level / 2, degrees) * spread if spread else 0.0
     return Corrected(value, value - half, value + half, everything, math.nan, 0)

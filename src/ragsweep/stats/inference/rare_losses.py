@@ -6,7 +6,6 @@ and no spread of the drawn scores shows it. The remedy needs bounds: how much on
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import effective_clusters
-from ragsweep.stats.inference.resampling import cluster_sums, draws
+from ragsweep.stats.inference.resampling import cluster_sums
+from ragsweep.stats.inference.studentised import studentised_low
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -27,10 +27,6 @@ COMPARABLE = 0.5
 """Losses count from this part of the mean gain on: smaller ones say nothing about large ones."""
 DRAWS = 10_000
 SEED = 20261125
-
-
-RESAMPLES = 4_000
-"""Golden sets that are drawn for one studentised bootstrap."""
 
 
 @dataclass(frozen=True)
@@ -74,31 +70,10 @@ def rare_losses(
     counted = seen * effective / len(sizes)
     share = float(betaincinv(counted + 1, effective - counted, level)) if counted < effective else 1.0
     if losses_are_seen(gains, clusters):
-        chance = studentised_p_value(gains, clusters, weights)
+        survives = not studentised_low(gains, clusters, weights, level) <= 0  # NaN: all gains are equal
     else:
-        chance = chance_of_no_gain(gains, clusters, largest)
-    return RareLosses(chance < 1 - level, largest, share, seen, round(effective))
-
-
-def studentised_p_value(gains: Doubles, clusters: Numbers, weights: Doubles | None = None) -> float:
-    """Return the one-sided p-value of a mean gain above 0 by the bootstrap of t statistics over whole clusters.
-
-    Each resample has a standard error of its own (Efron 1982; Hall, Annals of Statistics 16, 1988): where rare large
-    losses happen not to be drawn, the mean is high and the error small, which the normal distribution does not show. A
-    resample without spread counts as the most extreme. 1 where there is no lead.
-    """
-    sizes = np.bincount(clusters, weights).astype(np.float64)
-    mean = float(gains.sum() / sizes.sum())
-    sums = cluster_sums(gains[None, :], clusters)[0] - mean * sizes
-    if mean <= 0 or not sums.any():
-        return 1.0 if mean <= 0 else 0.0
-    columns = np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1).astype(np.float32)
-    drawn = np.concatenate([block @ columns for block in draws(len(sizes), RESAMPLES)]).astype(np.float64)
-    total, size, squares, products, of_sizes = drawn.T
-    centre = total / size
-    errors = np.sqrt(np.maximum(squares - 2 * centre * products + centre**2 * of_sizes, 0.0))
-    beyond = total >= mean * sizes.sum() / math.sqrt(float(np.square(sums).sum())) * errors
-    return float((np.count_nonzero(beyond) + 1) / (RESAMPLES + 1))
+        survives = chance_of_no_gain(gains, clusters, largest) < 1 - level
+    return RareLosses(survives, largest, share, seen, round(effective))
 
 
 def largest_loss(scores: Doubles, falls: bool) -> float:

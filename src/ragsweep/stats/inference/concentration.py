@@ -1,0 +1,97 @@
+"""Questions that few clusters dominate: the comparison on each of these, and on all others.
+
+One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
+clusters, or degrees of freedom, for an interval over all questions. The others may be enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.stats.inference.cluster_errors import FEWEST
+from ragsweep.stats.inference.confidence_set import all_pairs
+from ragsweep.stats.inference.differences import Differences, compare_amounts, transform_amounts
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores
+
+Flags = NDArray[np.bool_]
+
+MOST = 3
+"""Clusters that are compared by themselves at most."""
+ROUNDED = 0.01
+"""By how much computed degrees of freedom may be off."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The comparison on a part of the questions.
+
+    In a part that is one cluster each question is its own cluster: its intervals are about further questions of that
+    document, not of other documents, and NaN where the part has too few questions.
+    """
+
+    matrix: Matrix
+    share: float  # of all questions, by weight
+    differences: Differences
+
+
+@dataclass(frozen=True, eq=False)
+class Concentration:
+    """The comparison on each dominating cluster, the largest first, and on the rest, which has enough clusters.
+
+    Each part has intervals at the level of its own: together they hold less often. The difference over all questions is
+    the sum of the parts' differences times their shares.
+    """
+
+    dominating: tuple[Part, ...]
+    rest: Part
+
+
+def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
+    """Return the fewest clusters without which the intervals of the others are usable, the largest first.
+
+    Usable are the differences from the row ``baseline`` that have as many degrees of freedom as those of ten equal
+    clusters: a single question with a fifth of the traffic leaves one or two, and an interval of any width. Empty where
+    none dominates, or where more than ``MOST`` would have to go.
+    """
+    sizes = np.bincount(matrix.clusters, matrix.weights).astype(np.float64)
+    order = np.argsort(-sizes, kind="stable")
+    for count in range(min(MOST, len(order) - 1) + 1):
+        part = matrix.select_questions(~np.isin(matrix.clusters, order[:count]))
+        found = cluster_scores(part.values - part.values[baseline], part.clusters, part.weights)
+        if found.degrees >= FEWEST - 1 - ROUNDED:
+            return tuple(order[:count].tolist())
+    return ()
+
+
+def compare_parts(
+    matrix: Matrix, baseline: int, unit: str = "", declared: bool = True, resamples: int = RESAMPLES
+) -> Concentration | None:
+    """Compare with the row ``baseline`` on each dominating cluster and on the rest; None where no cluster dominates.
+
+    Args:
+        matrix: The scores.
+        baseline: The row that the others are compared with.
+        unit: Of the metric; amounts are compared by ratios (see ``compare_amounts``).
+        declared: Whether the row was declared and not chosen by its scores (see ``compare_with_baseline``).
+        resamples: Of the intervals.
+    """
+    dominating = dominating_clusters(matrix, baseline)
+    if not dominating:
+        return None
+    weights = np.ones(len(matrix.questions)) if matrix.weights is None else matrix.weights
+
+    def compared(chosen: Flags, alone: bool) -> Part:
+        part = matrix.select_questions(chosen)
+        part = replace(part, clusters=np.arange(len(part.questions))) if alone else part
+        share = float(weights[chosen].sum() / weights.sum())
+        largest = None if declared else all_pairs(transform_amounts(part, unit), resamples=resamples).largest
+        return Part(part, share, compare_amounts(part, baseline, unit, largest, resamples))
+
+    inside = [matrix.clusters == number for number in dominating]
+    return Concentration(
+        tuple(compared(chosen, alone=True) for chosen in inside), compared(~np.any(inside, axis=0), alone=False)
+    )

@@ -1,0 +1,79 @@
+"""Scores that are missing because of the config, not of the question: the worst score takes their place.
+
+A config that declines the questions that it would get wrong must not be compared on the others alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED
+from ragsweep.core.results import Result, Summary
+
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
+"""Reasons for a missing score that lie with the config: it declined to answer, or gave nothing to measure."""
+
+
+def worst_score(summary: Summary, scores: Doubles) -> float:
+    """Return the worst score of a metric without a unit whose known scores are within 0 and 1; NaN of others."""
+    known = scores[~np.isnan(scores)]
+    if summary.unit or not known.size or known.min() < 0 or known.max() > 1:
+        return math.nan
+    return 0.0 if summary.higher_is_better else 1.0
+
+
+def missing_reason(result: Result, place: int, metric: str) -> str:
+    """Return why a question (by its place in the table of outcomes) has no score; "" where no reason is recorded."""
+    column = result.outcomes.get("unscored")
+    return str(_reasons(column[place]).get(metric, "")) if column and column[place] else ""
+
+
+def is_declined_rightly(result: Result, place: int) -> bool:
+    """Return whether a question is unanswerable, so that declining is the right answer."""
+    column = result.outcomes.get("answerable")
+    return column is not None and not column[place]
+
+
+def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], scores: Doubles) -> Flags:
+    """Write the worst score where a config has none for a reason of its own; return where (configs, questions).
+
+    Only where another config has a score, so that the metric applies to the question; of one config wherever it has
+    such a reason. Unanswerable questions, and metrics without a worst score, are left as they are.
+
+    Args:
+        results: The configs.
+        metric: Its name.
+        ids: The questions.
+        scores: Of the metric (configs, questions), NaN where there is none; changed in place.
+    """
+    known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
+    worst = worst_score(results[0].summaries[metric], scores) if results else math.nan
+    lacking = ~known & (known.any(axis=0) if len(results) > 1 else True)
+    if math.isnan(worst):
+        return declined
+    for row in np.flatnonzero(lacking.any(axis=1)).tolist():
+        places = {name: n for n, name in enumerate(results[row].outcomes["question_id"])}
+        for n in np.flatnonzero(lacking[row]).tolist():
+            place = places.get(ids[n])
+            declined[row, n] = (
+                place is not None
+                and missing_reason(results[row], place, metric) in OWN_REASONS
+                and not is_declined_rightly(results[row], place)
+            )
+    scores[declined] = worst
+    return declined
+
+
+@lru_cache(maxsize=4096)
+def _reasons(text: str) -> dict[str, str]:
+    """Read the reasons of one question; many questions have the same."""
+    return dict(json.loads(text))
