@@ -144,12 +144,12 @@ def has_ratios(matrix: Matrix, unit: str) -> bool:
 def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
     """Return the scores by which configs are compared: natural logarithms of amounts (``has_ratios``), weighted alike.
 
-    Less the first config's mean logarithm, so that the unit (seconds or milliseconds) changes nothing.
+    Less the mean logarithm of all configs, so that the unit (seconds or milliseconds) and the order change nothing.
     """
     if not has_ratios(matrix, unit):
         return matrix
     logarithms = np.log(matrix.scores)
-    logarithms -= logarithms[0].mean()
+    logarithms -= logarithms.mean()
     return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)
 
 
