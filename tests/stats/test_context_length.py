@@ -1,0 +1,68 @@
+"""Configs that differ in the length of their context alone, by metrics that can only rise with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from ragsweep.core.results import Result
+from ragsweep.stats.context_length import length_keys, rises_with
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from weighed import METRIC, scored
+
+RISING = "context_recall"
+LOW, HIGH = [0.0, 0.5, 1.0] * 10, [0.0, 1.0, 1.0] * 10
+
+
+def config(name: str, scores: Sequence[float], metric: str = RISING, **keys: float | None) -> Result:
+    """Make a config with keys that lengthen the context, or others, as the only parameters."""
+    one = scored(name, scores, config={**keys, "objective": metric})
+    parameters = {key: str(value) for key, value in keys.items()}
+    summaries = {metric: replace(one.summaries[METRIC], name=metric)}
+    return replace(one, parameters=parameters, summaries=summaries, outcomes={**one.outcomes, metric: list(scores)})
+
+
+def pair(first: Result, second: Result, metric: str = RISING) -> tuple[Result, Result, Matrix]:
+    return first, second, score_matrix([first, second], metric)
+
+
+def keys(first: Result, second: Result, metric: str = RISING) -> tuple[str, ...]:
+    one, other = length_keys(*pair(first, second, metric)), length_keys(*pair(second, first, metric))
+    assert one == other  # in both directions: a prefix cannot gain, a longer context cannot lose
+    return one
+
+
+@pytest.mark.parametrize("metric", ["context_recall", "context_ndcg", "context_ndcg_exponential", "evidence_coverage"])
+def test_a_prefix_is_found_by_its_keys_in_both_directions(metric: str) -> None:
+    short, long = config("3", LOW, metric, top_k=3), config("5", HIGH, metric, top_k=5)
+    assert keys(short, long, metric) == ("top_k",)
+    bounded = config("300", LOW, metric, context_budget=300)
+    assert keys(bounded, config("none", HIGH, metric, context_budget=None), metric) == ("context_budget",)
+    both = config("both", HIGH, metric, top_k=5, context_budget=600)
+    assert keys(config("less", LOW, metric, top_k=3, context_budget=300), both, metric) == ("top_k", "context_budget")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "metric"),
+    [
+        (config("3", LOW, "token_f1", top_k=3), config("5", HIGH, "token_f1", top_k=5), "token_f1"),
+        (config("3", HIGH, top_k=3), config("5", LOW, top_k=5), RISING),  # the scores contradict it
+        (config("3", LOW, top_k=3, size=400), config("5", HIGH, top_k=5, size=800), RISING),
+        (config("a", LOW, top_k=3), config("b", HIGH, top_k=3), RISING),
+        (config("a", LOW, top_k=3, context_budget=900), config("b", HIGH, top_k=5, context_budget=300), RISING),
+    ],
+)
+def test_what_may_fall_differs_in_more_or_is_no_prefix_has_no_keys(
+    first: Result, second: Result, metric: str
+) -> None:
+    assert keys(first, second, metric) == ()
+
+
+def test_keys_that_lengthen_the_choice_are_listed_only_where_it_is_the_longer_one() -> None:
+    results = [config("3", LOW, top_k=3), config("5", HIGH, top_k=5), config("x", LOW, top_k=5, size=800)]
+    compared = score_matrix(results, RISING)
+    assert rises_with(results[1], results, compared) == ("top_k",)
+    assert rises_with(results[0], results, compared) == ()
+    assert rises_with(results[2], results, compared) == ()
