@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import effective_clusters
-from ragsweep.stats.inference.resampling import cluster_sums, draws
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_sums, draws
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -90,7 +90,7 @@ def studentised_p_value(gains: Doubles, clusters: Numbers, weights: Doubles | No
     sizes = np.bincount(clusters, weights).astype(np.float64)
     mean = float(gains.sum() / sizes.sum())
     sums = cluster_sums(gains[None, :], clusters)[0] - mean * sizes
-    if mean <= 0 or not sums.any():
+    if mean <= 0 or np.abs(sums).max() <= NEGLIGIBLE * mean * sizes.max():
         return 1.0 if mean <= 0 else 0.0
     columns = np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1).astype(np.float32)
     drawn = np.concatenate([block @ columns for block in draws(len(sizes), RESAMPLES)]).astype(np.float64)
