@@ -25,7 +25,12 @@ UNDONE = RareLosses(False, 0.5, 0.07, 0, 36)
 
 
 def drawn(
-    *means: float, tokens: Sequence[float] = (), questions: int = 200, spread: float = 0.1, seed: int = 0, **costs: float
+    *means: float,
+    tokens: Sequence[float] = (),
+    questions: int = 200,
+    spread: float = 0.1,
+    seed: int = 0,
+    **costs: float,
 ) -> list[Result]:
     """Draw correlated scores whose means are exactly these, so that a test states what follows from them."""
     generator = np.random.default_rng(seed)
@@ -184,7 +189,9 @@ def test_the_cheapest_that_loses_less_than_the_tolerance_is_chosen() -> None:
 
 
 @pytest.mark.parametrize("difference", [0.006, 0.02, 0.03])
-def test_a_config_that_is_shown_worse_by_more_than_the_tolerance_is_never_chosen_for_its_cost(difference: float) -> None:
+def test_a_config_that_is_shown_worse_by_more_than_the_tolerance_is_never_chosen_for_its_cost(
+    difference: float,
+) -> None:
     """Of 300 questions and correlated scores -.03 has a standard error of .002: the cheap one loses 5 times .005."""
     results = drawn(0.5, 0.5 - difference, tokens=(900, 100), questions=300, spread=0.02)
     assert (chosen(results).row, chosen(results).sacrificed) == (0, None)

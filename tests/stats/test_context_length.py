@@ -54,9 +54,7 @@ def test_a_prefix_is_found_by_its_keys_in_both_directions(metric: str) -> None:
         (config("a", LOW, top_k=3, context_budget=900), config("b", HIGH, top_k=5, context_budget=300), RISING),
     ],
 )
-def test_what_may_fall_differs_in_more_or_is_no_prefix_has_no_keys(
-    first: Result, second: Result, metric: str
-) -> None:
+def test_what_may_fall_differs_in_more_or_is_no_prefix_has_no_keys(first: Result, second: Result, metric: str) -> None:
     assert keys(first, second, metric) == ()
 
 

@@ -59,7 +59,9 @@ def sweep(seed: int, configs: int, questions: int = 60, sources: int = 0, direct
     results = [scored(f"c{n}", row, direction=direction) for n, row in enumerate(rows)]
     if not sources:
         return results
-    documents = [f"d{n}" for n in np.sort(generator.integers(0, sources, questions) * generator.integers(0, 2, questions))]
+    documents = [
+        f"d{n}" for n in np.sort(generator.integers(0, sources, questions) * generator.integers(0, 2, questions))
+    ]
     return [replace(one, outcomes={**one.outcomes, "source": documents}) for one in results]
 
 

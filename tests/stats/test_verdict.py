@@ -158,4 +158,6 @@ def test_configs_with_equal_scores_have_equal_verdicts(one: Matrix) -> None:
     one = one.select_configs([*range(len(one.values)), 1])
     largest = all_pairs(one, resamples=200).largest
     for other in range(len(one.values)):
-        assert verdict(one, other, 1, largest)[:2] == pytest.approx(verdict(one, other, len(one.values) - 1, largest)[:2])
+        assert verdict(one, other, 1, largest)[:2] == pytest.approx(
+            verdict(one, other, len(one.values) - 1, largest)[:2]
+        )

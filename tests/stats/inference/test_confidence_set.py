@@ -183,7 +183,9 @@ def test_all_pairs_cover_every_true_difference_in_95_of_100_sweeps() -> None:
     held = 0
     for seed in range(200):
         one = normal(6, 60, seed=seed)
-        found = compare_with_baseline(one, int(one.values.mean(axis=1).argmax()), largest=all_pairs(one, resamples=500).largest)
+        found = compare_with_baseline(
+            one, int(one.values.mean(axis=1).argmax()), largest=all_pairs(one, resamples=500).largest
+        )
         held += bool(((found.low <= 0) & (found.high >= 0)).all())
     assert 180 <= held <= 197
 

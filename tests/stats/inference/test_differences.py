@@ -43,7 +43,10 @@ def test_gains_without_a_loss_are_shown_by_their_interval_and_the_tests_alone() 
     gains = np.where(np.arange(50) < 20, 0.05, 0.0)
     for sign, higher_is_better in ((1, True), (-1, False)):
         rows = 0.6 + np.stack([0 * gains, sign * gains])
-        assert compare_with_baseline(matrix(rows, higher_is_better=higher_is_better), 0).better.tolist() == [False, True]
+        assert compare_with_baseline(matrix(rows, higher_is_better=higher_is_better), 0).better.tolist() == [
+            False,
+            True,
+        ]
 
 
 def test_half_the_questions_better_by_one_by_hand() -> None:

@@ -98,7 +98,9 @@ def compare_with_baseline(
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
-    data = cluster_scores(differences, matrix.clusters, matrix.weights, compared=True)  # the same whichever the baseline
+    data = cluster_scores(
+        differences, matrix.clusters, matrix.weights, compared=True
+    )  # the same whichever the baseline
     bounds = bound(data, level, resamples, largest)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
