@@ -101,14 +101,13 @@ def test_compare_decides_by_the_corrected_difference(tmp_path: Path, capsys: pyt
     options = [*runs, "--path", str(tmp_path), "--labels", written(tmp_path / "l.jsonl", labels)]
     assert compare([*options, "--json"]) == 0
     (row,) = table_rows(json.loads(capsys.readouterr().out)["table"])
-    assert (row["judged_verdict"], row["verdict"]) == ("better", "cannot tell")
+    assert (row["judged_verdict"], row["verdict"]) == ("shown better", "open")
     assert row["corrected_low"] < 0 < row["corrected_high"]
     assert row["difference"] > 0.1
     for form in ([], ["--markdown"]):
         assert compare([*options, *form]) == 0
         printed = " ".join(capsys.readouterr().out.split())
-        assert "(better), corrected by" in printed
-        assert "cannot tell" in printed
+        assert "(shown better), corrected by" in printed
     nameless = [one._replace(run="") for one in labels[::2]]
     with pytest.raises(InputError, match=r'neither run nor answer.*give the labels a column "run"'):
         compare([*runs, "--path", str(tmp_path), "--labels", written(tmp_path / "n.jsonl", nameless)])

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ragsweep.report.recommendation import Decision, result_facts
 
 from labelled import COUNT, M, answered, biased, label, pair
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.report.verdict import verdict_lines
+from ragsweep.report.conclusion import Decision, result_facts
+from ragsweep.report.verdict import limits
 from ragsweep.report.verdict_files import differences_csv, page, plain
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.human_labels import correct_difference, match_labels
@@ -20,14 +20,14 @@ from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from scored import summary
 
 
-def corrected(results: list[Result], labels: list[HumanLabel]) -> SweepComparison:
-    found = compare_labelled(results, SweepLabels(labels, {}))
+def corrected(results: list[Result], labels: list[HumanLabel], baseline: str | None = "a") -> SweepComparison:
+    found = compare_labelled(results, SweepLabels(labels, {}), baseline=baseline)
     assert isinstance(found, SweepComparison)
     return found
 
 
 def lines(found: SweepComparison) -> str:
-    return " ".join([*verdict_lines(found), *Decision(found).sentences(), Decision(found).sentence])
+    return " ".join([*Decision(found).choice(), *Decision(found).evidence(), *limits(found)])
 
 
 def three(gain: float) -> tuple[list[Result], list[HumanLabel]]:
@@ -40,14 +40,14 @@ def three(gain: float) -> tuple[list[Result], list[HumanLabel]]:
 
 def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_decides_nothing() -> None:
     results, labels = pair()
-    judged, found = compare_configs(results), corrected(results, labels)
+    judged, found = compare_configs(results, baseline="a"), corrected(results, labels)
     assert isinstance(judged, SweepComparison)
-    assert judged.recommendation.kind == "better"
+    assert (judged.choice.row, judged.verdicts[1].kind) == (1, "shown better")
     matrix = score_matrix(results, M)
     expected = correct_difference(matrix, match_labels(labels, M, results, ["", ""], matrix), (0, 1))
     assert (found.differences.estimate[1], found.differences.low[1], found.differences.high[1]) == expected[:3]
     assert not found.differences.better.any()
-    assert found.recommendation.kind == "none"
+    assert (found.choice.row, found.choice.baseline, found.verdicts[1].is_better) == (0, None, False)
     assert found.means[1] - found.means[0] == pytest.approx(expected.value)
     assert found.may_be_best.tolist() == [True, True]
     said = "ragas_faithfulness of b, .73 as judged, becomes .43 by 72 labels a config; its difference from a,"
@@ -58,7 +58,10 @@ def test_corrected_differences_decide_among_three_and_their_intervals_are_wider(
     results, labels = three(0.4)
     found = corrected(results, labels)
     assert found.differences.better.tolist() == [False, False, True]
-    assert (found.recommendation.kind, found.recommendation.config) == ("better", 2)
+    assert (found.choice.row, found.verdicts[2].kind) == (2, "shown better")
+    assert found.choice.baseline is not None
+    assert found.choice.baseline.gain == pytest.approx(found.differences.estimate[2])
+    assert found.choice.baseline.probability > 0.999
     assert found.may_be_best.tolist() == [False, False, True]
     pairwise = corrected([results[0], results[2]], labels)
     assert found.differences.high[2] - found.differences.low[2] > 1.1 * (
@@ -85,10 +88,11 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
     labels = [label(n, float(people[0, n]), run) for n in range(0, COUNT, 2) for run in "ab"]
     alone = compare_configs(results)
     assert isinstance(alone, SweepComparison)
-    assert alone.recommendation.kind == "none"
+    assert (alone.choice.row, alone.verdicts[1].kind) == (0, "shown worse")
     found = corrected(results, labels)
-    assert (found.recommendation.kind, found.recommendation.config) == ("as_good_and_cheaper", 1)
-    assert "as good and cheaper: b (" in lines(found)
+    assert not found.verdicts[1].is_worse
+    assert (found.choice.row, found.choice.cost) == (1, "context_tokens" if found.choice.best == 0 else "")
+    assert found.beliefs.expected_loss(1, found.choice.best) < found.choice.loss
 
 
 def test_a_config_without_labels_is_left_out_and_named() -> None:
@@ -100,7 +104,8 @@ def test_a_config_without_labels_is_left_out_and_named() -> None:
 
 def test_labels_that_count_for_no_difference_leave_the_verdict_as_judged_with_the_reason() -> None:
     results, labels = pair()
-    found, judged = corrected(results, [one for one in labels if one.run == "b"]), compare_configs(results)
+    judged = compare_configs(results, baseline="a")
+    found = corrected(results, [one for one in labels if one.run == "b"])
     assert isinstance(judged, SweepComparison)
     assert found.differences.better.tolist() == judged.differences.better.tolist() == [False, True]
     assert not found.corrections
@@ -109,6 +114,28 @@ def test_labels_that_count_for_no_difference_leave_the_verdict_as_judged_with_th
     )
     other = corrected(results, [one._replace(metric="mrr") for one in labels])
     assert lines(other) == lines(judged)
+
+
+def test_the_order_of_configs_changes_no_corrected_choice_and_no_verdict() -> None:
+    results, labels = three(0.4)
+    for baseline in (None, "a"):
+        one, other = corrected(results, labels, baseline), corrected(results[::-1], labels, baseline)
+        assert one.chosen is not None
+        assert other.chosen is not None
+        assert one.chosen.name == other.chosen.name == "c"
+        assert one.results[one.reference].name == other.results[other.reference].name == (baseline or "c")
+        assert [verdict.kind for verdict in one.verdicts] == [verdict.kind for verdict in other.verdicts[::-1]]
+        assert one.may_be_best.tolist() == other.may_be_best.tolist()[::-1]
+
+
+def test_differences_stand_against_the_choice_of_corrected_means_not_of_judged_ones() -> None:
+    """The judge prefers b to a, and people do not: without a baseline the reference is what labels choose."""
+    results, labels = pair()
+    judged, found = compare_configs(results), corrected(results, labels, None)
+    assert isinstance(judged, SweepComparison)
+    assert judged.results[judged.reference].name == "b"
+    assert found.results[found.reference].name == "a"
+    assert found.choice.row == found.reference == found.differences.baseline
 
 
 @pytest.mark.nightly

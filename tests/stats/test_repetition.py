@@ -100,9 +100,10 @@ def test_failed_repetitions_and_unrepeated_configs_leave_the_rest() -> None:
 def test_verdict_states_the_shares_of_its_best_config() -> None:
     verdict = compare_configs(drawn(1.0, 1.0, 300))
     assert isinstance(verdict, SweepComparison)
-    text = str(verdict.variance[1])
-    assert text.startswith("of the variance of this difference ")
-    assert "from answers (3 repetitions): twice the questions would narrow the interval to .71 of its width" in text
+    (shares_of_other,) = verdict.variance.values()  # against the choice
+    assert verdict.reference not in verdict.variance
+    assert shares_of_other.repetitions == (3, 3)
+    assert shares_of_other.twice_questions == pytest.approx(0.5**0.5)
 
 
 def test_judge_has_its_share_where_every_answer_is_drawn_once() -> None:

@@ -92,7 +92,8 @@ def choose(
     allowed = within_limits(costs.values, limits, len(beliefs.means))
     answering = allowed & ~np.isin(np.arange(len(allowed)), list(refusing))
     among = answering if answering.any() else allowed
-    base = Choice(None, int(beliefs.means.argmax()), loss, limits=limits, within=int(allowed.sum()), refusing=refusing)
+    highest = _by_preference(beliefs.means, costs, range(len(allowed)))[0]
+    base = Choice(None, highest, loss, limits=limits, within=int(allowed.sum()), refusing=refusing)
     if not among.any():
         return base
     order = _by_preference(beliefs.means, costs, np.flatnonzero(among).tolist())
@@ -111,7 +112,7 @@ def against(beliefs: Beliefs, row: int, other: int) -> Against:
     """Return what choosing a row means against another one."""
     probability = beliefs.probability_better(row, other)
     worse, loss = 1 - probability, beliefs.expected_loss(row, other)
-    return Against(other, probability, beliefs.expected_gain(row, other), loss / worse if worse > TIE else 0.0)
+    return Against(other, probability, beliefs.expected_gain(row, other), 0.0 if worse <= TIE else loss / worse)
 
 
 def _limits(constraints: Mapping[str, float | None]) -> dict[str, float]:

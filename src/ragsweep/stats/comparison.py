@@ -313,6 +313,12 @@ def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
     return ""
 
 
+def is_scored(result: Result, metric: str) -> bool:
+    """Return whether a sweep compares a config by a metric: evaluated, with enough of its questions scored."""
+    measured = result.state in (COMPLETE, PARTIAL) and metric in result.summaries
+    return measured and _is_complete(result, metric) and result.summaries[metric].n_scored > 0
+
+
 def _is_complete(result: Result, metric: str) -> bool:
     """Return whether enough of a metric's questions could be scored, also in a PARTIAL config."""
     limit = float(result.config.get("coverage", 1.0))

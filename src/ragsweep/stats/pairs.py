@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragsweep.core.results import COMPLETE, Result
+from ragsweep.core.results import Result
 from ragsweep.stats.comparable import is_mean
-from ragsweep.stats.comparison import find_margin
+from ragsweep.stats.comparison import find_margin, is_scored, list_references
 from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.differences import Differences, compare_amounts, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
@@ -28,7 +28,7 @@ class Family:
 
     def compare(self, first: Result, second: Result, metric: str) -> PairComparison:
         """Compare the second config with the first by one metric."""
-        members = [one for one in self.results if one is first or one is second or _is_scored(one, metric)]
+        members = [one for one in self.results if one is first or one is second or self._is_member(one, metric)]
         matrix, unit = score_matrix(members, metric), first.summaries[metric].unit
         compared, rows = transform_amounts(matrix, unit), (members.index(first), members.index(second))
         largest: float | None = None
@@ -38,6 +38,10 @@ class Family:
             largest = all_pairs(compared).largest
         found, margin = compare_amounts(matrix, rows[0], unit, largest), find_margin(first.config, matrix, unit)
         return PairComparison(matrix, compared, rows, found, posterior(compared), margin)
+
+    def _is_member(self, result: Result, metric: str) -> bool:
+        references = {one.name for one in list_references(self.results)}
+        return result.name not in references and is_scored(result, metric) and is_mean(result, metric)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +59,3 @@ class PairComparison:
     def verdict(self) -> PairVerdict:
         """The verdict on the second config against the first."""
         return pair_verdict(self.found, self.rows[1], self.beliefs, self.margin)
-
-
-def _is_scored(result: Result, metric: str) -> bool:
-    return result.state == COMPLETE and metric in result.summaries and is_mean(result, metric)

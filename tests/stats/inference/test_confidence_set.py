@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.confidence_set import (
     ConfidenceSet,
     PairErrors,
     affordable,
+    all_pairs,
     model_confidence_set,
     pairs,
     range_p_values,
 )
+from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import cluster_scores, deviations
 
@@ -162,3 +165,65 @@ def test_nothing_is_divided_by_nothing() -> None:
     assert same.mask.tolist() == [True] * 4
     assert same.p_values.tolist() == [1.0] * 4
     assert apart.mask.tolist() == [False, False, True]  # the second is worse by a constant
+
+
+# --- all pairs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("configs", [2, 3, 6, 12])
+def test_quantile_of_all_pairs_is_that_of_the_studentised_range(configs: int) -> None:
+    """Independent configs, equally uncertain, many questions: Tukey's method. A range of means is root 2 wider."""
+    values = np.random.default_rng(configs).normal(0.5, 0.2, (configs, 3000))
+    expected = stats.studentized_range.ppf([0.95, 0.975], configs, np.inf) / np.sqrt(2)
+    assert [all_pairs(matrix(values), level).largest for level in (0.95, 0.975)] == pytest.approx(expected, rel=0.025)
+
+
+def test_all_pairs_cover_every_true_difference_in_95_of_100_sweeps() -> None:
+    """The best of six equal configs against each of the others: chosen by the scores (90 to 98.5, 200 sweeps)."""
+    held = 0
+    for seed in range(200):
+        one = normal(6, 60, seed=seed)
+        found = compare_with_baseline(
+            one, int(one.values.mean(axis=1).argmax()), largest=all_pairs(one, resamples=500).largest
+        )
+        held += bool(((found.low <= 0) & (found.high >= 0)).all())
+    assert 180 <= held <= 197
+
+
+@given(matrices())
+def test_configs_that_may_be_the_best_are_shown_worse_than_no_other(one: Matrix) -> None:
+    found = all_pairs(one, resamples=200)
+    assert found.may_be_best[one.better.mean(axis=1).argmax()]
+    for row in range(len(one.values)):
+        against = compare_with_baseline(one, row, resamples=200, largest=found.largest)
+        assert not (found.may_be_best & against.worse).any()
+
+
+@given(matrices())
+def test_configs_with_equal_scores_may_be_the_best_together_and_count_once(one: Matrix) -> None:
+    found, doubled = all_pairs(one, 0.95, 200), all_pairs(one.select_configs([*range(len(one.values)), 0]), 0.95, 200)
+    assert doubled.may_be_best[-1] == doubled.may_be_best[0]
+    assert doubled.may_be_best[:-1].tolist() == found.may_be_best.tolist()
+    assert doubled.largest == pytest.approx(found.largest)
+
+
+@given(matrices(), st.integers(0, 99))
+def test_the_order_of_configs_changes_no_pair(one: Matrix, seed: int) -> None:
+    rows = np.random.default_rng(seed).permutation(len(one.values)).tolist()
+    found, moved = all_pairs(one, resamples=200), all_pairs(one.select_configs(rows), resamples=200)
+    assert moved.largest == found.largest
+    assert moved.may_be_best.tolist() == found.may_be_best[rows].tolist()
+
+
+def test_two_configs_have_the_quantile_of_their_only_difference() -> None:
+    one = normal(2, 80, 0.02)
+    assert all_pairs(one).largest == pytest.approx(compare_with_baseline(one, 0).largest, rel=1e-5)
+
+
+def test_pairs_of_few_clusters_or_equal_configs_leave_nobody_out() -> None:
+    for one in (matrix([np.zeros(9), np.ones(9)]), matrix(np.ones((3, 20))), normal(1, 20)):
+        found = all_pairs(one)
+        assert found.largest == 0
+        assert found.may_be_best.all()
+    few = compare_with_baseline(matrix(np.random.default_rng(0).random((3, 9))), 0, largest=0.0)
+    assert np.isnan(few.low[1:]).all()

@@ -82,6 +82,28 @@ def test_difference_as_large_as_foretold_is_shown_among_all_configs_in_four_swee
     assert 0.71 < np.mean(shown) < 0.89  # .8 with three standard errors of 200 sweeps
 
 
+def test_gain_by_further_hits_must_be_larger_as_it_widens_the_spread_itself() -> None:
+    """Of 100 questions 4 won and 4 lost: a gain of k further wins has the spread of k + 8 changed questions."""
+    gains, critical = np.zeros(100), stats.t.ppf(0.975, 99)
+    gains[:4], gains[4:8] = 1, -1
+    observed = (critical + stats.t.ppf(0.8, 99)) * gains.std(ddof=1) / 10
+    shown = estimate_power(matrix(np.stack([np.zeros(100), gains]))).typical
+    assert shown > 1.2 * observed
+    drawn = np.random.default_rng(1).choice([1.0, -1.0, 0.0], (4000, 100), p=[shown + 0.04, 0.04, 0.92 - shown])
+    claimed = drawn.mean(axis=1) > critical * drawn.std(axis=1, ddof=1) / 10
+    assert 0.75 < claimed.mean() < 0.85
+
+
+def test_what_is_detectable_depends_on_the_spread_alone_where_gains_do_not_widen_it() -> None:
+    """Student's (t_.975 + t_.8) standard errors also of few questions, and of gains that lose nothing."""
+    for questions in (30, 400):
+        spread = np.random.default_rng(0).normal(0, 0.25, questions)
+        for gains in (spread, spread - spread.min()):
+            quantiles = stats.t.ppf([0.975, 0.8], questions - 1).sum()
+            found = estimate_power(matrix(np.stack([np.full(questions, 0.5), 0.5 + gains])))
+            assert found.typical == pytest.approx(quantiles * gains.std(ddof=1) / np.sqrt(questions), rel=0.08)
+
+
 def test_questions_of_one_source_are_worth_less() -> None:
     values = np.repeat(normal(2, 30).values, 4, axis=1)
     alone, together = estimate_power(matrix(values)), estimate_power(matrix(values, np.repeat(np.arange(30), 4)))

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragsweep.stats.inference.recommending import ConfigCost, Pairs, recommend
 from statsmodels.stats.weightstats import DescrStatsW
 
 from matrices import matrix
+from ragsweep.stats.choice import Choice, choose
+from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference import cluster_errors
 from ragsweep.stats.inference.best import probability_of_best, selection_bias, winner
 from ragsweep.stats.inference.cluster_errors import enough_clusters, unequal_clusters
-from ragsweep.stats.inference.confidence_set import model_confidence_set
+from ragsweep.stats.inference.confidence_set import all_pairs, model_confidence_set
 from ragsweep.stats.inference.differences import CONSTANT, compare_amounts, compare_with_baseline
 from ragsweep.stats.inference.factorial import effects
 from ragsweep.stats.inference.matrix import Matrix, relative, score_matrix
@@ -23,7 +24,9 @@ from ragsweep.stats.inference.max_t import as_normal, student_quantile
 from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate, superior
 from ragsweep.stats.inference.planning import pilot_variation
 from ragsweep.stats.inference.power import estimate_power
+from ragsweep.stats.inference.rare_losses import rare_losses
 from ragsweep.stats.inference.resampling import cluster_scores, draws
+from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
 from weighed import METRIC, scored
 
@@ -133,6 +136,13 @@ def test_bets_are_in_proportion_to_weights() -> None:
     assert sequential_gate(turned, 0.1, 1.0).low == pytest.approx(found.low)
 
 
+def chosen(one: Matrix, loss: float = 0.005) -> Choice:
+    """Choose among the configs of a matrix, each of which takes fewer tokens than the one before."""
+    count = len(one.values)
+    results = [scored(f"c{n}", one.scores[n], context_tokens=float(count - n)) for n in range(count)]
+    return choose(posterior(one), ConfigCosts(results, lambda *_: True), {}, loss, (), 0)
+
+
 def everything(one: Matrix) -> list[np.ndarray]:
     """All numbers that a verdict, a gate, a plan and effects draw from a matrix."""
     found = compare_with_baseline(one, 0, resamples=300)
@@ -140,8 +150,8 @@ def everything(one: Matrix) -> list[np.ndarray]:
     gates = [gate(pair, 0.03), gate(pair, 0.05, relative=True), superior(pair, 0.01), sequential_gate(pair, 0.1, 1.0)]
     slices = by_slice(one, {"half": [str(n % 2) for n in range(len(one.questions))]}, resamples=300)
     grid = effects([{"a": str(n)} for n in range(len(one.values))], one, resamples=300).effects
-    cost = ConfigCost(*[np.arange(len(one.values), 0, -1.0)] * 3)
-    advice = recommend(Pairs(one), found, {"context_tokens": cost}, {}, 0.3)
+    beliefs, advice, lost = posterior(one), chosen(one, 0.03), rare_losses(*led(one))
+    losses = [[beliefs.expected_loss(row, other) for row in range(3)] for other in range(3)]
     return [
         np.array(numbers, dtype=np.float64)
         for numbers in (
@@ -151,9 +161,15 @@ def everything(one: Matrix) -> list[np.ndarray]:
             [[each.slack, each.low, each.high] for each in gates],
             [[each.estimate, each.low, each.high] for each in slices],
             [[each.estimate, each.low, each.high, each.standard_error] for each in grid],
-            [-1 if advice.config is None else advice.config, advice.best],
+            beliefs.means, losses, [advice.row, advice.best], [lost.survives, lost.share, lost.seen, lost.questions],
+            [all_pairs(one, resamples=300).largest], all_pairs(one, resamples=300).may_be_best,
         )
     ]  # fmt: skip
+
+
+def led(one: Matrix) -> tuple[np.ndarray, np.ndarray, float, np.ndarray | None]:
+    """Return what the last config gains on each question over the first."""
+    return one.better[-1] - one.better[0] + 0.05, one.clusters, 0.5, one.weights
 
 
 def measured(values: np.ndarray, weights: np.ndarray | None) -> Matrix:
@@ -268,12 +284,11 @@ def test_where_a_winner_leads_is_where_the_traffic_is() -> None:
     assert probability_of_best(one)[1] > 0.9 > 0.1 > probability_of_best(matrix(values))[1]
     assert winner(one) == selection_bias(one).winner == 1
     assert selection_bias(one).optimism == pytest.approx(0, abs=0.01)
-    cost = ConfigCost(*[np.array([2.0, 1.0])] * 3)
-    cheap = recommend(Pairs(one), compare_with_baseline(one, 0), {"context_tokens": cost}, {}, 0.05)
-    assert (cheap.kind, cheap.config) == ("better", 1)
-    even = weighted(np.stack([values[0], values[0] + np.where(np.arange(90) < 30, 0.005, -0.2)]), weights)
-    as_good = recommend(Pairs(even), compare_with_baseline(even, 0), {"context_tokens": cost}, {}, 0.05)
-    assert (as_good.kind, as_good.config) == ("as_good_and_cheaper", 1)
+    assert (chosen(one).row, chosen(matrix(values)).row) == (1, 0)
+    assert posterior(one).probability_better(1, 0) > 0.9 > 0.1 > posterior(matrix(values)).probability_better(1, 0)
+    even = weighted(np.stack([values[0], values[0] + np.where(np.arange(90) < 30, -0.0005, -0.02)]), weights)
+    assert (chosen(even).row, chosen(even).best, chosen(even).cost) == (1, 0, "context_tokens")
+    assert chosen(matrix(even.scores)).row == 0
 
 
 def test_the_correlation_inside_of_clusters_is_one_of_scores() -> None:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import max_t_intervals
+from ragsweep.stats.inference.max_t import bound
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
-from ragsweep.stats.inference.resampling import RESAMPLES
+from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -90,7 +90,7 @@ def compare_with_baseline(
 ) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
-    Intervals are max-T bootstrap by cluster (see ``max_t_intervals``), with fixed standard errors; Wilcoxon's test
+    Intervals are max-T bootstrap by cluster (see ``max_t.bound``), with fixed standard errors; Wilcoxon's test
     treats questions one by one, the randomisation test flips clusters together, both of differences times weights;
     Holm's correction counts all other configs. With fewer than ten effective clusters there are no intervals, and the
     tests remain. Where the baseline was chosen by the scores themselves, ``largest`` is that of all pairs of configs
@@ -98,7 +98,10 @@ def compare_with_baseline(
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
-    bounds = max_t_intervals(differences, matrix.clusters, level, resamples, matrix.weights, largest)
+    data = cluster_scores(
+        differences, matrix.clusters, matrix.weights, compared=True
+    )  # the same whichever the baseline
+    bounds = bound(data, level, resamples, largest)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
     known = enough_clusters(matrix.clusters, matrix.weights)
@@ -144,12 +147,12 @@ def has_ratios(matrix: Matrix, unit: str) -> bool:
 def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
     """Return the scores by which configs are compared: natural logarithms of amounts (``has_ratios``), weighted alike.
 
-    Less the first config's mean logarithm, so that the unit (seconds or milliseconds) changes nothing.
+    Less the mean logarithm of all configs, so that the unit (seconds or milliseconds) and the order change nothing.
     """
     if not has_ratios(matrix, unit):
         return matrix
     logarithms = np.log(matrix.scores)
-    logarithms -= logarithms[0].mean()
+    logarithms -= logarithms.mean()
     return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores, deviations
+from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -42,18 +42,24 @@ def max_t_intervals(
     level: float = 0.95,
     resamples: int = RESAMPLES,
     weights: Doubles | None = None,
-    largest: float | None = None,
 ) -> SimultaneousIntervals:
-    """Bound the means of rows (rows, questions) so that all intervals hold together at ``level``.
+    """Bound the means of rows (rows, questions) so that all intervals hold together at ``level``: :func:`bound`.
 
     With ``weights`` the rows are scores times weights (see ``cluster_scores``).
+    """
+    return bound(cluster_scores(rows, clusters, weights), level, resamples)
+
+
+def bound(
+    data: ClusteredScores, level: float = 0.95, resamples: int = RESAMPLES, largest: float | None = None
+) -> SimultaneousIntervals:
+    """Bound the means of rows of scores, summed up by cluster, so that all intervals hold together at ``level``.
 
     The largest deviation in standard errors over all rows, in each resample; its quantile serves all rows (Romano and
     Wolf, Econometrica 73, 2005, the single-step version). Standard errors are fixed, those of the sample: those of a
     resample are 0 where all its scores tie. The quantile is stretched as Student's t is against the normal.
     ``largest``: the quantile of a larger family that the rows belong to, where it is known.
     """
-    data = cluster_scores(rows, clusters, weights)
     furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
     critical = critical_value(furthest, data.degrees)
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)

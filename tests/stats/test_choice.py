@@ -1,0 +1,297 @@
+"""The config to run if one must be run today: laws of the choice, and what is expected of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import Result
+from ragsweep.stats.choice import Against, Choice, against, choose
+from ragsweep.stats.costs import ConfigCosts
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.rare_losses import RareLosses
+from ragsweep.stats.inference.shrinkage import Posterior, posterior
+from weighed import METRIC, scored
+
+LOSS = 0.005
+UNDONE = RareLosses(False, 0.5, 0.07, 0, 36)
+
+
+def drawn(
+    *means: float,
+    tokens: Sequence[float] = (),
+    questions: int = 200,
+    spread: float = 0.1,
+    seed: int = 0,
+    **costs: float,
+) -> list[Result]:
+    """Draw correlated scores whose means are exactly these, so that a test states what follows from them."""
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(0, 0.1, questions) + generator.normal(0, spread, (len(means), questions))
+    rows += np.array(means)[:, None] - rows.mean(axis=1, keepdims=True)
+    tokens = tokens or [500.0] * len(means)
+    return [scored(f"c{n}", row, context_tokens=tokens[n], **costs) for n, row in enumerate(rows)]
+
+
+def believed(results: Sequence[Result]) -> Posterior:
+    return posterior(score_matrix(results, METRIC))
+
+
+def is_known(result: Result, metric: str) -> bool:
+    return not math.isnan(result.summaries[metric].value)
+
+
+def chosen(
+    results: Sequence[Result],
+    loss: float = LOSS,
+    refusing: Collection[int] = (),
+    baseline: int | None = None,
+    **limits: float | None,
+) -> Choice:
+    return choose(believed(results), ConfigCosts(results, is_known), limits, loss, refusing, baseline)
+
+
+def turned(results: Sequence[Result]) -> list[Result]:
+    """Return the same configs with a metric of which less is better."""
+    found = []
+    for one in results:
+        less = replace(one.summaries[METRIC], value=-one.summaries[METRIC].value, higher_is_better=False)
+        column = [-score for score in one.outcomes[METRIC]]
+        found.append(replace(one, summaries={**one.summaries, METRIC: less}, outcomes={**one.outcomes, METRIC: column}))
+    return found
+
+
+# --- which one ----------------------------------------------------------------------------------------------------
+
+
+def test_largest_expected_mean_is_chosen_whichever_direction_is_better() -> None:
+    for results in (drawn(0.5, 0.6, 0.65), turned(drawn(0.5, 0.6, 0.65))):
+        one = chosen(results)
+        assert (one.row, one.best, one.cost, one.within, one.sacrificed) == (2, 2, "", 3, None)
+        assert one.runner_up is not None
+        assert one.runner_up.row == 1
+
+
+@st.composite
+def sweeps(draw: st.DrawFn) -> list[Result]:
+    """Draw a few configs, some with equal scores or costs."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**20)))
+    count, questions = draw(st.integers(2, 5)), draw(st.integers(8, 40))
+    rows = np.round(generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (count, questions)), 1)
+    rows[-1] = rows[0] if draw(st.booleans()) else rows[-1]
+    tokens = [draw(st.sampled_from([100.0, 104.0, 200.0, 400.0])) for _ in rows]
+    return [scored(f"c{n}", row, context_tokens=tokens[n]) for n, row in enumerate(rows)]
+
+
+@settings(max_examples=40)
+@given(sweeps(), st.randoms(use_true_random=False), st.sampled_from([0.0, LOSS, 0.05]), st.booleans(), st.booleans())
+def test_order_and_names_permute_the_choice_and_change_nothing_else(
+    results: list[Result], random: object, loss: float, refuses: bool, limited: bool
+) -> None:
+    order = list(range(len(results)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    moved = [replace(results[row], name=f"x{place}") for place, row in enumerate(order)]
+    limit = 200.0 if limited else None
+    one = chosen(results, loss, {0} if refuses else (), len(results) - 1, context_tokens=limit)
+    other = chosen(
+        moved, loss, {order.index(0)} if refuses else (), order.index(len(results) - 1), context_tokens=limit
+    )
+
+    def same(row: int | None, place: int | None) -> bool:
+        return row == place if row is None or place is None else results[row].signature == moved[place].signature
+
+    assert same(one.row, other.row)
+    assert same(one.best, other.best)
+    assert (one.cost, one.within, one.is_better) == (other.cost, other.within, other.is_better)
+    for first, second in ((one.baseline, other.baseline), (one.sacrificed, other.sacrificed),
+                          (one.runner_up, other.runner_up)):  # fmt: skip
+        assert (first is None) == (second is None)
+        if first is not None and second is not None:
+            assert same(first.row, second.row)
+            assert [second.probability, second.gain, second.lost] == pytest.approx(
+                [first.probability, first.gain, first.lost], nan_ok=True
+            )
+
+
+def test_of_equal_configs_the_cheapest_is_chosen() -> None:
+    one, scores = drawn(0.5)[0], drawn(0.5)[0].outcomes[METRIC]
+    results = [scored(f"c{n}", scores, context_tokens=tokens) for n, tokens in enumerate((300.0, 100.0, 200.0))]
+    found = chosen(results)
+    assert (found.row, found.best, found.sacrificed, found.runner_up) == (1, 1, None, None)
+    alike = [replace(one, name=name, signature=signature) for name, signature in (("a", "2"), ("b", "1"))]
+    assert [chosen(alike).row, chosen(alike[::-1]).row] == [1, 0]
+
+
+def test_fewer_than_ten_questions_still_have_a_choice_without_a_probability() -> None:
+    found = chosen([scored("a", [0.1] * 9), scored("b", [0.9] * 9)], baseline=0)
+    assert found.row == 1
+    assert found.baseline is not None
+    assert found.baseline.gain == pytest.approx(0.8)
+    assert math.isnan(found.baseline.probability)
+    assert math.isnan(found.baseline.lost)
+    assert not found.is_better
+
+
+def test_a_config_that_refuses_every_question_is_not_chosen_over_one_that_answers() -> None:
+    results = drawn(0.7, 0.5, 0.55, tokens=(10, 500, 900))
+    assert chosen(results).row == 0
+    found = chosen(results, refusing={0})
+    assert (found.row, found.best, found.runner_up and found.runner_up.row) == (2, 2, 1)
+    assert chosen(results, refusing={0, 1, 2}).row == 0
+    assert chosen(results, refusing={0}, context_tokens=100).row == 0
+
+
+# --- within limits ------------------------------------------------------------------------------------------------
+
+
+def test_limits_leave_the_largest_expected_mean_within_them() -> None:
+    results = drawn(0.5, 0.6, 0.7, tokens=(100, 500, 900))
+    found = chosen(results, context_tokens=500)
+    assert (found.row, found.best, found.within, found.limits) == (1, 1, 2, {"context_tokens": 500})
+    assert chosen(results, context_tokens=None).row == 2
+    assert chosen(results, cost_per_1000=None, context_tokens=100).row == 0
+    unknown = chosen(drawn(0.5, 0.6, 0.7, tokens=(100, math.nan, 900)), context_tokens=500)
+    assert (unknown.row, unknown.within) == (0, 1)
+
+
+def test_no_config_within_the_limits_is_no_choice_beside_the_best_without_them() -> None:
+    found = chosen(drawn(0.5, 0.7, 0.6), context_tokens=5)
+    assert (found.row, found.best, found.within, found.baseline, found.runner_up) == (None, 1, 0, None, None)
+    assert not found.is_better
+    assert chosen(drawn(0.5, 0.6), latency_p95_ms=5).row is None  # no latency is known
+
+
+def test_a_limit_on_what_is_no_cost_is_refused() -> None:
+    with pytest.raises(InputError, match=r'"latency_p95".*latency_p95_ms'):
+        chosen(drawn(0.5, 0.6), latency_p95=3)
+
+
+# --- cheaper, and hardly worse ------------------------------------------------------------------------------------
+
+
+def test_the_cheapest_that_loses_less_than_the_tolerance_is_chosen() -> None:
+    results = drawn(0.5, 0.501, 0.45, 0.5005, tokens=(300, 900, 10, 200), spread=0.02)
+    found = chosen(results)
+    assert (found.row, found.best, found.cost) == (3, 1, "context_tokens")
+    assert found.sacrificed == against(believed(results), 3, 1)
+    assert found.runner_up is not None
+    assert found.runner_up.row == 1
+    assert believed(results).expected_loss(3, 1) < LOSS < believed(results).expected_loss(2, 1)
+    assert chosen(results, loss=1e-6).row == 1
+    assert chosen(results, loss=0.06).row == 2
+
+
+@pytest.mark.parametrize("difference", [0.006, 0.02, 0.03])
+def test_a_config_that_is_shown_worse_by_more_than_the_tolerance_is_never_chosen_for_its_cost(
+    difference: float,
+) -> None:
+    """Of 300 questions and correlated scores -.03 has a standard error of .002: the cheap one loses 5 times .005."""
+    results = drawn(0.5, 0.5 - difference, tokens=(900, 100), questions=300, spread=0.02)
+    assert (chosen(results).row, chosen(results).sacrificed) == (0, None)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        (900, 850),  # less than a tenth cheaper
+        (900, math.nan),  # not known of all
+        (900, 900),
+        (900, 1000),
+    ],
+)
+def test_what_does_not_cost_less_by_a_tenth_is_not_chosen_for_its_cost(tokens: tuple[float, float]) -> None:
+    assert chosen(drawn(0.501, 0.5, tokens=tokens, spread=0.02)).row == 0
+
+
+def with_costs(results: Sequence[Result], name: str, columns: np.ndarray) -> list[Result]:
+    found = []
+    for one, column in zip(results, columns, strict=True):
+        summary = replace(one.summaries["context_tokens"], name=name, value=float(column.mean()))
+        outcomes = {**one.outcomes, name: column.tolist()}
+        found.append(replace(one, summaries={**one.summaries, name: summary}, outcomes=outcomes))
+    return found
+
+
+def test_a_saving_that_may_be_chance_is_none() -> None:
+    generator, results = np.random.default_rng(0), drawn(0.501, 0.5, spread=0.02)
+    costs = generator.exponential(1.0, (2, 200))
+    costs *= (np.array([1.0, 0.85]) / costs.mean(axis=1))[:, None]  # by 15 %, whose standard error is 10 %
+    assert chosen(with_costs(results, "cost_per_1000", costs)).row == 0
+    assert chosen(with_costs(results, "cost_per_1000", np.array([costs[0], costs[0] * 0.85]))).row == 1
+
+
+def test_money_decides_before_tokens_and_tokens_where_money_is_equal() -> None:
+    results = drawn(0.501, 0.5, 0.5, tokens=(900, 100, 300), spread=0.02)
+    equal, cheap = np.full((3, 200), 2.0), np.tile([[2.0], [2.0], [1.0]], 200)
+    assert chosen(with_costs(results, "cost_per_1000", cheap)).row == 2
+    assert chosen(with_costs(results, "cost_per_1000", equal)).row == 1
+
+
+# --- what is expected ---------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(sweeps())
+def test_probability_gain_and_loss_are_those_of_one_posterior(results: list[Result]) -> None:
+    beliefs, count = believed(results), len(results)
+    for row in range(count):
+        for other in range(count):
+            found, back = against(beliefs, row, other), against(beliefs, other, row)
+            assert found.gain == pytest.approx(beliefs.means[row] - beliefs.means[other])
+            if not beliefs.known:
+                continue
+            assert found.probability + back.probability == pytest.approx(1.0)
+            losses = (beliefs.expected_loss(row, other), beliefs.expected_loss(other, row))
+            assert losses[1] - losses[0] == pytest.approx(found.gain, abs=1e-9)  # gains less losses are the mean
+            assert found.lost * (1 - found.probability) == pytest.approx(losses[0], abs=1e-9)
+
+
+def test_a_declared_baseline_has_the_choice_against_it() -> None:
+    results = drawn(0.5, 0.6, 0.55, spread=0.05)
+    found = chosen(results, baseline=0)
+    assert found.baseline == against(believed(results), 1, 0)
+    assert found.baseline is not None
+    assert 0.09 < found.baseline.gain < 0.1
+    assert found.baseline.probability > 0.999
+    assert found.is_better
+    assert not replace(found, losses=UNDONE).is_better
+    assert replace(found, losses=replace(UNDONE, survives=True)).is_better
+
+
+def test_the_baseline_is_kept_where_it_is_the_choice() -> None:
+    found = chosen(drawn(0.6, 0.5), baseline=0)
+    assert (found.row, found.baseline, found.is_better) == (0, None, False)
+
+
+def test_the_word_better_needs_nine_in_ten() -> None:
+    base = chosen(drawn(0.5, 0.6), baseline=0)
+    for probability, better in ((0.89, False), (0.9, False), (0.91, True), (math.nan, False)):
+        assert replace(base, baseline=Against(0, probability, 0.1, 0.01)).is_better == better
+
+
+CASES = [(np.linspace(0, 0.1, 12), 5), (np.zeros(12), 5), (np.linspace(0, 0.1, 12), 11)]
+
+
+@pytest.mark.parametrize(
+    ("means", "base", "questions"),
+    [(*CASES[0], 50), *(pytest.param(*case, n, marks=pytest.mark.nightly) for case in CASES for n in (50, 200))],
+)
+def test_config_that_is_called_better_is_none_truly_in_one_sweep_of_twenty_at_most(
+    means: np.ndarray, base: int, questions: int
+) -> None:
+    """Quality rises with cost, or is flat; benchmarks/planted.py has more of these, and counts how much is found."""
+    wrong = 0
+    for seed in range(100):
+        generator = np.random.default_rng(seed)
+        values = generator.normal(0.5, 0.36, questions) + generator.normal(0, 0.18, (12, questions)) + means[:, None]
+        results = [scored(f"c{n}", row, context_tokens=float(n + 1)) for n, row in enumerate(values)]
+        one = chosen(results, baseline=base)
+        wrong += one.is_better and means[one.row or 0] <= means[base]
+    assert wrong <= 10  # 5 % would be exceeded by chance in 1.1 % of such tests

@@ -1,0 +1,106 @@
+"""Two configs compared as the sweep that they belong to compares them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.results import Result
+from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison, compare_configs
+from ragsweep.stats.pairs import Family
+from ragsweep.stats.verdict import Kind
+from weighed import METRIC, noisy, scored
+
+MIRRORED: dict[Kind, Kind] = {
+    "the same": "the same", "equal": "equal", "open": "open",
+    "shown better": "shown worse", "likely better": "likely worse",
+    "shown worse": "shown better", "likely worse": "likely better",
+}  # fmt: skip
+
+
+def table(results: Sequence[Result], baseline: str | None = None) -> SweepComparison:
+    found = compare_configs(results, baseline=baseline)
+    assert isinstance(found, SweepComparison), found
+    return found
+
+
+def agree(results: Sequence[Result], baseline: str | None = None, members: Sequence[Result] | None = None) -> None:
+    """Check that every pair of the table has the same numbers when the two are compared, in either order."""
+    found, family = table(results, baseline), Family(members or results, baseline)
+    reference = found.results[found.reference]
+    for row, result in enumerate(found.results):
+        if row == found.reference:
+            continue
+        one, back = family.compare(reference, result, METRIC), family.compare(result, reference, METRIC)
+        expected = found.verdicts[row]
+        assert one.verdict.kind == expected.kind
+        assert back.verdict.kind == MIRRORED[expected.kind]
+        assert one.verdict.probability == pytest.approx(expected.probability, nan_ok=True)
+        assert back.verdict.probability == pytest.approx(1 - expected.probability, nan_ok=True)
+        place, other = one.rows[1], back.rows[1]
+        ends = (found.differences.low[row], found.differences.high[row])
+        assert (one.found.low[place], one.found.high[place]) == pytest.approx(ends, nan_ok=True)
+        assert (-back.found.high[other], -back.found.low[other]) == pytest.approx(ends, nan_ok=True)
+
+
+def sweep(seed: int, configs: int, questions: int = 60, sources: int = 0, direction: bool = True) -> list[Result]:
+    """Draw a sweep, two of its configs alike; ``sources``: documents of unequal size, 0 for one a question."""
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (configs, questions))
+    rows += generator.normal(0, 0.05, (configs, 1))
+    rows[-1] = rows[0]
+    results = [scored(f"c{n}", row, direction=direction) for n, row in enumerate(rows)]
+    if not sources:
+        return results
+    documents = [
+        f"d{n}" for n in np.sort(generator.integers(0, sources, questions) * generator.integers(0, 2, questions))
+    ]
+    return [replace(one, outcomes={**one.outcomes, "source": documents}) for one in results]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 5), st.sampled_from([0, 40]), st.booleans(), st.booleans())
+def test_a_pair_has_the_verdict_of_its_sweep_in_both_orders(
+    seed: int, configs: int, sources: int, declared: bool, direction: bool
+) -> None:
+    agree(sweep(seed, configs, sources=sources, direction=direction), "c1" if declared else None)
+
+
+def test_pairs_without_the_reference_are_compared_among_all_pairs_of_the_sweep() -> None:
+    results = sweep(0, 5)
+    alone = [Family([one, other]).compare(one, other, METRIC) for one, other in permutations(results[:2])]
+    for baseline in (None, "c4"):
+        family = Family(results, baseline)
+        one, back = family.compare(*results[:2], METRIC), family.compare(results[1], results[0], METRIC)
+        assert back.verdict.kind == MIRRORED[one.verdict.kind]
+        assert one.found.critical > alone[0].found.critical
+    assert alone[1].verdict.kind == MIRRORED[alone[0].verdict.kind]
+
+
+def test_configs_that_the_sweep_does_not_compare_are_no_members_of_its_family() -> None:
+    """Dropped by a race, without a scored question, too partial, or for reference only."""
+    results = sweep(1, 4)
+    expected = {"llm": {"_target_": FIELD_OF_CASE}}
+    others = [
+        scored("dropped", noisy(0.9, 30), state="DROPPED"),
+        scored("void", [math.nan] * 60),
+        scored("field", noisy(0.9, 60), config=expected),
+        scored("partial", noisy(0.9, 60), state="PARTIAL", config={"coverage": 1.1}),
+    ]
+    agree(results, members=[*results, *others])
+    agree(results, "c2", members=[*others, *results])
+    partial = [*results, replace(results[1], name="enough", signature="enough", state="PARTIAL")]
+    agree(partial)
+    assert len(Family(partial).compare(*results[:2], METRIC).matrix.configs) == 5
+
+
+def test_the_margin_of_a_pair_is_that_of_its_sweep() -> None:
+    results = [replace(one, config={**one.config, "recommend": {"margin": 0.2}}) for one in sweep(2, 3)]
+    assert Family(results).compare(*results[:2], METRIC).margin == table(results).margin == 0.2
