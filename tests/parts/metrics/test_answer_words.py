@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -138,3 +140,25 @@ def test_forms_of_unicode_do_not_count(words: list[str], form: Literal["NFC", "N
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_number_contains_no_other_number(one: int, other: int) -> None:
     assert contains(f"about {one} of them", str(other), "english") == (one == other)
+
+
+LABELS = Path(__file__).parents[2] / "fixtures" / "answer_labels.jsonl"
+
+
+def test_success_rate_agrees_with_a_reader_on_replies_of_a_model(collections: Path) -> None:
+    labelled = [json.loads(line) for line in LABELS.read_text("utf-8").splitlines()]
+    golden = {
+        (name, row["id"]): row
+        for name in ("squad2_dev", "piaf_1_1")
+        for row in map(json.loads, (collections / name / "golden.jsonl").read_text("utf-8").splitlines())
+    }
+    right = [row["label"] == "right" for row in labelled]
+    asked = [(golden[row["collection"], row["id"]], row["answer"]) for row in labelled]
+
+    def agreement(metric: Metric) -> float:
+        scores = [score(metric, said, *one["answers"], language=one["lang"]) for one, said in asked]
+        return float(np.mean([(found >= 0.5) == label for found, label in zip(scores, right, strict=True)]))  # type: ignore[operator]
+
+    assert agreement(SuccessRate()) > 0.93
+    assert agreement(ContainsAnswer()) > 0.93
+    assert agreement(TokenF1()) < 0.8

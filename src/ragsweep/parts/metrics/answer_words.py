@@ -75,7 +75,7 @@ class TokenF1(ExactMatch):
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         language = articles_of(question, self.language)
         text = normalise(answer_text(answer), language)
-        return max(_f1(text, right) for right in _right_answers(question, language))
+        return max(f1(text, right) for right in _right_answers(question, language))
 
 
 class TokenRecall(ExactMatch):
@@ -168,7 +168,7 @@ def _right_answers(question: Question, language: str) -> list[str]:
     return [right for right in (normalise(text, language) for text in texts) if right] or [""]
 
 
-def _f1(text: str, right: str) -> float:
+def f1(text: str, right: str) -> float:
     """Return the F1 of two normalised texts; where one is empty, 1 if both are."""
     words, wanted = text.split(), right.split()
     if not words or not wanted:
