@@ -302,7 +302,8 @@ def _write_beir(folder: Path, mark: str) -> None:
         folder / "corpus.jsonl",
         [{"_id": f"d{n}", "title": "", "text": text + mark} for n, text in enumerate(DOCUMENTS)],
     )
-    _lines(folder / "queries.jsonl", [{"_id": f"q{n}", "text": f"query {n} cat stars words"} for n in range(5)])
+    queries: list[dict[str, Any]] = [{"_id": f"q{n}", "text": f"query {n} cat stars words"} for n in range(5)]
+    _lines(folder / "queries.jsonl", [*queries, {"_id": "u", "text": "moss", "metadata": {"unanswerable": True}}])
     for split, count in (("test", 4), ("dev", 5)):
         rows = [f"q{n}\td{n % 3}\t1" for n in range(count)]
         (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]), "utf-8")
