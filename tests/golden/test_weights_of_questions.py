@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragsweep.core.errors import InputError
-from ragsweep.core.types import Dataset, GoldenSet, Question, weights_of
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.types import Corpus, Dataset, GoldenSet, Question, weights_of
 from ragsweep.golden.clusters import clusters
+from ragsweep.golden.golden_set import weigh_unanswerable
 from ragsweep.golden.partition import holdout
 from ragsweep.parts.datasets import Beir, Csv, Jsonl, Squad
 
@@ -102,3 +106,54 @@ def test_only_ratios_of_weights_make_another_golden_set_and_none_moves_a_questio
     assert GoldenSet(questions([7.0] * 300)).digest == GoldenSet(plain).digest
     assert clusters(weighted) == clusters(plain)
     assert holdout(weighted) == holdout(plain)
+
+
+def mixed(answerable: Sequence[float | None], unanswerable: Sequence[float | None]) -> Dataset:
+    kinds = [(True, one) for one in answerable] + [(False, one) for one in unanswerable]
+    made = (Question(f"q{n}", f"what is {n}?", answerable=kind, weight=one) for n, (kind, one) in enumerate(kinds))
+    return Dataset("mixed", Corpus(["d"], [""], ["an apple"]), GoldenSet(tuple(made)))
+
+
+WEIGHTS = st.lists(st.floats(0.1, 100), min_size=1, max_size=5)
+
+
+@given(WEIGHTS, WEIGHTS, st.floats(0.001, 0.999))
+def test_unanswerable_questions_get_their_share_of_the_weight_and_ratios_within_each_kind_stay(
+    answerable: list[float], unanswerable: list[float], share: float
+) -> None:
+    weighted = weigh_unanswerable(mixed(answerable, unanswerable), share)
+    weights = [question.weight or 0.0 for question in weighted.golden.questions]
+    first, second = weights[: len(answerable)], weights[len(answerable) :]
+    assert sum(second) / sum(weights) == pytest.approx(share)
+    for before, after in ((answerable, first), (unanswerable, second)):
+        assert [one / after[0] for one in after] == pytest.approx([one / before[0] for one in before])
+    (note,) = weighted.notes
+    assert note.startswith(f"success.unanswerable={share:g}: the {len(second)} unanswerable questions have ")
+
+
+def test_unanswerable_questions_are_left_as_they_are_or_left_out() -> None:
+    dataset = mixed([None] * 3, [None])
+    assert weigh_unanswerable(dataset, None) is dataset
+    without = weigh_unanswerable(dataset, 0).golden
+    assert [question.answerable for question in without.questions] == [True] * 3
+    assert without.left_out == {"unanswerable, by success.unanswerable=0": 1}
+    assert weigh_unanswerable(mixed([None] * 3, []), 0).golden.left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "share", "fact"),
+    [
+        ((1, 1), 1, "must be a number from 0 to below 1, or null, given 1"),
+        ((1, 1), -0.1, "must be a number from 0 to below 1, or null, given -0.1"),
+        ((1, 1), "half", "must be a number from 0 to below 1, or null, given 'half'"),
+        ((1, 1), True, "must be a number from 0 to below 1, or null, given True"),
+        ((1, 1), float("nan"), "must be a number from 0 to below 1, or null, given nan"),
+        ((2, 0), 0.2, "none of 2 questions is unanswerable; use null"),
+        ((0, 2), 0.2, "none of 2 questions is answerable; use null"),
+        ((0, 2), 0, "none of 2 questions is answerable; use null"),
+    ],
+)
+def test_share_that_cannot_be_is_refused(kinds: tuple[int, int], share: Any, fact: str) -> None:
+    dataset = mixed([None] * kinds[0], [None] * kinds[1])
+    with pytest.raises(ConfigError, match=rf"^success\.unanswerable.*: {re.escape(fact)}$"):
+        weigh_unanswerable(dataset, share)

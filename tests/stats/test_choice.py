@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
-from ragsweep.stats.choice import Against, Choice, against, choose
+from ragsweep.stats.choice import Choice, against, choose
 from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.rare_losses import RareLosses
@@ -109,7 +109,7 @@ def test_order_and_names_permute_the_choice_and_change_nothing_else(
 
     assert same(one.row, other.row)
     assert same(one.best, other.best)
-    assert (one.cost, one.within, one.is_better) == (other.cost, other.within, other.is_better)
+    assert (one.cost, one.within) == (other.cost, other.within)
     for first, second in ((one.baseline, other.baseline), (one.sacrificed, other.sacrificed),
                           (one.runner_up, other.runner_up)):  # fmt: skip
         assert (first is None) == (second is None)
@@ -136,7 +136,6 @@ def test_fewer_than_ten_questions_still_have_a_choice_without_a_probability() ->
     assert found.baseline.gain == pytest.approx(0.8)
     assert math.isnan(found.baseline.probability)
     assert math.isnan(found.baseline.lost)
-    assert not found.is_better
 
 
 def test_a_config_that_refuses_every_question_is_not_chosen_over_one_that_answers() -> None:
@@ -164,7 +163,6 @@ def test_limits_leave_the_largest_expected_mean_within_them() -> None:
 def test_no_config_within_the_limits_is_no_choice_beside_the_best_without_them() -> None:
     found = chosen(drawn(0.5, 0.7, 0.6), context_tokens=5)
     assert (found.row, found.best, found.within, found.baseline, found.runner_up) == (None, 1, 0, None, None)
-    assert not found.is_better
     assert chosen(drawn(0.5, 0.6), latency_p95_ms=5).row is None  # no latency is known
 
 
@@ -260,20 +258,11 @@ def test_a_declared_baseline_has_the_choice_against_it() -> None:
     assert found.baseline is not None
     assert 0.09 < found.baseline.gain < 0.1
     assert found.baseline.probability > 0.999
-    assert found.is_better
-    assert not replace(found, losses=UNDONE).is_better
-    assert replace(found, losses=replace(UNDONE, survives=True)).is_better
 
 
 def test_the_baseline_is_kept_where_it_is_the_choice() -> None:
     found = chosen(drawn(0.6, 0.5), baseline=0)
-    assert (found.row, found.baseline, found.is_better) == (0, None, False)
-
-
-def test_the_word_better_needs_nine_in_ten() -> None:
-    base = chosen(drawn(0.5, 0.6), baseline=0)
-    for probability, better in ((0.89, False), (0.9, False), (0.91, True), (math.nan, False)):
-        assert replace(base, baseline=Against(0, probability, 0.1, 0.01)).is_better == better
+    assert (found.row, found.baseline) == (0, None)
 
 
 CASES = [(np.linspace(0, 0.1, 12), 5), (np.zeros(12), 5), (np.linspace(0, 0.1, 12), 11)]

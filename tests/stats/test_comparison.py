@@ -23,6 +23,7 @@ from ragsweep.stats.comparison import (
     list_references,
 )
 from ragsweep.stats.inference.power import questions_needed
+from ragsweep.stats.inference.rare_losses import RareLosses
 from weighed import METRIC, noisy, scored
 
 
@@ -617,3 +618,17 @@ def test_the_luck_of_an_adaptive_search_is_a_lower_bound() -> None:
     found = judged(*(scored(f"c{n}", noisy(0.5, seed=n)) for n in range(12)))
     assert "expect" in next(luck(found))
     assert "at least" in next(luck(replace(found, adaptive=True)))
+
+
+def test_the_choice_is_called_better_by_its_verdict_and_its_losses() -> None:
+    results = [scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1)), scored("c", noisy(0.4, seed=2))]
+    found = compare_configs(results, baseline="a")
+    assert isinstance(found, SweepComparison)
+    assert found.chosen is results[1]
+    assert found.is_better
+    undone = RareLosses(False, 0.5, 0.1, 0, 30)
+    assert not replace(found, choice=replace(found.choice, losses=undone)).is_better
+    kept = compare_configs(results, baseline="b")
+    assert isinstance(kept, SweepComparison)
+    assert (kept.chosen, kept.is_better) == (results[1], False)
+    assert not judged(*results).is_better  # no baseline is declared

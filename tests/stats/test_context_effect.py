@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import Result
 from ragsweep.core.types import Metric
 from ragsweep.parts.judges import NoJudge
 from ragsweep.parts.metrics import (
@@ -22,7 +23,15 @@ from ragsweep.parts.metrics import (
     SuccessRate,
     TokenF1,
 )
-from ragsweep.stats.context_effect import KINDS, Success, compare, exact_mcnemar, resolve_success
+from ragsweep.stats.context_effect import (
+    KINDS,
+    Success,
+    compare,
+    exact_mcnemar,
+    refuses_all,
+    resolve_success,
+)
+from scored import scored
 
 NAN = math.nan
 
@@ -79,7 +88,7 @@ def test_solved_is_defined_by_the_objective_or_by_the_named_metric(
 ) -> None:
     known = metrics(AnswerLength(), AnswerFate("hallucinated_answer"))
     found = resolve_success({"objective": objective, "success": success}, known)
-    assert found == {"metric": metric, "threshold": success.get("threshold", 0.5)}
+    assert found == {"metric": metric, "threshold": success.get("threshold", 0.5), "unanswerable": None}
 
 
 def test_metric_that_is_judged_by_the_context_does_not_define_solved_by_default() -> None:
@@ -111,6 +120,36 @@ def test_generator_that_needs_context_always_abstains_without() -> None:
     assert compare(failed, without).always_abstains  # what failed says nothing
     assert not compare({**failed, "answer_failed": ["", ""]}, without).always_abstains
     assert not compare({**failed, "answer_failed": ["x", "x"]}, without).always_abstains
+
+
+def told(*rows: tuple[bool, str, bool, str]) -> Result:
+    """Make a result of questions: answerable, the answer, abstained, why it failed."""
+    columns = zip(("answerable", "answer", "abstained", "answer_failed"), zip(*rows, strict=True), strict=True)
+    return scored({"success_rate": [1.0]}, outcomes={name: list(column) for name, column in columns})
+
+
+REFUSAL, BLANK, ANSWER = (True, "I do not know", True, ""), (True, " ", False, ""), (True, "a cat", False, "")
+FAILED, WELCOME, INVENTED = (True, "", False, "timed out"), (False, "no", True, ""), (False, "a cat", False, "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "refused"),
+    [
+        ([REFUSAL, BLANK, WELCOME], 2),
+        ([REFUSAL, FAILED], 1),
+        ([REFUSAL, INVENTED], 1),  # it answers only what has no answer
+        ([REFUSAL, ANSWER], 0),
+        ([FAILED], 0),
+        ([WELCOME], 0),
+    ],
+)
+def test_config_that_refuses_every_answerable_question_is_known_by_their_number(rows: Any, refused: int) -> None:
+    assert refuses_all(told(*rows)) == refused
+
+
+def test_config_without_answers_refuses_nothing() -> None:
+    retrieves = scored({"context_recall": [1.0]})
+    assert refuses_all(retrieves) == 0
 
 
 def test_table_without_answers_is_an_error() -> None:

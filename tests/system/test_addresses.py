@@ -146,8 +146,9 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                       "concurrency": "-"},
     "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
          "depth": "retrieve", "seed": "-", "partition": "labels", "evidence.threshold": "metrics", "objective": "-",
-         "finalists": "-", "success.metric": "-", "success.threshold": "-", "recommend.margin": "-",
-         "headline": "-", "questions.until": "-", "rerun": "-", "name": "-", "by": "-", "timeout": "-",
+         "finalists": "-", "success.metric": "-", "success.threshold": "-",
+         "success.unanswerable": "labels", "recommend.margin": "-", "headline": "-",
+         "questions.until": "-", "rerun": "-", "name": "-", "by": "-", "timeout": "-",
          "max_failures": "-", "plan": "-", "compute": "-",
          **dict.fromkeys(map("store.{}".format, ("path", "worker_path", "stages", "remote")), "-"),
          **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
@@ -202,7 +203,7 @@ CHANGES: Mapping[str, str] = {
     "answer": "said", "contexts": "texts[*]",
     "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
-    "success.metric": "mrr", "margin": ".1",
+    "success.metric": "mrr", "unanswerable": "0", "margin": ".1",
     "headline": "[mrr]", "rerun": "true", "name": "mine", "by": "category",
     "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
     "until": "8", "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere",
@@ -301,7 +302,8 @@ def _write_beir(folder: Path, mark: str) -> None:
         folder / "corpus.jsonl",
         [{"_id": f"d{n}", "title": "", "text": text + mark} for n, text in enumerate(DOCUMENTS)],
     )
-    _lines(folder / "queries.jsonl", [{"_id": f"q{n}", "text": f"query {n} cat stars words"} for n in range(5)])
+    queries: list[dict[str, Any]] = [{"_id": f"q{n}", "text": f"query {n} cat stars words"} for n in range(5)]
+    _lines(folder / "queries.jsonl", [*queries, {"_id": "u", "text": "moss", "metadata": {"unanswerable": True}}])
     for split, count in (("test", 4), ("dev", 5)):
         rows = [f"q{n}\td{n % 3}\t1" for n in range(count)]
         (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]), "utf-8")

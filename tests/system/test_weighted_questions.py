@@ -37,7 +37,7 @@ def test_every_mean_is_that_of_the_traffic_and_said_to_be(tmp_path: Path) -> Non
     done = call(tmp_path, RUN, "-m", "top_k=1,3", "headline=[context_recall]", f"objective={METRIC}", "targets=none",
                 *write_dataset(tmp_path))  # fmt: skip
     assert done.returncode == 0, done.stderr
-    note = "weighted by traffic: 40 questions count as 32"  # 80² / (20 + 20 x 9)
+    note = "weighted: 40 questions count as 32"  # 80² / (20 + 20 x 9)
     first, second = 20 / 80, (20 + 16 * HEAVY) / 80  # by hand; by questions they are .50 and .90
     table, said = done.stdout.partition("RESULT")[::2]
     said = " ".join(said.split())

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
-from ragsweep.core.types import Corpus, Evidence, GoldenSet, Question, effective_number, weights_of
+from ragsweep.core.types import Corpus, Dataset, Evidence, GoldenSet, Question, effective_number, weights_of
 from ragsweep.golden.anchors import nearest_passage, resolve
 
 STATUSES = ("silver", "gold")
@@ -205,9 +205,41 @@ def kind(question: Question) -> str:
     return "evidence" if any(label.grade > 0 for label in question.evidence) else ""
 
 
-def weighted_by_traffic(weights: Sequence[float]) -> str:
+def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
+    """Give the unanswerable questions of a dataset this share of the total weight; 0 leaves them out.
+
+    Weights within both kinds keep their ratios. ``None`` leaves all as the golden set has them.
+
+    Raises:
+        ConfigError: The share is not a number from 0 to below 1, or the questions are all of one kind.
+    """
+    if share is None:
+        return dataset
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+        raise ConfigError(f"success.unanswerable: must be a number from 0 to below 1, or null, given {share!r}")
+    golden, name = dataset.golden, f"success.unanswerable={share:g}"
+    kinds = {kind: [one for one in golden.questions if one.answerable == kind] for kind in (True, False)}
+    count = len(kinds[False])
+    if not kinds[True] or (share and not count):
+        missing = "un" if kinds[True] else ""
+        raise ConfigError(f"{name}: none of {len(golden.questions):,} questions is {missing}answerable; use null")
+    if not share:
+        left_out = {**golden.left_out, **({f"unanswerable, by {name}": count} if count else {})}
+        return replace(dataset, golden=replace(golden, questions=tuple(kinds[True]), left_out=left_out))
+    totals = {kind: sum(map(_weight, kinds[kind])) for kind in kinds}
+    scale = {True: 1.0, False: share / (1 - share) * totals[True] / totals[False]}
+    questions = tuple(replace(one, weight=_weight(one) * scale[one.answerable]) for one in golden.questions)
+    note = f"{name}: the {count:,} unanswerable questions have {100 * share:.3g} % of the weight"
+    return replace(dataset, golden=replace(golden, questions=questions), notes=(*dataset.notes, note))
+
+
+def _weight(question: Question) -> float:
+    return 1.0 if question.weight is None else question.weight
+
+
+def describe_weights(weights: Sequence[float]) -> str:
     """Describe how much less weighted questions show than as many equal ones: ``180 questions count as 96``."""
-    return f"weighted by traffic: {len(weights):,} questions count as {effective_number(weights):,.0f}"
+    return f"weighted: {len(weights):,} questions count as {effective_number(weights):,.0f}"
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
@@ -216,7 +248,7 @@ def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"{keywords:,} questions have no reference answer: their keywords stand in for it"] if keywords else []
     weights = weights_of(questions)
-    notes += [f"means are {weighted_by_traffic(weights)}"] if weights else []
+    notes += [f"means are {describe_weights(weights)}"] if weights else []
     counts = Counter(question.labels.get("status", "") for question in questions)
     if counts["gold"] or counts["silver"]:
         unstated = f", {counts['']:,} neither" if counts[""] else ""

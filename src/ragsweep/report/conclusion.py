@@ -12,6 +12,7 @@ from ragsweep.report.numbers import number, with_interval
 from ragsweep.report.verdict import in_order, name, score, size
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.context_length import LENGTHENING, longer_context
 from ragsweep.stats.fusion_audit import better_leg
 
@@ -42,7 +43,7 @@ class Decision(NamedTuple):
             return CHOICE
         if self.verdict.choice.row == self.verdict.baseline:
             return KEEP
-        return BETTER if self.verdict.choice.is_better else UNDECIDED
+        return BETTER if self.verdict.is_better else UNDECIDED
 
     @property
     def chosen(self) -> str | None:
@@ -80,6 +81,9 @@ def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
         yield f"None: no config is known to be within {_bounds(choice.limits)}; without that, {highest}."
         return
     yield _headline(verdict, choice.row)
+    for refusing in choice.refusing:
+        refused = refuses_all(verdict.results[refusing])
+        yield f"{name(verdict, refusing)} refuses all {refused:,} answerable questions, so that it is not chosen."
     if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
         yield f"Against the runner-up, {name(verdict, choice.runner_up.row)}: {_expected(verdict, choice.runner_up)}."
     if choice.sacrificed is not None:
@@ -103,7 +107,7 @@ def _headline(verdict: SweepComparison, row: int) -> str:
         return f"Keep {config}, the baseline: no config is expected to be better (mean {value}{within})."
     if choice.baseline is not None:
         found = _expected(verdict, choice.baseline)
-        doubt = "" if choice.is_better else "; not enough to call it better"
+        doubt = "" if verdict.is_better else "; not enough to call it better"
         return f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
     expected = "highest expected" if choice.sacrificed is None else "expected"
     return f"{config}: {expected} {verdict.metric}, {value}{within}."

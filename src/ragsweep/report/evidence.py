@@ -48,7 +48,8 @@ def evidence_sentences(verdict: SweepComparison) -> Iterator[str]:
     less = "" if verdict.matrix.higher_is_better else " (less is better)"
     yield f"{verdict.metric}{less} against {against}: {'; '.join(parts)}."
     yield from _needed(verdict)
-    if (losses := verdict.choice.losses) is not None and not losses.survives:
+    losses, chosen = verdict.choice.losses, verdict.choice.row
+    if losses is not None and not losses.survives and chosen is not None and verdict.verdicts[chosen].is_better:
         yield (
             f"Losses of {number(losses.size)} on up to {100 * losses.share:.0f} % of questions cannot be excluded:"
             f" {losses.seen} of {losses.questions} seen."

@@ -12,7 +12,7 @@ from typing import Any
 from ragsweep.core.missing import failed, repeatable
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary, judged_metrics, objectives
-from ragsweep.golden.golden_set import weighted_by_traffic
+from ragsweep.golden.golden_set import describe_weights
 from ragsweep.report.numbers import NOT_MEASURED, cell, number
 from ragsweep.stats.inference.matrix import WEIGHT
 
@@ -97,7 +97,7 @@ def evidence_note(facts: DatasetFacts) -> str:
 def weighted_note(result: Result) -> str:
     """Describe the weights of the questions; empty where all count alike."""
     weights = result.outcomes.get(WEIGHT)
-    return weighted_by_traffic(weights) if weights else ""
+    return describe_weights(weights) if weights else ""
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:

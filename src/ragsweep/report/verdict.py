@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ragsweep.golden.golden_set import weighted_by_traffic
+from ragsweep.golden.golden_set import describe_weights
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
@@ -132,7 +132,7 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
     """Describe how questions were weighted, and what was not compared."""
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
     if verdict.matrix.weights is not None:
-        parts.append(weighted_by_traffic(verdict.matrix.weights.tolist()))
+        parts.append(describe_weights(verdict.matrix.weights.tolist()))
     if note := verdict.matrix.declined_note:
         parts.append(note)
     if questions < scored:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.stats.costs import COSTS, ConfigCosts
 from ragsweep.stats.inference.rare_losses import RareLosses
-from ragsweep.stats.verdict import LIKELY, Beliefs
+from ragsweep.stats.verdict import Beliefs
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -43,8 +43,7 @@ class Choice:
 
     ``row``: of the configs within the ``limits`` that lose less than ``loss`` on average against ``best``, the largest
     expected mean, the cheapest; None where no config is within the limits. ``cost`` names the cost by which it is
-    cheaper than ``best``; "" where it is the best. ``baseline`` is the declared one, ``is_better`` whether the choice
-    is called better than it: with a probability above .9, and not undone by rare losses (``losses``).
+    cheaper than ``best``; "" where it is the best. ``losses``: what rare losses leave of its lead over the baseline.
     """
 
     row: int | None
@@ -58,12 +57,6 @@ class Choice:
     limits: Mapping[str, float] = field(default_factory=dict)
     within: int = 0
     refusing: Collection[int] = ()  # rows that refuse every question, and are not chosen over those that answer
-
-    @property
-    def is_better(self) -> bool:
-        """Whether the choice is called better than the declared baseline."""
-        survives = self.losses is None or self.losses.survives
-        return self.baseline is not None and self.baseline.probability > LIKELY and survives
 
 
 def choose(

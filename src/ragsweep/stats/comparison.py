@@ -18,6 +18,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
 from ragsweep.stats.choice import LOSS, Choice, choose
 from ragsweep.stats.comparable import is_mean, labels_of
+from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.context_length import length_keys, rises_with
 from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
@@ -30,7 +31,7 @@ from ragsweep.stats.inference.rare_losses import RareLosses, largest_loss, rare_
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 from ragsweep.stats.repetition import VarianceShares, variance_shares
-from ragsweep.stats.verdict import LIKELY, Beliefs, PairVerdict, pair_verdict
+from ragsweep.stats.verdict import Beliefs, PairVerdict, pair_verdict
 
 SLICED = 20
 """Configs compared by slice: the reference and those with the best means; more would widen every interval."""
@@ -135,6 +136,14 @@ class SweepComparison:
     def verdicts(self) -> list[PairVerdict]:
         """The verdict on every config against the reference."""
         return [pair_verdict(self.differences, row, self.beliefs, self.margin) for row in range(len(self.results))]
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the choice is called better than the declared baseline: shown or likely, and not by luck of losses."""
+        row, losses = self.choice.row, self.choice.losses
+        if self.baseline is None or row is None:
+            return False
+        return self.verdicts[row].is_better and (losses is None or losses.survives)
 
     @property
     def means(self) -> Doubles:
@@ -254,8 +263,9 @@ def decide(
     """Choose a config by what the first one's config limits and tolerates, and guard its lead over the baseline."""
     config, unit = results[0].config, results[0].summaries[matrix.metric].unit
     loss = _tolerance(config, "loss", LOSS, matrix, unit)
-    choice = choose(beliefs, costs, config.get("constraints") or {}, loss, (), baseline)
-    if choice.row is None or choice.baseline is None or not choice.baseline.probability > LIKELY:
+    refusing = [row for row, result in enumerate(results) if refuses_all(result)]
+    choice = choose(beliefs, costs, config.get("constraints") or {}, loss, refusing, baseline)
+    if choice.row is None or choice.baseline is None:
         return choice
     return replace(choice, losses=guard(results, transform_amounts(matrix, unit), choice.row, choice.baseline.row))
 

@@ -14,13 +14,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
-from ragsweep.core.results import objectives
+from ragsweep.core.results import Result, objectives
 from ragsweep.core.types import JudgedMetric, Metric
 from ragsweep.stats.inference.matrix import WEIGHT
 
 HELPED, HURT, KNOWN, NEVER, ABSTAINED = "helped", "hurt", "known already", "never solved", "abstained"
 KINDS = (HELPED, HURT, KNOWN, NEVER, ABSTAINED)
 METRIC = "success_rate"
+KEYS = ("metric", "threshold", "unanswerable")
 
 WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passages", "router", "judge"})
 """Needs of metrics that do not score answers, and so cannot compare answers with and without context."""
@@ -88,9 +89,10 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     """
     settings = dict(config.get("success") or {})
     for key in settings:
-        if key not in Success._fields[:2]:
-            raise ConfigError(f"success.{key}: no such key{nearest(str(key), Success._fields[:2])}")
+        if key not in KEYS:
+            raise ConfigError(f"success.{key}: no such key{nearest(str(key), KEYS)}")
     name, threshold = settings.get("metric"), settings.get("threshold", SERVED.threshold)
+    known = {"threshold": threshold, "unanswerable": settings.get("unanswerable")}
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise ConfigError(f"success.threshold: must be a number, given {threshold!r}")
     if name is None:
@@ -101,12 +103,12 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
             or WITHOUT_CONTEXT & set(objective.needs)
             or (isinstance(objective, JudgedMetric) and "contexts" in objective.uses)
         )
-        return {"metric": objective.name if objective and usable else METRIC, "threshold": threshold}
+        return {"metric": objective.name if objective and usable else METRIC, **known}
     if name not in metrics and any("answer" in metric.needs for metric in metrics.values()):
         raise ConfigError(f'success.metric: no metric "{name}"{nearest(str(name), metrics)}')
     if name in metrics and metrics[name].higher_is_better is None:
         raise ConfigError(f"success.metric: neither more nor less of {name} is better; name another one")
-    return {"metric": name, "threshold": threshold}
+    return {"metric": name, **known}
 
 
 def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> ContextEffect:
@@ -140,6 +142,19 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
     weights = {name: weight for name, weight in weighed if name in kinds}
     left_out = len(base.keys() | other.keys()) - len(kinds)
     return ContextEffect(kinds, left_out, bool(refusals) and all(refusals), weights)
+
+
+def refuses_all(result: Result) -> int:
+    """Count the answerable questions of a config that refuses all of them; 0 where it answers one, or has no answers.
+
+    An answer that failed, or a question that no answer was asked for, counts neither way. A blank answer is a refusal.
+    """
+    table = result.outcomes
+    if not {"answer", "abstained", "answer_failed", "answerable"} <= table.keys():
+        return 0
+    rows = zip(table["answerable"], table["answer"], table["abstained"], table["answer_failed"], strict=True)
+    refused = [bool(gone) or not text.strip() for answerable, text, gone, failed in rows if answerable and not failed]
+    return len(refused) if all(refused) else 0
 
 
 def exact_mcnemar(helped: int, hurt: int) -> float:

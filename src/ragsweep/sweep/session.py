@@ -22,6 +22,7 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.question_table import chunk_text, tabulate
 from ragsweep.golden import partition
+from ragsweep.golden.golden_set import weigh_unanswerable
 from ragsweep.golden.partition import ALL
 from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.prices import Prices
@@ -173,11 +174,12 @@ class Session:
         """Load the questions that a config may use; every command loads them here."""
         node, typed = plain["dataset"], plain["partition"]
         partition.check(typed, searching)
-        drawn = self._load(node)
+        share = (plain.get("success") or {}).get("unanswerable")
+        drawn = self._load(node, share)
         if typed in (None, ALL) and not searching:
             return drawn
         # A sample must not move the border: what it shows to a search is not in the holdout of all questions.
-        whole = self._load({**node, "limit": None}) if node.get("limit") else drawn
+        whole = self._load({**node, "limit": None}, share) if node.get("limit") else drawn
         chosen = partition.choose(typed, len(whole.golden.questions), searching)
         key = f"{id(drawn)} {chosen}"  # what is loaded once stays
         if key not in self._datasets:
@@ -185,16 +187,21 @@ class Session:
             self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.note])))
         return self._datasets[key]
 
-    def _load(self, node: Any) -> Dataset:
+    def _load(self, node: Any, unanswerable: object) -> Dataset:
+        """Load a dataset, its unanswerable questions weighted by ``success.unanswerable``."""
         built = self.builder.build(node, "dataset")
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
-        return self._datasets[built.spec.digest]
+        key = f"{built.spec.digest} {unanswerable}"
+        if key not in self._datasets:
+            self._datasets[key] = weigh_unanswerable(self._datasets[built.spec.digest], unanswerable)
+        return self._datasets[key]
 
     def recorded_dataset(self, result: Result) -> Dataset | None:
         """Load a result's questions with their corpus; None where that is not there any more as it was searched."""
         try:
-            dataset = self._load(result.config["dataset"]) if result.config.get("dataset") else None
+            share = (result.config.get("success") or {}).get("unanswerable")
+            dataset = self._load(result.config["dataset"], share) if result.config.get("dataset") else None
         except RagsweepError:
             return None
         return dataset if dataset and dataset.corpus.digest == result.dataset.corpus_digest else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragsweep.parts.metrics.answer_words import ContainsAnswer, ExactMatch, TokenF1, TokenRecall
 from ragsweep.parts.metrics.citations import CitationRecall, CitationsCorrect
 from ragsweep.parts.metrics.context import (
     ContextNdcg,
@@ -65,5 +66,5 @@ from ragsweep.parts.metrics.ranking import (
     Precision,
     Recall,
 )
-from ragsweep.parts.metrics.right_answers import Bleu, ExactMatch, KeywordCoverage, RougeL, SemanticSimilarity, TokenF1
+from ragsweep.parts.metrics.right_answers import Bleu, KeywordCoverage, RougeL, SemanticSimilarity
 from ragsweep.parts.metrics.tasks import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from ragsweep.core.missing import ANSWERABLE, CONVERSATIONAL, NEEDS_RETRIEVAL, NO_ROUTER, UNANSWERABLE
 from ragsweep.core.types import Answer, EvaluationView, Passage, Question, Route, Scores
+from ragsweep.parts.metrics.answer_words import Language, articles_of, is_right
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     Proportion,
@@ -20,7 +21,7 @@ from ragsweep.parts.metrics.bases import (
     reason_unreferenced,
     to_scores,
 )
-from ragsweep.parts.metrics.right_answers import Language, Match, best_f1, keyword_coverage
+from ragsweep.parts.metrics.right_answers import Match, keyword_coverage
 
 
 class RouterAccuracy(Proportion):
@@ -74,7 +75,8 @@ class SuccessRate(AnswerMetric):
     """Whether a question was answered correctly, or correctly refused: 1 or 0.
 
     Args:
-        threshold: Token F1 from which an answer is correct; one with all keywords of its question is correct, too.
+        threshold: An answer is correct that contains a right one of at most six words, has this share of the words of
+            a longer one, or has all keywords of its question.
         language: As for TokenF1, and for the stems of keywords.
         match: As for KeywordCoverage.
 
@@ -82,7 +84,7 @@ class SuccessRate(AnswerMetric):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name: str = "success_rate"
 
     def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
@@ -104,7 +106,8 @@ class SuccessRate(AnswerMetric):
             return "hallucinated_answer"
         text = answer_text(answer)
         has_keywords = bool(question.keywords) and keyword_coverage(question, text, self.match, self.language) == 1.0
-        is_correct = has_keywords or best_f1(question, answer, self.language) >= self.threshold
+        language = articles_of(question, self.language)
+        is_correct = has_keywords or any(is_right(text, one, language, self.threshold) for one in question.expected)
         return "correct_answer" if is_correct else "wrong_answer"
 
 
@@ -123,7 +126,7 @@ class AnswerFate(SuccessRate):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "1"
+    VERSION = "2"
 
     def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.name = fate

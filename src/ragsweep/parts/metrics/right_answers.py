@@ -1,19 +1,11 @@
-"""Comparison of answers with the right ones: by words, sequences of words, keywords and embeddings.
-
-By words as in the evaluation of SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable
-Questions for SQuAD", and its evaluation script): lower case, no punctuation, no articles; the best of several right
-answers counts; the right answer to an unanswerable question is none. Two additions: citations such as ``[1]`` are no
-words, and French articles. ROUGE-L and BLEU are computed by ragas.
-"""
+"""Comparison of answers with the right ones: by ROUGE-L and BLEU, which ragas computes, by keywords and embeddings."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import re
-import string
 import unicodedata
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from typing import Any, Literal
@@ -33,92 +25,10 @@ from ragsweep.parts.metrics.bases import (
     is_refusal,
     reason_conversational,
     reason_incomparable,
-    reason_unreferenced,
     without_citations,
 )
 from ragsweep.parts.metrics.ragas_calls import library
 from ragsweep.parts.unit_vectors import unit
-
-Language = Literal["label", "english", "french"]
-
-PUNCTUATION = str.maketrans("", "", string.punctuation)
-ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
-ELISIONS = re.compile(r"\b[ld]['\u2019]")
-"""French articles before a vowel; removed before punctuation, which separates them from the word."""
-
-
-class ExactMatch(AnswerMetric):
-    """Whether the answer equals a right one word for word: 1 or 0.
-
-    Args:
-        language: Language of the articles to drop; "label": French where the question's label ``language`` is French.
-    """
-
-    VERSION = "1"
-    name = "exact_match"
-    needs = ("answer", "reference")
-
-    def __init__(self, language: Language = "label") -> None:
-        self.language = language
-
-    def _skip_reason(self, question: Question) -> str:
-        return reason_unreferenced(question)
-
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        language = _articles(question, self.language)
-        return float(normalise(answer_text(answer), language) in right_answers(question, language))
-
-
-class TokenF1(ExactMatch):
-    """Harmonic mean of precision and recall of the answer's words, best over the right answers.
-
-    Args:
-        language: As for ExactMatch.
-    """
-
-    VERSION = "1"
-    name = "token_f1"
-
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        return best_f1(question, answer, self.language)
-
-
-def best_f1(question: Question, answer: Answer, language: Language) -> float:
-    """Return the best token F1 of an answer over the right ones."""
-    articles = _articles(question, language)
-    text = normalise(answer_text(answer), articles)
-    return max(f1(text, right) for right in right_answers(question, articles))
-
-
-def right_answers(question: Question, language: str) -> list[str]:
-    """Normalise the right answers; an empty one where the question is unanswerable or nothing is left."""
-    texts = question.expected if question.answerable else ()
-    return [right for right in (normalise(text, language) for text in texts) if right] or [""]
-
-
-@lru_cache(maxsize=1 << 14)
-def normalise(text: str, language: str) -> str:
-    """Convert to lower case, without punctuation and articles, with single spaces."""
-    lowered = text.lower()
-    if language == "french":  # guillemets, typographic quotes and dashes, which are not in ASCII's punctuation
-        words = ELISIONS.sub(" ", lowered)
-        lowered = "".join(char for char in words if char.isascii() or not unicodedata.category(char).startswith("P"))
-    return " ".join(ARTICLES[language].sub(" ", lowered.translate(PUNCTUATION)).split())
-
-
-def f1(text: str, right: str) -> float:
-    """Return the F1 of two normalised texts; where one is empty, 1 if both are."""
-    words, wanted = text.split(), right.split()
-    if not words or not wanted:
-        return float(words == wanted)
-    shared = (Counter(words) & Counter(wanted)).total()
-    return 2 * shared / (len(words) + len(wanted))
-
-
-def _articles(question: Question, language: Language) -> str:
-    if language != "label":
-        return language
-    return "french" if language_code(question.labels.get("language", "")) == "fr" else "english"
 
 
 class _Overlap(AnswerMetric):

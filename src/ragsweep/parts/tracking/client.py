@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from ragsweep.core.errors import ConfigError, InputError, TrackingError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import COMPLETE, NO_TRACES, PARTIAL, TRACES, DatasetFacts, Failure, Result
-from ragsweep.golden.golden_set import weighted_by_traffic
+from ragsweep.golden.golden_set import describe_weights
 from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import files, prompts, runs, traces
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
@@ -381,7 +381,7 @@ def _tags(result: Result) -> dict[str, str]:
         digest = result.dataset.partition_digest[: files.LONGEST_DIGEST]
         tags[runs.PARTITION] = f"{result.dataset.partition} {digest}"
     if weights := result.outcomes.get("weight"):
-        tags[runs.WEIGHTED] = weighted_by_traffic(weights)
+        tags[runs.WEIGHTED] = describe_weights(weights)
     if result.state != COMPLETE:
         tags[runs.STATE] = result.state.lower()
     return tags

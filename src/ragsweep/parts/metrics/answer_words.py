@@ -1,0 +1,203 @@
+"""Comparison of answers with the right ones, word by word.
+
+Words are those of the evaluation of SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable
+Questions for SQuAD", and its evaluation script): lower case, no punctuation, no articles; the best of several right
+answers counts; the right answer to an unanswerable question is none. Additions, which leave English in ASCII as it is:
+citations such as ``[1]`` are no words; French articles and elided words (``l'``, ``qu'``); Unicode's compatibility
+forms (NFKC), case folding, punctuation and digits; each character is a word in scripts that are written without spaces,
+and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and KorQuAD).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Literal
+
+from ragsweep.core.types import Answer, Passage, Question
+from ragsweep.parts.languages import detect_language, language_code
+from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incomparable, reason_unreferenced
+
+Language = Literal["label", "english", "french"]
+
+PUNCTUATION = str.maketrans("", "", string.punctuation)
+ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
+ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
+"""French words before a vowel; removed before punctuation, which separates them from the next word."""
+
+LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014", " "))
+"""Punctuation that may stand between two words: ``1994-1998``, ``Newton's``."""
+
+BY_CHARACTER = frozenset({"CJK", "HANGUL", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI"})
+"""Scripts, by the first word of their characters' names in Unicode, of which each character is a word."""
+
+SHORT = 6
+"""Words of a short right answer, at most: a right reply contains it, where it would rephrase a longer one."""
+
+
+class ExactMatch(AnswerMetric):
+    """Whether the answer equals a right one word for word: 1 or 0.
+
+    Args:
+        language: Language of the articles to drop; "label": French where the question's label ``language`` is French,
+            or where there is no label and the question is in French.
+    """
+
+    VERSION = "2"
+    name = "exact_match"
+    needs = ("answer", "reference")
+
+    def __init__(self, language: Language = "label") -> None:
+        self.language = language
+
+    def _skip_reason(self, question: Question) -> str:
+        return reason_unreferenced(question)
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        language = articles_of(question, self.language)
+        return float(normalise(answer_text(answer), language) in _right_answers(question, language))
+
+
+class TokenF1(ExactMatch):
+    """Harmonic mean of precision and recall of the answer's words, best over the right answers.
+
+    Args:
+        language: As for ExactMatch.
+    """
+
+    VERSION = "2"
+    name = "token_f1"
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        language = articles_of(question, self.language)
+        text = normalise(answer_text(answer), language)
+        return max(f1(text, right) for right in _right_answers(question, language))
+
+
+class TokenRecall(ExactMatch):
+    """Proportion of a right answer's words that the answer has, best over the right answers.
+
+    A refusal scores 0; unanswerable questions are not scored.
+
+    Args:
+        language: As for ExactMatch.
+    """
+
+    VERSION = "1"
+    name = "token_recall"
+
+    def _skip_reason(self, question: Question) -> str:
+        return reason_incomparable(question)
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        text, language = answer_text(answer), articles_of(question, self.language)
+        return max(recall(text, right, language) for right in question.expected) if text else 0.0
+
+
+class ContainsAnswer(TokenRecall):
+    """Whether the answer contains a right one, all its words in sequence: 1 or 0.
+
+    A refusal scores 0; unanswerable questions are not scored. A negation around the right answer is not seen, and an
+    answer that copies its context contains whatever that contains. The measure is the "sub-EM" of FlashRAG (Jin et al.
+    2024), with whole words: ``15`` does not contain ``1``.
+
+    Args:
+        language: As for ExactMatch.
+    """
+
+    VERSION = "1"
+    name = "contains_answer"
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        text, language = answer_text(answer), articles_of(question, self.language)
+        return float(bool(text) and any(contains(text, right, language) for right in question.expected))
+
+
+def is_right(text: str, right: str, language: str, threshold: float) -> bool:
+    """Return whether a reply gives a right answer.
+
+    A right answer of at most SHORT words must be contained; of a longer one the reply has at least this share of the
+    words. Two characters of a script without spaces count as one word.
+    """
+    words = normalise(right, language).split()
+    length = sum(0.5 if _is_word(word[0]) else 1 for word in words)
+    return contains(text, right, language) if length <= SHORT else recall(text, right, language) >= threshold
+
+
+def contains(text: str, right: str, language: str) -> bool:
+    """Return whether a text has all words of a right answer in sequence, linked words also taken apart."""
+    for links in ({}, LINKS):
+        said, wanted = (normalise(one.translate(links), language) for one in (text, right))
+        if f" {wanted} " in f" {said} " if wanted else not said:
+            return True
+    return False
+
+
+def recall(text: str, right: str, language: str) -> float:
+    """Return the proportion of a right answer's words that a text has; of no words, 1 if the text has none either."""
+    words, wanted = (normalise(one, language).split() for one in (text, right))
+    shared = (Counter(words) & Counter(wanted)).total()
+    return shared / len(wanted) if wanted else float(not words)
+
+
+@lru_cache(maxsize=1 << 14)
+def normalise(text: str, language: str) -> str:
+    """Convert to lower case, without punctuation and articles, with single spaces between words."""
+    lowered = text.lower() if text.isascii() else _fold(text)
+    if language == "french":
+        lowered = ELISIONS.sub(" ", lowered)
+    plain = lowered.translate(PUNCTUATION)
+    return " ".join(ARTICLES[language].sub(" ", plain if plain.isascii() else _separated(plain)).split())
+
+
+def articles_of(question: Question, language: Language) -> str:
+    """Return the language of the articles to drop."""
+    if language != "label":
+        return language
+    label = question.labels.get("language", "")
+    return "french" if (language_code(label) if label else detect_language(question.text)) == "fr" else "english"
+
+
+def _right_answers(question: Question, language: str) -> list[str]:
+    """Normalise the right answers; an empty one where the question is unanswerable or nothing is left."""
+    texts = question.expected if question.answerable else ()
+    return [right for right in (normalise(text, language) for text in texts) if right] or [""]
+
+
+def f1(text: str, right: str) -> float:
+    """Return the F1 of two normalised texts; where one is empty, 1 if both are."""
+    words, wanted = text.split(), right.split()
+    if not words or not wanted:
+        return float(words == wanted)
+    shared = (Counter(words) & Counter(wanted)).total()
+    return 2 * shared / (len(words) + len(wanted))
+
+
+def _fold(text: str) -> str:
+    """Remove case and compatibility forms; folding case can leave marks that are not composed."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def _separated(text: str) -> str:
+    """Drop Unicode's punctuation, signs of currencies and invisible characters; separate words of one character."""
+    letters, alone = [], False
+    for letter in text:
+        category = unicodedata.category(letter)
+        if category[0] == "P" or category in ("Sc", "Cf"):
+            continue
+        if category[0] != "M":  # a mark belongs to the letter before it
+            alone, before = _is_word(letter), alone
+            letters += [" "] if alone or before else []
+        letters.append(str(unicodedata.decimal(letter)) if letter.isdecimal() else letter)
+    return "".join(letters)
+
+
+@cache
+def _is_word(letter: str) -> bool:
+    """Return whether a character is a word by itself; digits and numerals are not, or fifteen would contain five."""
+    script = re.split(r"[ -]", unicodedata.name(letter, ""))[0]
+    return script in BY_CHARACTER and not letter.isnumeric()

@@ -1,0 +1,164 @@
+"""Whether a reply gives a right answer, in every script; agreement with labels of people on a model's replies."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.core.types import Answer, Answers, Metric, Question
+from ragsweep.parts.metrics import AnswerFate, ContainsAnswer, ExactMatch, SuccessRate, TokenF1, TokenRecall
+from ragsweep.parts.metrics.answer_words import contains, normalise, recall
+from ragsweep.testing.answers import answered
+
+
+def score(metric: Metric, said: str | Answer, *references: str, **labels: str) -> float | str:
+    return score_question(metric, said, Question("", "", references=references, labels=labels))
+
+
+def score_question(metric: Metric, said: str | Answer, question: Question) -> float | str:
+    answer = said if isinstance(said, Answer) else Answer(said)
+    given = Answers([answer], [()], np.zeros(1, dtype=np.int64))
+    values, reasons = metric.score(replace(answered([]), questions=(question,), answers=given))
+    return str(reasons[0]) or float(values[0])
+
+
+def test_short_right_answer_in_a_sentence_is_a_success() -> None:
+    said = "You can change the time slot of a delivery within 15 minutes after the order, in the app [1]."
+    assert score(SuccessRate(), said, "15 minutes") == 1
+    assert score(AnswerFate("wrong_answer"), said, "15 minutes") == 0
+    assert score(ContainsAnswer(), said, "15 minutes") == 1
+    assert score(TokenF1(), said, "15 minutes") < 0.5  # type: ignore[operator]
+    assert score(SuccessRate(), "Within 115 minutes.", "15 minutes") == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "reference", "contained"),
+    [
+        ("It was in 1815.", "1815", True),
+        ("15 of them", "1", False),
+        ("1 of them", "15", False),
+        ("From 1994-1998 she ruled.", "1994", True),
+        ("From 1994\u20131998 she ruled.", "1998", True),
+        ("It was Newton's idea", "Newton", True),
+        ("email", "e-mail", True),
+        ("the U.S. Army", "US army", True),
+        ("3,000 people", "3000", True),
+        ("a red, old mat", "the red mat", False),
+        ("on a red mat", "the red mat", True),
+        ("sung by BEYONCÉ", "beyonce\u0301", True),
+        ("in der Hauptstraße", "HAUPTSTRASSE", True),
+        ("\uff11\uff15 minutes", "15 minutes", True),  # full width
+        ("\u0661\u0665 دقيقة", "15 دقيقة", True),  # Arabic digits
+        ("Столица: Москве 1147", "«москве»", True),  # Cyrillic, guillemets
+        ("около", "\u043a\u043e\u043b", False),
+        ("Στην Αθήνα;", "αθήνα", True),  # Greek
+        ("他住在北京市\u3002", "北京", True),  # Chinese
+        ("大约十五分钟", "五分钟", False),  # fifteen minutes, five minutes
+        ("大约15分钟", "5分钟", False),
+        ("送达需要15分钟\u3002", "15 分钟", True),
+        ("東京タワーです", "東京タワー", True),  # Japanese
+        ("トヨタ", "\uff84\uff96\uff80", True),  # half width
+        ("수도는 서울입니다.", "서울", True),  # Korean, with a particle
+        ("เมืองหลวงคือกรุงเทพฯ", "กรุงเทพ", True),  # Thai
+        ("กี", "ก", False),  # a mark belongs to its letter
+        ("๑๕ นาที", "๕ นาที", False),  # Thai digits: 15, 5
+        ("सन् 1947 में", "१९४७", True),  # Devanagari digits
+    ],
+)  # fmt: skip
+def test_right_answer_is_contained_as_whole_words_in_every_script(said: str, reference: str, contained: bool) -> None:
+    assert score(ContainsAnswer(), said, reference) == float(contained)
+    assert score(SuccessRate(), said, reference) == float(contained)
+    assert score(ContainsAnswer(), said, "nothing like it", reference) == float(contained)
+
+
+@pytest.mark.parametrize(
+    ("said", "reference"),
+    [
+        ("Il est venu d'Italie.", "l'Italie"),
+        ("On sait qu\u2019Henri IV y mourut.", "Henri IV"),
+        ("Elle s'appelle aujourd'hui « Saint-Denis ».", "Saint Denis"),
+    ],
+)
+def test_french_words_are_found_after_an_elision(said: str, reference: str) -> None:
+    assert score(ContainsAnswer(), said, reference, language="fr") == 1
+    asked = Question("", "Où est-ce que le roi est mort et qui l'a vu ?", references=(reference,))
+    assert score_question(ExactMatch(), said.replace(said, reference), asked) == 1
+    assert score_question(ContainsAnswer(), said, asked) == 1  # without a label, by the question's words
+
+
+def test_longer_right_answer_is_compared_by_its_words() -> None:
+    reference = "because the soldiers had neither food nor warm clothes for winter"
+    said = "The soldiers had no warm clothes and no food for the winter"
+    assert score(ContainsAnswer(), said, reference) == 0
+    assert score(TokenRecall(), said, reference) == pytest.approx(7 / 10)
+    assert [score(SuccessRate(threshold), said, reference) for threshold in (0.7, 0.71)] == [1, 0]
+    assert score(SuccessRate(), "had neither food", reference) == 0
+    phrase = "中华人民共和国"  # seven characters: less than six words
+    assert score(SuccessRate(), phrase[:5], phrase) == 0
+
+
+def test_recall_counts_repeated_words_once_each_and_takes_the_best_right_answer() -> None:
+    assert score(TokenRecall(), "cat", "cat cat dog") == pytest.approx(1 / 3)
+    assert score(TokenRecall(), "cat", "red dog", "red cat") == pytest.approx(1 / 2)
+    assert score(TokenRecall(), "北京", "北京市区") == pytest.approx(1 / 2)
+
+
+def test_refusal_contains_nothing_and_an_unanswerable_question_is_not_scored() -> None:
+    for metric in (ContainsAnswer(), TokenRecall()):
+        assert metric.bounds == (0, 1)
+        for refusal in (Answer("I do not know 15 minutes.", abstained=True), Answer("  ")):
+            assert score(metric, refusal, "15 minutes") == score(metric, refusal, "the") == 0
+        unanswerable = Question("", "", answerable=False, references=("a trap",))
+        assert score_question(metric, "a trap", unanswerable) == "unanswerable"
+        assert score(metric, "a trap") == "no reference answer"
+
+
+WORDS = st.lists(st.text(st.characters(categories=["L", "N", "M"]), min_size=1, max_size=6), max_size=5)
+
+
+@given(WORDS, WORDS.filter(bool), WORDS)
+def test_text_around_a_right_answer_never_hides_it(before: list[str], right: list[str], after: list[str]) -> None:
+    answer, said = " ".join(right), " ".join([*before, *right, *after])
+    assert contains(said, answer, "english") or not normalise(answer, "english")
+    assert recall(said, answer, "english") == 1 or not normalise(answer, "english")
+
+
+@given(WORDS, st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
+def test_forms_of_unicode_do_not_count(words: list[str], form: Literal["NFC", "NFD", "NFKC", "NFKD"]) -> None:
+    text = " ".join(words)
+    assert normalise(unicodedata.normalize(form, text), "english") == normalise(text, "english")
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_number_contains_no_other_number(one: int, other: int) -> None:
+    assert contains(f"about {one} of them", str(other), "english") == (one == other)
+
+
+LABELS = Path(__file__).parents[2] / "fixtures" / "answer_labels.jsonl"
+
+
+def test_success_rate_agrees_with_a_reader_on_replies_of_a_model(collections: Path) -> None:
+    labelled = [json.loads(line) for line in LABELS.read_text("utf-8").splitlines()]
+    golden = {
+        (name, row["id"]): row
+        for name in ("squad2_dev", "piaf_1_1")
+        for row in map(json.loads, (collections / name / "golden.jsonl").read_text("utf-8").splitlines())
+    }
+    right = [row["label"] == "right" for row in labelled]
+    asked = [(golden[row["collection"], row["id"]], row["answer"]) for row in labelled]
+
+    def agreement(metric: Metric) -> float:
+        scores = [score(metric, said, *one["answers"], language=one["lang"]) for one, said in asked]
+        return float(np.mean([(found >= 0.5) == label for found, label in zip(scores, right, strict=True)]))  # type: ignore[operator]
+
+    assert agreement(SuccessRate()) > 0.93
+    assert agreement(ContainsAnswer()) > 0.93
+    assert agreement(TokenF1()) < 0.8

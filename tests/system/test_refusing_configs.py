@@ -1,0 +1,63 @@
+"""A config that refuses every question, beside one that answers: by the golden set's shares and by those in use."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from configs import evaluate
+from ragsweep.core.results import Result
+from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.context_effect import refuses_all
+from ragsweep.sweep.session import Session
+
+UNANSWERABLE, ANSWERABLE = 6, 4
+PLACES = ("Paris", "Rome", "Oslo", "Lima")
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Write more unanswerable questions than answerable ones, whose right answers stand within sentences."""
+    folder = tmp_path_factory.mktemp("refusing")
+    said = "A parcel from {0} needs {1}0 minutes from the depot until it has come to the door of the house in {0}."
+    corpus = [{"id": f"d{n}", "text": said.format(place, n + 1)} for n, place in enumerate(PLACES)]
+    golden = [
+        {"id": f"q{n}", "question": f"How many minutes needs a parcel from {place} to the door?",
+         "reference": f"{n + 1}0 minutes", "evidence": [{"document": f"d{n}"}]}
+        for n, place in enumerate(PLACES)
+    ] + [{"id": f"u{n}", "question": f"Xylophone {n}?", "answerable": False} for n in range(UNANSWERABLE)]  # fmt: skip
+    for name, rows in (("corpus", corpus), ("golden", golden)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl",
+            "chunker=none", "llm=extractive", "~metrics.semantic_similarity", "tracking=none"]  # fmt: skip
+
+
+def both(lines: list[str], *more: str) -> tuple[Result, Result]:
+    session = Session()
+    mute, speaks = (evaluate(session, *lines, *more, f"retriever={name}", "top_k=1") for name in ("none", "bm25"))
+    return mute, speaks
+
+
+def test_right_answers_within_sentences_count_and_what_refuses_all_is_not_chosen(lines: list[str]) -> None:
+    mute, speaks = both(lines)
+    assert speaks.summaries["correct_answer"].value == speaks.summaries["contains_answer"].value == 1
+    assert mute.summaries["success_rate"].value == pytest.approx(UNANSWERABLE / (UNANSWERABLE + ANSWERABLE))
+    assert mute.summaries["contains_answer"].value == mute.summaries["token_recall"].value == 0
+    assert (refuses_all(mute), refuses_all(speaks)) == (ANSWERABLE, 0)
+    for order in ((mute, speaks), (speaks, mute)):
+        found = compare_configs(order)
+        assert isinstance(found, SweepComparison)
+        assert found.chosen is speaks
+
+
+def test_unanswerable_questions_count_as_often_as_they_are_asked(lines: list[str]) -> None:
+    mute, speaks = both(lines, "success.unanswerable=0.1")
+    assert mute.summaries["success_rate"].value == pytest.approx(0.1)
+    assert mute.outcomes["weight"] == pytest.approx([1] * ANSWERABLE + [ANSWERABLE / 9 / UNANSWERABLE] * UNANSWERABLE)
+    assert speaks.summaries["correct_answer"].value == 1
+    assert any("have 10 % of the weight" in note for note in mute.dataset.notes)
+    assert mute.config["success"]["unanswerable"] == 0.1
+    mute, speaks = both(lines, "success.unanswerable=0")
+    assert (mute.summaries["success_rate"].value, speaks.summaries["success_rate"].value) == (0, 1)
+    assert mute.dataset.left_out == {"unanswerable, by success.unanswerable=0": UNANSWERABLE}
