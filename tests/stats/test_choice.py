@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
 from ragsweep.stats.choice import Choice, against, choose
+from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.rare_losses import RareLosses
@@ -281,6 +282,7 @@ def test_config_that_is_called_better_is_none_truly_in_one_sweep_of_twenty_at_mo
         generator = np.random.default_rng(seed)
         values = generator.normal(0.5, 0.36, questions) + generator.normal(0, 0.18, (12, questions)) + means[:, None]
         results = [scored(f"c{n}", row, context_tokens=float(n + 1)) for n, row in enumerate(values)]
-        one = chosen(results, baseline=base)
-        wrong += one.is_better and means[one.row or 0] <= means[base]
+        one = compare_configs(results, baseline=f"c{base}")
+        assert isinstance(one, SweepComparison)
+        wrong += one.is_better and means[one.choice.row or 0] <= means[base]
     assert wrong <= 10  # 5 % would be exceeded by chance in 1.1 % of such tests

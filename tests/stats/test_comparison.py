@@ -72,7 +72,7 @@ def test_differences_stand_against_a_declared_baseline() -> None:
     found = judged(*results, baseline="a")
     assert (found.baseline, found.reference, found.choice.row) == (0, 0, 1)
     assert kinds(found)["b"] == "shown better"
-    assert found.choice.is_better
+    assert found.is_better
     assert found.choice.baseline is not None
     assert found.choice.baseline.probability > 0.999
     assert found.choice.baseline.gain == pytest.approx(0.19, abs=0.01)
@@ -93,7 +93,7 @@ def test_less_is_better_where_the_metric_says_so() -> None:
 def test_twenty_equal_configs_have_a_choice_that_is_not_called_better_and_its_luck() -> None:
     results = [scored(f"x={n}", noisy(0.5, seed=n)) for n in range(2, 22)]
     found = judged(*results, baseline="x=2")
-    assert not found.choice.is_better
+    assert not found.is_better
     assert found.may_be_best.all()
     assert 0.003 < found.selection_bias.optimism < 0.03  # about 1.87 standard errors of .005
     lead = found.choice.baseline
@@ -109,7 +109,7 @@ def test_equal_configs_are_the_same_whichever_is_chosen() -> None:
     one = scored("one", noisy(0.5))
     found = judged(one, replace(one, name="other"), baseline="one")
     assert kinds(found) == {"one": "the same", "other": "the same"}
-    assert not found.choice.is_better
+    assert not found.is_better
     assert found.may_be_best.all()
 
 
@@ -121,7 +121,7 @@ def test_difference_that_is_the_same_for_every_question_is_finite() -> None:
 
 def test_fewer_than_ten_questions_have_a_choice_and_nothing_is_shown() -> None:
     found = judged(scored("a", [0.1] * 9), scored("b", [0.9] * 9), baseline="a")
-    assert (found.choice.row, found.choice.is_better, found.verdicts[1].kind) == (1, False, "open")
+    assert (found.choice.row, found.is_better, found.verdicts[1].kind) == (1, False, "open")
     assert math.isnan(found.verdicts[1].probability)
     assert found.may_be_best.all()
 
@@ -145,7 +145,7 @@ def test_a_lead_of_fifteen_helped_two_hurt_is_chosen_and_its_unseen_losses_are_a
     assert (found.choice.row, found.verdicts[5].kind) == (5, "shown better")
     assert found.choice.losses is not None
     assert found.choice.losses.survives
-    assert found.choice.is_better
+    assert found.is_better
     assert (found.choice.losses.seen, found.choice.losses.questions, found.choice.losses.size) == (0, 18, 0.9)
     assert found.choice.losses.share == pytest.approx(1 - 0.05 ** (1 / 18))
     assert chosen(*helped_and_hurt()) == "#6"
@@ -156,7 +156,7 @@ def test_small_gains_without_a_loss_are_shown_but_rare_losses_keep_them_from_bei
     results = scored("a", [0.6] * 50), scored("b", [0.65] * 20 + [0.6] * 30)
     found = judged(*results, baseline="a")
     assert found.verdicts[1].kind == "shown better"
-    assert (found.choice.row, found.choice.is_better) == (1, False)
+    assert (found.choice.row, found.is_better) == (1, False)
     assert found.choice.losses is not None
     assert (found.choice.losses.seen, found.choice.losses.size) == (0, 0.6)
     assert found.choice.losses.share == pytest.approx(1 - 0.05 ** (1 / 50))
@@ -236,7 +236,7 @@ def test_the_order_of_typing_changes_no_choice_no_verdict_and_no_reference(
     assert one.chosen.name == other.chosen.name
     assert one.matrix.configs[one.reference] == other.matrix.configs[other.reference]
     assert kinds(one) == kinds(other)
-    assert (one.choice.cost, one.choice.is_better) == (other.choice.cost, other.choice.is_better)
+    assert (one.choice.cost, one.is_better) == (other.choice.cost, other.is_better)
     assert dict(zip(one.matrix.configs, one.may_be_best, strict=True)) == dict(
         zip(other.matrix.configs, other.may_be_best, strict=True)
     )
@@ -395,7 +395,7 @@ def test_headline_metrics_are_compared_too() -> None:
 
 def costly(**limits: float) -> list[Result]:
     config = {"constraints": {"latency_p95_ms": None, **limits}}
-    rows = [("a", 0.3, 0, 100.0, 10.0), ("b", 0.6, 1, 900.0, 300.0), ("c", 0.59, 2, 500.0, 900.0)]
+    rows = [("a", 0.3, 0, 100.0, 10.0), ("b", 0.6, 1, 900.0, 300.0), ("c", 0.5, 2, 500.0, 900.0)]
     return [
         scored(name, noisy(mean, seed=seed, spread=0.1), config=config, context_tokens=tokens, latency_p95_ms=slow)
         for name, mean, seed, tokens, slow in rows
@@ -540,7 +540,7 @@ def deeper(metric: str = "context_recall", lost: float = 0.0) -> list[Result]:
 
 def test_keys_that_lengthen_the_choice_are_named_and_rare_losses_are_none() -> None:
     found = judged(*deeper(), baseline="top_k=3")
-    assert (found.choice.row, found.choice.is_better, found.rises_with) == (2, True, ("top_k",))
+    assert (found.choice.row, found.is_better, found.rises_with) == (2, True, ("top_k",))
     assert found.choice.losses is None
     limited = [replace(one, config={**one.config, "constraints": {"context_tokens": 800}}) for one in deeper()]
     assert chosen(*limited) == "top_k=5"

@@ -139,7 +139,7 @@ class SweepComparison:
 
     @property
     def is_better(self) -> bool:
-        """Whether the choice is called better than the declared baseline: shown or likely, and not by luck of losses."""
+        """Whether the choice is called better than the declared baseline: shown or likely, beyond unseen losses."""
         row, losses = self.choice.row, self.choice.losses
         if self.baseline is None or row is None:
             return False

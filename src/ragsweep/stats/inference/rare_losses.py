@@ -6,6 +6,7 @@ and no spread of the drawn scores shows it. The remedy needs bounds: how much on
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -70,7 +71,8 @@ def rare_losses(
     counted = seen * effective / len(sizes)
     share = float(betaincinv(counted + 1, effective - counted, level)) if counted < effective else 1.0
     if losses_are_seen(gains, clusters):
-        survives = not studentised_low(gains, clusters, weights, level) <= 0  # NaN: all gains are equal
+        low = studentised_low(gains, clusters, weights, level)
+        survives = bool(gains.mean() > 0 if math.isnan(low) else low > 0)  # NaN: all gains are equal
     else:
         survives = chance_of_no_gain(gains, clusters, largest) < 1 - level
     return RareLosses(survives, largest, share, seen, round(effective))
