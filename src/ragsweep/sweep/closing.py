@@ -247,7 +247,7 @@ class SweepSummary:
         commands = list(self._next_steps(reference))
         source = PageSource(
             title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes, commands,
-            self.study.sampler if self.study else "", texts or PageTexts(), self._history(),
+            self.study.sampler if self.study else "", texts or PageTexts(), self._history(), self.baselines,
         )  # fmt: skip
         return write_page(build_document(source))
 

@@ -230,7 +230,7 @@ def _quoted(line: str) -> str:
     key, _, value = line.partition("=")
     if key.lstrip("+") != "baseline" or value in ("", "null") or value[0] in "'\"":
         return line
-    escaped = value.replace('"', r'\"')
+    escaped = value.replace('"', r"\"")
     return f'{key}="{escaped}"'
 
 
