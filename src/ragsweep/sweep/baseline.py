@@ -107,11 +107,12 @@ def find_baseline(
     """Return the declared baseline: a result of the sweep, or a recorded one; None where there is none.
 
     Args:
-        declared: As in the config of the sweep.
+        declared: As typed; None: as in the first result's config.
         names: Of its jobs, by number from 0.
         results: Of its jobs.
         ledger: With the records of other sweeps.
     """
+    declared = results[0].config.get(KEY) if declared is None and results else declared
     if declared is None or not results:
         return None
     if (number := read_number(declared)) is not None:

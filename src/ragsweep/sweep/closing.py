@@ -303,7 +303,7 @@ def summarise_sweep(
     allowed = _without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})
-    baseline = find_baseline(declared or _declared(results), names, results, ledger)
+    baseline = find_baseline(declared, names, results, ledger)
     beside = [baseline] if baseline and all(baseline is not one for one in results) else []
     today = baseline.name if baseline else None
     verdict = _compare([*allowed, *beside], failures, excluded, people, today) if weighed and results else None
@@ -333,11 +333,6 @@ def summarise_sweep(
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
         beside,
     )
-
-
-def _declared(results: Sequence[Result]) -> object:
-    """Return the baseline with which the sweep was run; None of records that have no such key."""
-    return results[0].config.get("baseline") if results else None
 
 
 def _most_interesting(verdict: SweepComparison) -> tuple[str, str]:

@@ -226,7 +226,7 @@ def choices(line: str) -> list[str]:
 
 
 def _quoted(line: str) -> str:
-    """Quote the value of ``baseline=``, since Hydra's grammar has no bare ``=`` and ``#``, and reads runs as numbers."""
+    """Quote the value of ``baseline=``: Hydra's grammar has no bare ``=`` and ``#``, and reads some runs as numbers."""
     key, _, value = line.partition("=")
     if key.lstrip("+") != "baseline" or value in ("", "null") or value[0] in "'\"":
         return line
