@@ -94,8 +94,8 @@ def choose(
 ) -> list[Result]:
     """Choose the configs to evaluate on the holdout: the reference, the choice, the best, and the cheapest.
 
-    The reference is the baseline, where it is a config of the search, else the first trial. The cheapest are those that may
-    be the best. None are chosen where the search saw all questions, or the golden set is too small for a holdout.
+    The reference is the baseline, where it is a config of the search, else the first trial. The cheapest are those that
+    may be the best. None are chosen where the search saw all questions, or the golden set is too small for a holdout.
     ``most`` limits them, not counting a reference that cannot be the best.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0]):
