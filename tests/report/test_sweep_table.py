@@ -93,8 +93,9 @@ def test_differences_are_those_from_the_baseline_or_else_from_the_choice(
 
 def test_a_recorded_baseline_is_a_row_beside_the_sweep() -> None:
     """It is compared with the sweep, though it is no config of it."""
-    before = replace(config(9, 0.3, 9, top_k="9", seed="1"), name="ffea9bd0#3 top_k=9")
+    before = replace(config(9, 0.3, 9, top_k="9", seed="1", baseline="2"), name="ffea9bd0#3 top_k=9")
     rows = [*RESULTS[:2], before]
+    assert swept(rows) == "top_k = 1, 2, 9"
     table = sweep_table(rows, ["ndcg"], compared(rows, before.name), "#2 config")
     assert table.header[-2] == ">ndcg vs ffea9bd0#3"
     assert table.rows[-1][0] == "ffea9bd0#3"
