@@ -7,9 +7,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from ragsweep.report.recommendation import Decision
-
 from ragsweep.core.results import Failure, Result
+from ragsweep.report.conclusion import Decision
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource
 from ragsweep.stats.comparison import compare_configs
@@ -55,12 +54,14 @@ def grid(gains: Mapping[str, float]) -> list[Result]:
     ]
 
 
-def source(results: Sequence[Result], failures: Sequence[Failure] = (), **changes: Any) -> PageSource:
-    """Number configs and compare them, as the end of a sweep does."""
+def source(
+    results: Sequence[Result], failures: Sequence[Failure] = (), baseline: int | None = None, **changes: Any
+) -> PageSource:
+    """Number configs and compare them, as the end of a sweep does; ``baseline``: its number, counted from 1."""
     names = number_configs(dict(enumerate(one.name for one in results)))
     results = [replace(one, name=names[n]) for n, one in enumerate(results)]
-    verdict = compare_configs(results, failures)
-    facts: dict[str, Any] = {"blocks": {"Result": ["#1 is best."]}, "commands": [("ragsweep list", "all")], **changes}
+    verdict = compare_configs(results, failures, baseline=None if baseline is None else names[baseline - 1])
+    facts: dict[str, Any] = {"blocks": {"Choice": ["#1 is best."]}, "commands": [("ragsweep list", "all")], **changes}
     return PageSource("k × b", results, failures, verdict, Decision(verdict), **facts)
 
 

@@ -239,6 +239,7 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypa
     assert write_sweep(replace(found, cases=cases[::-1]), "ab" * 16) == "ablate_abababab_2"
     written = OmegaConf.load(tmp_path / "sweeps" / "ablate_abababab.yaml")
     assert OmegaConf.to_container(written.hydra.sweeper.cases, resolve=True) == [["top_k=5"], list(odd)]
+    assert written.baseline == 1
     read_command(["sweeps=ablate_abababab_2"], multirun=False)
 
 
@@ -254,7 +255,7 @@ def test_changes_are_told_by_how_much_they_matter(capsys: pytest.CaptureFixture[
 
     show_changes([result(0), result(0.1, a="2"), result(-0.3, b="2"), result(0.0, b="3")], None, Terminal.current())
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:3]] == ["worse", "better"]
+    assert [line.split()[1] for line in lines[1:3]] == ["worse", "better"]
     assert "b 1 -> 2" in lines[1]
     assert "-.300 [" in lines[1]
     assert "a 1 -> 2" in lines[2]

@@ -18,7 +18,7 @@ from scipy import stats
 from ragsweep.commands.compare import compare
 from ragsweep.core.results import PARTIAL
 from ragsweep.report.numbers import signed
-from ragsweep.stats.inference.differences import UNSEEN
+from ragsweep.stats.comparison import SweepComparison, compare_configs
 from scored import FACTS, normal, record, record_sweep, refuse, scored, table_rows
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
@@ -66,13 +66,13 @@ def test_the_difference_is_that_of_the_questions_paired(
 def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(pair) == 0
     printed = capsys.readouterr().out
-    assert "better on average, worse on category trouble" in printed
+    assert "better on average, shown worse on category trouble" in printed
     assert "top_k 3 -> 5" in printed
     assert "20 helped, 20 hurt" in printed
     assert re.search(r"^helped    ndcg: (q1?\d \+\.\d{3}(, )?){3}$", printed, re.MULTILINE)
     assert re.search(r"^hurt      ndcg: (q[23]\d -\.\d{3}(, )?){3}$", printed, re.MULTILINE)
     slices = {one["value"]: one["verdict"] for one in table_rows(told(capsys, *pair)["slices"])}
-    assert slices == {"how-to": "better", "trouble": "worse"}
+    assert slices == {"how-to": "shown better", "trouble": "shown worse"}
 
 
 def test_a_small_loss_of_a_slice_that_a_rare_gain_could_undo_is_a_warning_and_no_verdict(
@@ -80,7 +80,7 @@ def test_a_small_loss_of_a_slice_that_a_rare_gain_could_undo_is_a_warning_and_no
 ) -> None:
     assert compare(two_runs(tmp_path, 0.5, 0.1)) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "cannot tell on category trouble" in printed
+    assert "open on category trouble" in printed
     assert "(20 questions; may be too short: rare losses)" in printed
     assert "better on average, perhaps worse on category trouble" in printed
 
@@ -127,7 +127,7 @@ def test_few_questions_give_no_interval_and_say_so(tmp_path: Path, capsys: pytes
     runs = record(tmp_path, scored({"ndcg": [0.0, 0.5, 1.0]}), scored({"ndcg": [0.1, 0.7, 1.0]}))
     (row,) = table_rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
     assert (row["low"], row["high"]) == (None, None)
-    assert row["verdict"] == "cannot tell"
+    assert row["verdict"] == "open"
     assert "fewer than 10" in row["note"]
 
 
@@ -135,7 +135,7 @@ def test_less_is_better_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixtur
     slow = normal(20)
     runs = record(tmp_path, scored({"latency_ms": slow}), scored({"latency_ms": [one - 5 for one in slow]}))
     (row,) = table_rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
-    assert (row["verdict"], row["helped"], row["hurt"]) == ("better", 40, 0)
+    assert (row["verdict"], row["helped"], row["hurt"]) == ("shown better", 40, 0)
 
 
 def test_two_changes_at_once_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,9 +162,7 @@ def test_what_cannot_be_compared_is_one_clear_line(tmp_path: Path) -> None:
     }, "--path", str(tmp_path))  # fmt: skip
 
 
-def test_better_is_not_said_beside_exact_tests_that_disagree(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_better_is_not_shown_where_exact_tests_disagree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Four of twelve questions gain: an interval above 0, and p = 2 / 2 ** 4 by both exact tests."""
     before = [0.2] * 12
     after = [1.0, 0.9, 1.0, 0.95, *[0.2] * 8]
@@ -172,8 +170,8 @@ def test_better_is_not_said_beside_exact_tests_that_disagree(
     told = " ".join(capsys.readouterr().out.split())
     assert "[+.0" in told  # the interval lies above 0
     assert "p .125" in told
-    assert "better" not in told
-    assert "cannot tell" in told
+    assert "shown better" not in told
+    assert "likely better" in told
     assert "note ndcg: too few questions differ: the interval excludes 0, the exact tests do not confirm it" in told
 
 
@@ -182,17 +180,25 @@ def test_number_near_zero_shows_on_which_side_it_lies(value: float, told: str) -
     assert signed(value) == told
 
 
-def test_a_lead_that_unseen_losses_could_undo_is_withheld_with_its_reason(
+def test_the_configs_of_a_sweep_have_the_verdict_that_the_sweep_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    after = [0.65] * 20 + [0.6] * 30
-    runs = [*record(tmp_path, scored({"ndcg": [0.6] * 50}), scored({"ndcg": after})), "--path", str(tmp_path)]
-    assert compare(runs) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "cannot tell" in printed
-    assert f"note ndcg: {UNSEEN}" in printed
-    assert compare([*runs, "--markdown"]) == 0
-    assert f"- ndcg: {UNSEEN}" in " ".join(capsys.readouterr().out.split())
+    """Against a declared baseline, or among all pairs: a pair alone has a narrower interval."""
+    rows = [normal(0.5 + n / 100, seed=n) for n in range(5)]
+    for parent, config in (("a" * 32, {}), ("b" * 32, {"baseline": 1})):
+        results = [scored({"ndcg": row}, name=f"k={n}", parameters={"k": f"{n}"}, overrides=(f"k={n}",), config=config)
+                   for n, row in enumerate(rows)]  # fmt: skip
+        record_sweep(tmp_path, parent, *results)
+        named = [replace(one, name=f"#{n} {one.name}") for n, one in enumerate(results, start=1)]
+        whole = compare_configs(named, baseline=named[0].name if config else None)
+        assert isinstance(whole, SweepComparison)
+        for other in (row for row in range(5) if row != whole.reference):
+            runs = [f"{parent}#{whole.reference + 1}", f"{parent}#{other + 1}"]
+            (row,) = table_rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
+            low, high = (float(one[other]) for one in (whole.differences.low, whole.differences.high))
+            assert (row["low"], row["high"]) == pytest.approx((low, high))
+            assert row["verdict"].startswith(whole.verdicts[other].kind)
+            assert row["compared_among"] == 5
 
 
 def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ from ragsweep.report.naming import (
     label,
     label_configs,
     number_configs,
-    ranges,
     rounded,
     short,
     short_keys,
@@ -65,11 +64,6 @@ def test_numbered_names_differ_by_more_than_their_number(names: list[str]) -> No
     found = number_configs(dict(enumerate(names)))
     assert [name.split()[0] for name in found.values()] == [f"#{n + 1}" for n in range(len(names))]
     assert len({without_number(name) for name in found.values()}) == len(names)
-
-
-def test_neighbours_are_a_range_whatever_their_numbers() -> None:
-    names = [f"#{n + 1} alpha={n / 10:g}" for n in range(6)]
-    assert ranges(names, [2, 3, 4]) == ["alpha=0.2 to 0.4"]
 
 
 def test_targets_name_a_config_only_where_nothing_else_varies() -> None:

@@ -129,7 +129,7 @@ def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.fig
     rows = {"a": slow, "b": [one / (1.5 + n % 3 / 10) for n, one in enumerate(slow)], "c": [one * 1.2 for one in slow]}
     results = [scored(name, row, direction=False) for name, row in rows.items()]
     results = [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")}) for one in results]
-    found = compare_configs(results)
+    found = compare_configs(results, baseline="a")
     assert isinstance(found, SweepComparison)
     plots.differences(found)
     (axes,) = drawn[0].axes

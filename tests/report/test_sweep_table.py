@@ -24,8 +24,8 @@ def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
     return replace(result, config={**result.config, "headline": ["ndcg", "recall", "tokens"]})
 
 
-def compared(results: list[Result]) -> SweepComparison:
-    found = compare_configs(results)
+def compared(results: list[Result], baseline: str | None = None) -> SweepComparison:
+    found = compare_configs(results, baseline=baseline)
     assert isinstance(found, SweepComparison)
     return found
 
@@ -39,7 +39,7 @@ RESULTS = [config(n, 0.4 + n / 100, n, top_k=str(n), seed="1") for n in range(1,
 
 
 def test_only_what_varies_has_a_column_and_the_best_stands_first() -> None:
-    table = sweep_table(RESULTS, ["ndcg"], compared(RESULTS))
+    table = sweep_table(RESULTS, ["ndcg"], compared(RESULTS, RESULTS[0].name))
     assert table.header[:3] == [">#", ">top_k", ">ndcg"]
     assert [row[0] for row in table.rows] == [*(str(n) for n in range(40, 31, -1)), "1"]
     assert table.hidden == 30
@@ -63,19 +63,43 @@ def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     assert not sweep_table(results, shown, compared(RESULTS[:2]), width=400).left_out
 
 
-def test_baseline_recommended_and_best_have_a_row_and_a_mark() -> None:
-    table = sweep_table(RESULTS, ["ndcg"], compared(RESULTS), recommended="#7 config", most=4)
+def test_baseline_and_choice_have_a_row_and_a_mark() -> None:
+    table = sweep_table(RESULTS, ["ndcg"], compared(RESULTS, "#1 config"), choice="#7 config", most=4)
     marks = {row[0]: row[-1] for row in table.rows}
     assert list(marks) == ["40", "39", "7", "1"]
     assert marks["1"] == "baseline"
-    assert marks["40"].endswith("(best)")
-    assert marks["7"].endswith("(recommended)")
+    assert marks["7"].endswith(", choice")
+    assert not any("choice" in marks[number] for number in ("40", "39"))
 
 
-def test_differences_are_those_from_the_baseline() -> None:
-    table = sweep_table(RESULTS[:2], ["ndcg"], compared(RESULTS[:2]))
-    assert table.header[-2] == ">ndcg vs #1"
-    assert {row[0]: row[-2].partition(" ")[0] for row in table.rows} == {"2": "+.010", "1": ""}
+def test_a_baseline_that_is_the_choice_has_both_marks() -> None:
+    table = sweep_table(RESULTS[:2], ["ndcg"], compared(RESULTS[:2], "#1 config"), choice="#1 config")
+    assert {row[0]: row[-1] for row in table.rows}["1"] == "baseline, choice"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "against", "shown"),
+    [("#1 config", "#1", {"2": "+.010", "1": ""}), (None, "#2", {"2": "", "1": "-.010"})],
+)
+def test_differences_are_those_from_the_baseline_or_else_from_the_choice(
+    baseline: str | None, against: str, shown: dict[str, str]
+) -> None:
+    found = compared(RESULTS[:2], baseline)
+    table = sweep_table(RESULTS[:2], ["ndcg"], found, choice="#2 config")
+    assert table.header[-2] == f">ndcg vs {against}"
+    assert {row[0]: row[-2].partition(" ")[0] for row in table.rows} == shown
+    assert {row[0]: row[-1] for row in table.rows}["2"].endswith("choice")
+
+
+def test_a_recorded_baseline_is_a_row_beside_the_sweep() -> None:
+    """It is compared with the sweep, though it is no config of it."""
+    before = replace(config(9, 0.3, 9, top_k="9", seed="1", baseline="2"), name="ffea9bd0#3 top_k=9")
+    rows = [*RESULTS[:2], before]
+    assert swept(rows) == "top_k = 1, 2, 9"
+    table = sweep_table(rows, ["ndcg"], compared(rows, before.name), "#2 config")
+    assert table.header[-2] == ">ndcg vs ffea9bd0#3"
+    assert table.rows[-1][0] == "ffea9bd0#3"
+    assert table.rows[-1][-1] == "baseline"
 
 
 @pytest.mark.parametrize("narrow", [64, 80, 100, 120])
@@ -133,23 +157,27 @@ def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_
         for one in RESULTS[:3]
     ]  # fmt: skip
     found, metrics = compared(results), list(names.values())
-    wide, short, barer, bare, least = (
-        sweep_table(results, metrics, found, results[2].name, size) for size in (120, 105, 97, 90, 80)
-    )
-    assert wide.header[2:-2] == [f">{name}" for name in metrics]
-    assert short.header[2:-2] == bare.header[2:-2] == [">ndcg", ">tokens", ">p95"]
-    assert ["[" in cell for cell in short.rows[0][2:5]] == [True] * 3
-    assert ["[" in cell for cell in barer.rows[0][2:5]] == [True, True, False]
-    assert ["[" in cell for cell in bare.rows[0][2:5]] == [True, False, False]
-    assert wide.rows[0][-1] == "cannot tell (recommended, best)"
-    assert short.rows[0][-1] == "cannot tell (recommended)"
-    assert least.header[2:-2] == [">ndcg", ">tokens"]
+    tables = [sweep_table(results, metrics, found, results[2].name, size) for size in range(130, 50, -1)]
+    headers = [table.header[2:-2] for table in tables]
+    intervals = [sum("[" in cell for cell in table.rows[0][2:-2]) for table in tables]
+    short = headers.index([">ndcg", ">tokens", ">p95"])
+    assert headers[0] == [f">{name}" for name in metrics]
+    assert headers[short:] == sorted(headers[short:], key=len, reverse=True)
+    assert intervals[:short] == [3] * short  # headings first
+    assert intervals == sorted(intervals, reverse=True)
+    fewer = next(n for n, names in enumerate(headers) if len(names) < 3)
+    assert (intervals[fewer - 1], headers[fewer]) == (1, [">ndcg", ">tokens"])  # the last metrics go last of all
+    assert all(table.rows[0][-1].endswith("choice") for table in tables)
 
 
 def test_metrics_of_answers_are_dropped_last() -> None:
     results = [replace(one, config={**one.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
-    table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results), width=76)
-    assert [name for name in table.header if name in (">ndcg", ">recall", ">tokens")] == [">ndcg", ">tokens"]
+    tables = [
+        sweep_table(results, ["ndcg", "recall", "tokens"], compared(results), width=size) for size in (90, 70, 62)
+    ]
+    shown = [{">ndcg", ">recall", ">tokens"} & set(table.header) for table in tables]
+    assert {">ndcg", ">tokens"} in shown
+    assert {">ndcg", ">recall"} not in shown
 
 
 @pytest.mark.parametrize(("wide", "has_intervals"), [(120, True), (40, False)])

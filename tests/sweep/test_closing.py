@@ -56,13 +56,14 @@ def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     told = json.loads(parent.files["results.json"])["sweep"]
     shown = " ".join(" ".join(printed(came)).split())
     assert came.decision is not None
-    assert all(sentence in shown for sentence in came.decision.sentences())
-    assert set(came.decision.sentences()) <= set(told["verdict"]["lines"])
+    choice, evidence = list(came.decision.choice()), list(came.decision.evidence())
+    assert all(sentence in shown for sentence in (*choice, *evidence))
+    assert {*choice, *evidence} <= set(told["verdict"]["lines"])
     result = json.loads(parent.files["results.json"])["result"]
-    assert parent.tags["ragsweep.verdict"] == told["verdict"]["sentence"]
-    assert parent.tags["ragsweep.result"] == result["kind"]
-    assert "**Result.** " + " ".join(came.decision.sentences()) in parent.tags["mlflow.note.content"]
-    assert parent.metrics["verdict/better"] == 1
+    assert parent.tags["ragsweep.verdict"] == " ".join([*choice, *evidence])
+    assert parent.tags["ragsweep.result"] == result["kind"] == "choice"
+    assert "**Choice.** " + " ".join(choice) in parent.tags["mlflow.note.content"]
+    assert parent.metrics["verdict/best_set"] == 1
     assert "without 1 failed (#3 c)" in shown
 
 
@@ -75,8 +76,9 @@ def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(
     assert " .73 as judged, becomes .43 by 72 labels a config" in " ".join(" ".join(shown).split())
     assert [line.split("  ")[0] for line in shown if " -> ." in line] == ["1", "2"]  # the best by the labels first
     assert told["sweep"]["verdict"]["labels"][M]["configs"]["#2 b"]["corrected"]["difference"] < 0
-    assert summarise_sweep(ledger, ledger.records("sweep")).parent("sweep").tags["ragsweep.result"] == "better"
-    assert told["result"]["kind"] == came.parent("sweep").tags["ragsweep.result"] == "none"
+    assert told["result"]["choice"] == "#1 a"
+    judged = json.loads(summarise_sweep(ledger, ledger.records("sweep")).parent("sweep").files["results.json"])
+    assert judged["result"]["choice"] == "#2 b"
 
 
 def test_sweep_that_was_run_with_labels_is_read_with_them_ever_after(tmp_path: Path) -> None:

@@ -49,16 +49,27 @@ def names(results: list[Result]) -> list[str]:
     return [one.name for one in results]
 
 
-def test_finalists_are_the_first_config_the_best_and_the_cheapest_that_may_be_the_best() -> None:
+def test_finalists_are_the_first_config_the_choice_the_best_and_the_cheapest_that_may_be_the_best() -> None:
     verdict = compare_configs(FIELD)
+    assert isinstance(verdict, SweepComparison)
+    assert verdict.chosen is not None
     best = max(FIELD, key=lambda one: one.summaries[METRIC].value).name
+    leading = list(dict.fromkeys([verdict.chosen.name, best]))
     whole = choose(FIELD, verdict)
-    assert names(whole)[:2] == ["first", best]
-    assert set(names(whole)) == {"first", "dear", "cheap", "middle"}  # the poor one is worse, beyond chance
-    others = [name for name in ("cheap", "middle", "dear") if name != best]
-    assert names(whole)[2:] == others  # by what they cost
-    assert names(choose(FIELD, verdict, 2)) == ["first", best, others[0]]
+    assert names(whole)[: 1 + len(leading)] == ["first", *leading]
+    assert set(names(whole)) == {"first", "dear", "cheap", "middle"}  # the poor one is shown worse
+    others = [name for name in ("cheap", "middle", "dear") if name not in leading]
+    assert names(whole)[1 + len(leading) :] == others  # by what they cost
+    assert names(choose(FIELD, verdict, 2)) == ["first", *[*leading, *others][:2]]
     assert choose(FIELD, verdict, 0) == []
+
+
+def test_a_baseline_of_the_search_replaces_the_first_trial_and_a_recorded_one_is_no_finalist() -> None:
+    assert names(choose(FIELD, compare_configs(FIELD, baseline="poor")))[0] == "poor"
+    recorded = tuned("ffea9bd0#3 k=1", 0.61, 50, 5)
+    found = names(choose(FIELD, compare_configs([*FIELD, recorded], baseline=recorded.name)))
+    assert found[0] == "first"
+    assert recorded.name not in found
 
 
 def test_nobody_is_a_finalist_where_there_is_nothing_to_look_at() -> None:
@@ -89,13 +100,13 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
 
 
 def ended(folder: Path, *held_out: Result | Failure) -> SweepSummary:
-    """End a search in which "dear" was the best of the tune questions."""
+    """End a search in which "dear" was the best of the tune questions, and "first" is the baseline."""
     ledger = Ledger(folder)
     for job, one in enumerate(FIELD[:2]):
         ledger.write("search", job, one)
     for place, other in enumerate(held_out):
         ledger.write("search", place, other, kind=FINALIST)
-    return summarise_sweep(ledger, ledger.records("search"))
+    return summarise_sweep(ledger, ledger.records("search"), declared=1)
 
 
 def told(summary: SweepSummary) -> dict[str, Any]:
@@ -116,22 +127,20 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
         ended(tmp_path / "lost", held(FIELD[0], 0.3), held(FIELD[1], 0.302, 1)),
         ended(tmp_path / "kept", held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1)),
     )
-    assert [one.parent("s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "none", "better"]
-    assert "RESULT Keep #1 first: " in said(lost)
+    assert [one.parent("s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "keep", "better"]
     assert "Decided on 210 questions that the search has not seen." in said(lost)
-    assert told(lost)["result"]["sentence"].startswith("none, on 210 questions that the search has not seen: keep #1")
-    assert [one.decision and one.decision.recommended for one in (tune, lost, kept)] == ["#2 dear", None, "#2 dear"]
+    assert told(lost)["result"]["where"] == "on 210 questions that the search has not seen"
     found = told(kept)
-    assert (found["result"]["recommended"], found["result"]["baseline"]) == ("#2 dear", "#1 first")
-    assert found["result"]["from_baseline"] == found["sweep"]["finalists"][1]["lead"]
-    assert found["sweep"]["verdict"]["better"] == ["#2 dear"]  # what the tune questions show stands beside it
+    assert (found["result"]["choice"], found["result"]["baseline"]) == ("#2 dear", "#1 first")
+    assert found["result"]["from_reference"] == found["sweep"]["finalists"][1]["lead"]
+    assert found["sweep"]["verdict"]["best_set"] == ["#2 dear"]  # on the tune questions
 
 
 def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> None:
     summary = ended(tmp_path, held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1))
     first, second = told(summary)["sweep"]["finalists"]
     assert first["lead"] is None
-    verdict = compare_configs(summary.finalists.named()[0])
+    verdict = compare_configs(summary.finalists.named()[0], baseline="#1 first")
     assert isinstance(verdict, SweepComparison)
     low, high = float(verdict.differences.low[1]), float(verdict.differences.high[1])
     lead = np.mean(noisy(0.5, 210, 1) - noisy(0.3, 210))
@@ -145,7 +154,7 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
 def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:
     summary = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
     assert told(summary)["result"]["kind"] == "none"
-    assert "RESULT #1 first, the first config, was not measured there" in said(summary)
+    assert "#1 first, the first config, was not measured there" in said(summary)
 
 
 def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:

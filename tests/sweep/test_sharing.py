@@ -107,7 +107,7 @@ def test_commands_share_a_search_and_what_is_killed_is_done_by_the_others(
     assert [one.returncode for one in others] == [0, 0], said
     for out, _ in said:
         assert "context_ndcg" in out
-    assert sum("RESULT" in out for out, _ in said) == 1
+    assert sum("CHOICE" in out for out, _ in said) == 1
     assert sum("the last to end writes the verdict" in out for out, _ in said) == 1
     check_joined(tmp_path, 8)
 

@@ -159,6 +159,7 @@ def write_sweep(ablation: Ablation, run: str) -> str:
             "# @package _global_",
             f"# python run.py -m sweeps={name}",
             f"# What does each part of run {run} add, and each parameter? One change at a time around it.",
+            "baseline: 1",
             "hydra:", "  mode: MULTIRUN", "  sweeper:", "    cases:",
         ]  # fmt: skip
         for case in ablation.cases:

@@ -109,7 +109,7 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
     names = number_configs({record.job: record.outcome.name for record in records})
     results = [replace(record.outcome, name=names[record.job])
                for record in records if isinstance(record.outcome, Result)]  # fmt: skip
-    declared = find_baseline(results[0].config.get("baseline"), names, results, ledger)
+    declared = find_baseline(None, names, results, ledger)
     own = {one.name: _given(one, given) for one in results}
     return Family(list(own.values()), None if declared is None else own.get(declared.name, declared).name)
 

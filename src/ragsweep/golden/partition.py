@@ -31,7 +31,7 @@ SMALLEST = 4
 """Questions of a stratum at least; smaller strata are divided together, or each would be on one side as a whole."""
 
 
-class Choice(NamedTuple):
+class ChosenPartition(NamedTuple):
     """The evaluated partition, and a note on it; empty where it was chosen explicitly."""
 
     name: str
@@ -53,7 +53,7 @@ def check(given: object, searching: bool) -> None:
         )
 
 
-def choose(given: str | None, questions: int, searching: bool) -> Choice:
+def choose(given: str | None, questions: int, searching: bool) -> ChosenPartition:
     """Choose a config's partition: as configured, else all, or tune for a search.
 
     Args:
@@ -66,10 +66,14 @@ def choose(given: str | None, questions: int, searching: bool) -> Choice:
     """
     check(given, searching)
     if given is not None or not searching:
-        return Choice(given or ALL)
+        return ChosenPartition(given or ALL)
     if questions < ENOUGH:
-        return Choice(ALL, f"{questions} questions are too few for a holdout ({ENOUGH} would do): the search sees all")
-    return Choice(TUNE, "the search sees the tune questions; partition=holdout evaluates a short list on the others")
+        return ChosenPartition(
+            ALL, f"{questions} questions are too few for a holdout ({ENOUGH} would do): the search sees all"
+        )
+    return ChosenPartition(
+        TUNE, "the search sees the tune questions; partition=holdout evaluates a short list on the others"
+    )
 
 
 def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:

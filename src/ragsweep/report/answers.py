@@ -24,7 +24,7 @@ SAME = ("llm", "prompt", "system")
 """What two configs must have in common for the difference between them to be that of their context."""
 
 
-class Against(NamedTuple):
+class ContextPair(NamedTuple):
     """One config, compared with that which answers without context."""
 
     base: Result
@@ -41,7 +41,7 @@ class Cells(NamedTuple):
     unknown: int
 
 
-def against_no_context(results: Sequence[Result]) -> list[Against]:
+def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair every config that answers with that of the same generator and questions which retrieves nothing."""
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.outcomes.keys()]
     bases = [result for result in answered if _without_context(result)]
@@ -51,7 +51,7 @@ def against_no_context(results: Sequence[Result]) -> list[Against]:
         if base is not None and not _without_context(result):
             success = success_of(result)
             pairs.append(
-                Against(base, result, success, context_effect.compare(base.outcomes, result.outcomes, success))
+                ContextPair(base, result, success, context_effect.compare(base.outcomes, result.outcomes, success))
             )
     return pairs
 

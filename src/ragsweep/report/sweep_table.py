@@ -61,9 +61,9 @@ class Column(NamedTuple):
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return what a config's overrides set, as text."""
+    """Return what a config's overrides set, as text, without the baseline that its sweep declares."""
     lines = (line.lstrip("+~").partition("=") for line in result.overrides)
-    return {key: result.parameters.get(key, value) for key, _, value in lines}
+    return {key: result.parameters.get(key, value) for key, _, value in lines if key != "baseline"}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:

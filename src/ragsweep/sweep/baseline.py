@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hydra.errors import HydraException
+
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
@@ -24,26 +26,35 @@ def read_number(declared: object) -> int | None:
 
 
 def read_overrides(declared: object) -> list[str] | None:
-    """Return the overrides of a baseline that is declared by them; None of a number or a name."""
+    """Return the overrides of a baseline that is declared by them; None of a number or a name.
+
+    Raises ConfigError for text that cannot be read, and for overrides with several values.
+    """
     if not isinstance(declared, str) or "=" not in declared:
         return None
     try:
-        return shlex.split(declared)
-    except ValueError as fault:
-        raise ConfigError(f"{KEY}: cannot read {declared!r}: {fault}") from None
+        lines = shlex.split(declared)
+        several = [line for line in lines if parse(line).is_sweep_override()]
+    except (ValueError, HydraException) as fault:
+        raise ConfigError(f"{KEY}: cannot read {declared!r}: {str(fault).splitlines()[0]}") from None
+    if several:
+        raise ConfigError(f"{KEY}: must be one config, given several values: {several[0]}")
+    return lines
 
 
 def with_baseline(command: Command, configs: Sequence[JobConfig]) -> tuple[Command, Sequence[JobConfig]]:
     """Turn a baseline that is declared by overrides into the number of a job, which is added where there is none.
 
-    Raises ConfigError for a number beyond the jobs, values that differ within the sweep, or overrides that do not
-    compose.
+    Raises ConfigError for a number beyond the jobs, values that differ within the sweep, overrides that do not compose,
+    or a value of another type.
     """
     declared = configs[0].values[KEY]
     if any(config.values[KEY] != declared for config in configs):
         raise ConfigError(f"{KEY}: cannot differ within a sweep")
     if declared is None or not command.multirun:
         return command, configs
+    if not isinstance(declared, int | str) or isinstance(declared, bool):
+        raise ConfigError(f"{KEY}: must be a number, a name, a run or overrides in quotes, given {declared!r}")
     if (number := read_number(declared)) is not None:
         if not 1 <= number <= len(configs):
             raise ConfigError(f"{KEY}={declared}: the sweep has configs #1 to #{len(configs)}")
@@ -53,7 +64,10 @@ def with_baseline(command: Command, configs: Sequence[JobConfig]) -> tuple[Comma
     swept = {parse(line).key_or_group for line in lines}
     fixed = [line for line in command.jobs[0] if _is_shared(line, command) and parse(line).key_or_group not in swept]
     job = (*fixed, *lines)
-    config = compose(command.composer, [*command.fixed, *job])
+    try:
+        config = compose(command.composer, [*command.fixed, *job])
+    except ConfigError as fault:
+        raise ConfigError(f"{KEY}: {fault}") from None
     known = next((n for n, one in enumerate(configs) if _what(one) == _what(config)), len(configs))
     jobs = command.jobs if known < len(configs) else (*command.jobs, job)
     command = replace(command, jobs=tuple(_declaring(one, known + 1) for one in jobs))
@@ -93,11 +107,12 @@ def find_baseline(
     """Return the declared baseline: a result of the sweep, or a recorded one; None where there is none.
 
     Args:
-        declared: As in the config of the sweep.
+        declared: As typed; None: as in the first result's config.
         names: Of its jobs, by number from 0.
         results: Of its jobs.
         ledger: With the records of other sweeps.
     """
+    declared = results[0].config.get(KEY) if declared is None and results else declared
     if declared is None or not results:
         return None
     if (number := read_number(declared)) is not None:

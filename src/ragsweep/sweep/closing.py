@@ -40,8 +40,8 @@ from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepCompari
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.baseline import find_baseline
-from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.finalists import SUFFIX, Finalists, choose, collect_finalists
+from ragsweep.sweep.past_sweeps import goodness, past_sweeps
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 from ragsweep.sweep.settings import read_sweep_labels
 
@@ -52,8 +52,6 @@ INTERVALS = (
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose a config by the scores of earlier ones."""
 PAGE = "report.html"
-MOST_PAST = 50
-"""Sweeps that the history of a page has."""
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
 SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragsweep.best"
 
@@ -224,7 +222,7 @@ class SweepSummary:
         ranked = [one for one in _without_excluded(self.results, self.excluded) if one.state == COMPLETE]
         pairs = [(one, one.summaries[name]) for name in self.objectives[:1] for one in ranked if name in one.summaries]
         known = [(one, summary) for one, summary in pairs if not math.isnan(summary.value)]
-        return max(known, key=lambda pair: _goodness(pair[1]), default=None)
+        return max(known, key=lambda pair: goodness(pair[1]), default=None)
 
     def _facts(self) -> tuple[dict[str, str], dict[str, float]]:
         """Return tags that name what was swept, the dataset and the best config; and its value, named as a config's."""
@@ -249,7 +247,7 @@ class SweepSummary:
         commands = list(self._next_steps(reference))
         source = PageSource(
             title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes, commands,
-            self.study.sampler if self.study else "", texts or PageTexts(), self._history(),
+            self.study.sampler if self.study else "", texts or PageTexts(), self._history(), self.baselines,
         )  # fmt: skip
         return write_page(build_document(source))
 
@@ -305,7 +303,7 @@ def summarise_sweep(
     allowed = _without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})
-    baseline = find_baseline(declared or _declared(results), names, results, ledger)
+    baseline = find_baseline(declared, names, results, ledger)
     beside = [baseline] if baseline and all(baseline is not one for one in results) else []
     today = baseline.name if baseline else None
     verdict = _compare([*allowed, *beside], failures, excluded, people, today) if weighed and results else None
@@ -331,15 +329,10 @@ def summarise_sweep(
         study,
         {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
         finalists,
-        partial(_past_sweeps, ledger, sweep) if sweep else lambda *_: [],
+        partial(past_sweeps, ledger, sweep) if sweep else lambda *_: [],
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
         beside,
     )
-
-
-def _declared(results: Sequence[Result]) -> object:
-    """Return the baseline with which the sweep was run; None of records that have no such key."""
-    return results[0].config.get("baseline") if results else None
 
 
 def _most_interesting(verdict: SweepComparison) -> tuple[str, str]:
@@ -362,25 +355,6 @@ def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
     except RagsweepError as fault:
         logging.getLogger(__name__).warning("the verdict is as judged: %s", fault)
         return []
-
-
-def _goodness(summary: Summary) -> float:
-    return summary.value * (-1 if summary.higher_is_better is False else 1)
-
-
-def _past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
-    """List the best config of each sweep on these questions, the oldest first, up to one sweep."""
-    found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
-    for sweep in ledger.sweeps():
-        known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
-        if known:
-            best = max(known, key=lambda job: _goodness(known[job][1]))
-            name = number_configs({job: label for job, (label, _) in known.items()})[best]
-            title, value = sweep_title(sweep), known[best][1]
-            past.append(PastSweep(reference(sweep), title, sweep.created, len(known), name, value))
-        if sweep.id == until:
-            break
-    return past[-MOST_PAST:]
 
 
 def _renamed(record: Record, name: str) -> Record:

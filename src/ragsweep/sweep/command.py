@@ -176,6 +176,7 @@ def read_command(
     Raises ConfigError with the nearest known name for whatever cannot be composed.
     """
     secrets = Secrets() if secrets is None else secrets
+    overrides = [_quoted(line) for line in overrides]
     parsed = _parse(overrides)
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f'--config-dir: no folder "{config_dir}"')
@@ -224,6 +225,15 @@ def choices(line: str) -> list[str]:
     _parse([line])
     with one_sentence():
         return [case.overrides[0] for case in expand([line])]
+
+
+def _quoted(line: str) -> str:
+    """Quote the value of ``baseline=``: Hydra's grammar has no bare ``=`` and ``#``, and reads some runs as numbers."""
+    key, _, value = line.partition("=")
+    if key.lstrip("+") != "baseline" or value in ("", "null") or value[0] in "'\"":
+        return line
+    escaped = value.replace('"', r"\"")
+    return f'{key}="{escaped}"'
 
 
 def _task_lines(overrides: Iterable[Override]) -> list[str]:

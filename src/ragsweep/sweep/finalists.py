@@ -94,22 +94,23 @@ def choose(
 ) -> list[Result]:
     """Choose the configs to evaluate on the holdout: the reference, the choice, the best, and the cheapest.
 
-    The reference is the baseline, where one is declared, else the first trial. The cheapest are those that may be the
-    best. None are chosen where the search saw all questions, or the golden set is too small for a holdout. ``most``
-    limits them, not counting a reference that cannot be the best.
+    The reference is the baseline, where it is a config of the search, else the first trial. The cheapest are those that
+    may be the best. None are chosen where the search saw all questions, or the golden set is too small for a holdout.
+    ``most`` limits them, not counting a reference that cannot be the best.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0]):
         return []
     kept, best = np.flatnonzero(verdict.may_be_best).tolist(), verdict.selection_bias.winner
     known, means = list(verdict.costs.values.values()), verdict.ranked
-    base = 0 if verdict.baseline is None else verdict.baseline
+    by_name = {result.name: result for result in results}
+    own = [row for row, name in enumerate(verdict.matrix.configs) if name in by_name]  # not a recorded baseline
+    base = verdict.baseline if verdict.baseline in own else own[0]
 
     def price(row: int) -> tuple[float, ...]:
         return (*(math.inf if math.isnan(cost[row]) else float(cost[row]) for cost in known), -float(means[row]), row)
 
     first = [best] if verdict.choice.row is None else [verdict.choice.row, best]
-    others = [row for row in dict.fromkeys([*first, *sorted(kept, key=price)]) if row != base]
-    by_name = {result.name: result for result in results}
+    others = [row for row in dict.fromkeys([*first, *sorted(kept, key=price)]) if row in own and row != base]
     rows = others if most is None else others[: max(most - (base in kept), 1)]
     return [by_name[verdict.matrix.configs[row]] for row in (base, *rows)]
 

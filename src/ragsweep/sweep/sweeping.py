@@ -96,7 +96,7 @@ def _run(command: Command) -> int:
 
 
 def _check_baseline(declared: object, session: Session, experiment: Experiment) -> None:
-    """Raise InputError where a recorded baseline does not exist, or answered other questions."""
+    """Raise InputError where a recorded baseline does not exist, answered other questions, or lacks the objective."""
     found = find_recorded(declared, session.ledger)
     if found is None:
         return
@@ -105,6 +105,11 @@ def _check_baseline(declared: object, session: Session, experiment: Experiment) 
         raise InputError(
             f'baseline={declared}: it was evaluated on other questions or documents ("{before.name}",'
             f" {before.questions:,} questions); declare it by overrides, which evaluates it here"
+        )
+    if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries]:
+        raise InputError(
+            f"baseline={declared}: {' and '.join(lacking)} was not measured of it; declare it by overrides, which"
+            " evaluates it here"
         )
 
 

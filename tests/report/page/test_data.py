@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Failure, Result
+from ragsweep.report.conclusion import Decision
 from ragsweep.report.page import PastSweep, build_document
 from ragsweep.report.page.charts import scores_of_first
 from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects
 from ragsweep.report.page.data import PageSource
 from ragsweep.report.page.effect_charts import UNSET, _heights
 from ragsweep.report.sweep_table import settings
+from ragsweep.stats.comparison import compare_configs
 from scored import scored, summary
 from sheets import COUNT, HOSTILE, config, figures, grid, painted, section, source
 
@@ -74,7 +76,7 @@ def test_all_configs_are_in_the_table_and_sort_by_the_numbers_themselves() -> No
     column = table["header"].index("ndcg")
     assert [keys[column] for keys in table["keys"]] == [values[keys[0]] for keys in table["keys"]]
     assert [keys[table["header"].index("k")] for keys in table["keys"]][:2] == [10, 10]  # numbers, and the best first
-    assert table["marked"].count(True) == len({"#1", page.decision.recommended and page.decision.recommended[:2], "#5"})  # type: ignore[union-attr]
+    assert table["marked"].count(True) == len({page.decision.chosen and page.decision.chosen[:2], "#5"})  # type: ignore[union-attr]
 
 
 def test_the_curve_of_a_crossed_number_averages_over_the_rest_and_says_where_it_is_flat() -> None:
@@ -136,7 +138,7 @@ def test_parallel_axes_are_to_scale_and_show_what_is_not_set() -> None:
 
 def test_an_ablation_is_a_tornado_and_a_search_has_parallel_coordinates() -> None:
     changes = [config(0, 1, k="1", b="1"), config(0.01, 1, k="2", b="1"), config(-0.3, 2, k="1", b="2")]
-    (tornado,) = section(build_document(source(changes)), "effects")
+    (tornado,) = section(build_document(source(changes, baseline=1)), "effects")
     trace = tornado["options"][0]["figure"]["data"][0]
     assert trace["type"] == "bar"
     assert [name[:2] for name in trace["y"]] == ["#3", "#2"]  # the largest change on top, no baseline
@@ -147,7 +149,7 @@ def test_an_ablation_is_a_tornado_and_a_search_has_parallel_coordinates() -> Non
 
 
 def test_questions_have_the_baseline_first_and_few_configs_with_their_chunks() -> None:
-    page = source(grid({str(n): n / 50 for n in range(1, 7)}))
+    page = source(grid({str(n): n / 50 for n in range(1, 7)}), baseline=1)
     (found,) = section(build_document(page), "questions")
     assert len(found["configs"]) == 8 < len(page.results)
     assert found["configs"][0]["role"] == "baseline"
@@ -169,7 +171,7 @@ def test_scores_of_first_chunks_are_divided_by_where_the_evidence_is() -> None:
 
 def test_the_bars_of_a_tornado_are_named_by_the_changes() -> None:
     changes = [config(0, 1, k="1", b="1"), config(0.01, 1, k="2", b="1"), config(-0.3, 2, k="1", b="2")]
-    (tornado,) = section(build_document(source(changes)), "effects")
+    (tornado,) = section(build_document(source(changes, baseline=1)), "effects")
     assert tornado["options"][0]["figure"]["data"][0]["y"] == ["#3 b 1 -&gt; 2", "#2 k 1 -&gt; 2"]
 
 
@@ -250,20 +252,28 @@ def test_a_number_that_the_best_config_leaves_alone_has_a_curve_too() -> None:
     }
 
 
-def test_differences_promise_the_best_only_where_no_loss_may_be_unseen() -> None:
+def test_the_configs_that_may_be_the_best_are_counted() -> None:
     generator = np.random.default_rng(5)
     base = 0.4 + 0.05 * generator.random(50)
-    better, rare = base + generator.normal(0.2, 0.2, 50), base + np.repeat([0.01, 0], [30, 20])
+    rows = (base, base + generator.normal(0.2, 0.2, 50), base + generator.normal(0, 0.05, 50))
+    results = [scored({"ndcg": row.tolist()}, name=f"b={n}", parameters={"b": str(n)}) for n, row in enumerate(rows)]
+    text, picture = section(build_document(source(results)), "differences")
+    assert text["text"].startswith("1 of 3 ")
+    assert "#2" in text["text"]
+    assert picture["kind"] == "charts"
 
-    def text(*rows: np.ndarray) -> str:
-        results = [
-            scored({"ndcg": row.tolist()}, name=f"b={n}", parameters={"b": str(n)}) for n, row in enumerate(rows)
-        ]
-        return json.dumps(section(build_document(source(results)), "differences"))
 
-    sure, doubted = text(base, better, base + generator.normal(0, 0.05, 50)), text(base, better, rare)
-    assert "With 95 % confidence the best is among them." in sure
-    assert "worse than the best, by more than chance." in sure
-    assert "Rare losses may be unseen: those left out may be as good." in doubted
-    assert "confidence the best" not in doubted
-    assert "more than chance" not in doubted
+def test_a_recorded_baseline_is_on_the_page_but_was_not_swept() -> None:
+    """Differences are against it, and its questions are shown beside the others'."""
+    own, before = grid(GAINS), replace(config(-0.1, 400, k="1", b="1"), name="ffea9bd0#3 k=1 b=1")
+    numbered = [replace(one, name=f"#{n} {one.name}") for n, one in enumerate(own, start=1)]
+    verdict = compare_configs([*numbered, before], baseline=before.name)
+    page = PageSource("k × b", numbered, (), verdict, Decision(verdict), baselines=[before])
+    document = build_document(page)
+    assert dict(section(document, "asked")[0]["rows"])["Swept"] == "k = 3, 5, 10 × b = 1, 2"
+    assert dict(section(document, "asked")[0]["rows"])["Baseline"] == before.name
+    (table,) = section(document, "configs")
+    assert "ffea9bd0#3" in [row[0] for row in table["rows"]]
+    (questions,) = section(document, "questions")
+    assert questions["configs"][0]["name"] == before.name
+    assert {"differences", "effects"} <= {one["id"] for one in document["sections"]}

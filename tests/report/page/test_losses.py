@@ -59,8 +59,8 @@ def test_a_hybrid_stands_beside_its_legs() -> None:
     assert names[:3] == ["a alone", "b alone", "fused"]
     assert names[3].startswith("best leg of each question")
     rows = {(row[0][:2], row[1], row[2]): row for row in table["rows"]}
-    assert rows["#2", "all", "b"][-1] == "worse"
-    assert rows["#2", "all", "a"][-1] == "better"
+    assert rows["#2", "all", "b"][-1] == "shown worse"
+    assert rows["#2", "all", "a"][-1] == "shown better"
     assert rows["#2", "all", "b"][6].startswith("-.200")
     assert [row[1:] for row in unique["rows"]][:2] == [["a", "9", "9"], ["b", "9", "0"]]
 

@@ -57,7 +57,7 @@ def test_the_prompt_is_the_one_that_was_sent_and_holds_no_text_twice() -> None:
 
 
 def test_answers_have_what_became_of_them_and_what_each_step_took() -> None:
-    retrieval, answers = (one["texts"] for one in browser()["configs"])
+    retrieval, answers = (one["texts"] for one in sorted(browser()["configs"], key=lambda one: one["name"]))
     assert list(retrieval) == ["answer"]
     assert answers["no answer"][:3] == ["timed out", "declined", ""]
     assert answers["milliseconds"][0].split("\n") == ["retrieve 1.5", "generate 900"]

@@ -58,6 +58,7 @@ class PageSource:
     sampler: str = ""  # of a search
     texts: PageTexts = field(default_factory=PageTexts)
     history: Sequence[PastSweep] = ()  # the oldest first, this sweep the last
+    baselines: Sequence[Result] = ()  # the declared one, where it is no config of the sweep
 
     @property
     def compared(self) -> SweepComparison | None:
@@ -95,7 +96,8 @@ class _Page:
 
     def __init__(self, source: PageSource) -> None:
         self.source, self.compared = source, source.compared
-        self.results = [result for result in source.results if result.state != DROPPED]
+        own = [result for result in source.results if result.state != DROPPED]
+        self.results, self.swept = [*own, *source.baselines], swept(own)
         self.headline = headline(self.results)
         self.metric = self._metric()
         names = [one.name for one in self.results]
@@ -156,7 +158,7 @@ class _Page:
         """Yield what was swept, on which questions, and by what it was decided."""
         if not self.results:
             return
-        first, facts = self.results[0], [("Swept", swept(self.results) or "one config")]
+        first, facts = self.results[0], [("Swept", self.swept or "one config")]
         dataset, names = first.dataset, objectives(first.config)
         part = "" if dataset.partition == "all" else f", partition {dataset.partition}"
         facts.append(("Questions", f"{dataset.name}{part}: {evidence_note(dataset)}"))

@@ -1,0 +1,162 @@
+"""The conclusion of a sweep: every kind of result, its numbers, and the same in JSON types."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.results import Result
+from ragsweep.report.conclusion import Decision, percent, result_facts
+from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.inference.rare_losses import RareLosses
+from weighed import noisy, scored
+
+BASE, EQUAL_MEAN, BETTER = noisy(0.4), noisy(0.4, seed=2), noisy(0.6, seed=1)
+
+
+def decide(*results: Result, baseline: str | None = None) -> Decision:
+    return Decision(compare_configs(results, baseline=baseline))
+
+
+def compared(decision: Decision) -> SweepComparison:
+    assert isinstance(decision.verdict, SweepComparison)
+    return decision.verdict
+
+
+def facts(decision: Decision) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(result_facts(decision)))
+    return found
+
+
+def numbers(text: str) -> list[str]:
+    return re.findall(r"[.\d]*\d", text)
+
+
+def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline() -> None:
+    decision = decide(scored("a", BASE), scored("b", BETTER), baseline="a")
+    against = compared(decision).choice.baseline
+    assert against is not None
+    assert (decision.kind, decision.chosen) == ("better", "b")
+    found = facts(decision)["against_baseline"]
+    assert found == {"config": "a", "probability_better": against.probability, "expected_gain": against.gain,
+                     "lost_if_wrong": against.lost}  # fmt: skip
+    assert f"{against.gain:.3f}"[1:] in numbers(decision.sentence)
+    assert percent(against.probability) in decision.sentence
+    assert any("shown better b" in line for line in decision.evidence())
+
+
+def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None:
+    decision = decide(scored("a", BETTER), scored("b", BASE), baseline="a")
+    assert (decision.kind, decision.chosen, facts(decision)["against_baseline"]) == ("keep", "a", None)
+    assert decision.sentence.startswith("Keep a")
+    assert any("shown worse b" in line for line in decision.evidence())
+
+
+def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show_it() -> None:
+    rng = np.random.default_rng(3)
+    base = rng.random(60)
+    other = np.clip(base + rng.normal(0.02, 0.2, 60), 0, 1)
+    decision = decide(scored("a", base), scored("b", other), baseline="a")
+    against = compared(decision).choice.baseline
+    assert (decision.kind, decision.chosen) == ("open", "b")
+    assert against is not None
+    assert 0.5 < against.probability < 0.9
+    assert percent(against.probability) in decision.sentence
+    needed = [line for line in decision.evidence() if "questions would show" in line]
+    assert [int(numbers(line.replace(",", ""))[0]) > 60 for line in needed] == [True]
+
+
+def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:
+    results = [scored("a", BASE), scored("b", BETTER), scored("c", EQUAL_MEAN)]
+    for some in (results, results[::-1]):
+        decision = decide(*some)
+        found = facts(decision)
+        assert (decision.kind, decision.chosen, found["baseline"], found["reference"]) == ("choice", "b", None, "b")
+        assert "Keep" not in decision.sentence
+        assert any("shown worse" in line for line in decision.evidence())
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(4)))
+def test_no_word_of_the_conclusion_depends_on_the_order_of_configs(order: list[int]) -> None:
+    results = [
+        scored(name, noisy(mean, seed=n))
+        for n, (name, mean) in enumerate(zip("abcd", (0.4, 0.42, 0.41, 0.43), strict=True))
+    ]
+    first, other = decide(*results), decide(*(results[n] for n in order))
+    assert (other.kind, other.chosen) == (first.kind, first.chosen)
+    assert numbers(other.sentence)[0] == numbers(first.sentence)[0]
+    assert [
+        compared(other).verdicts[other_row].kind for other_row in map(compared(other).matrix.configs.index, "abcd")
+    ] == [compared(first).verdicts[row].kind for row in range(4)]
+
+
+@pytest.mark.parametrize("baseline", [None, "a"])
+def test_equal_configs_are_so_called_and_nothing_is_shown(baseline: str | None) -> None:
+    decision = decide(scored("a", BASE), scored("b", BASE), scored("c", BASE), baseline=baseline)
+    assert decision.chosen is not None
+    assert "3 configs" in decision.sentence
+    assert list(decision.evidence()) == []
+
+
+def test_rare_losses_that_are_not_excluded_are_a_caveat_with_numbers() -> None:
+    decision = decide(scored("a", BASE), scored("b", BETTER), baseline="a")
+    verdict = compared(decision)
+    losses = RareLosses(size=0.5, share=0.07, seen=0, questions=36, survives=False)
+    doubted = Decision(replace(verdict, choice=replace(verdict.choice, losses=losses)))
+    assert (doubted.kind, doubted.chosen) == ("open", "b")
+    assert numbers(list(doubted.evidence())[-1]) == [".50", "7", "0", "36"]
+    assert facts(doubted)["rare_losses"]["share"] == 0.07
+    excluded = Decision(replace(verdict, choice=replace(verdict.choice, losses=replace(losses, survives=True))))
+    assert excluded.kind == "better"
+    assert list(excluded.evidence()) == list(decision.evidence())
+
+
+def test_no_config_within_the_limits_is_no_choice() -> None:
+    limited = {"constraints": {"context_tokens": 50}}
+    decision = decide(
+        *(scored(name, row, context_tokens=100.0, config=limited) for name, row in (("a", BASE), ("b", BETTER)))
+    )
+    assert (decision.kind, decision.chosen, facts(decision)["best"]) == ("none", None, "b")
+    assert "context_tokens 50" in decision.sentence
+
+
+def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:
+    decision = decide(scored("a", BASE))
+    assert facts(decision) == {
+        "kind": "none",
+        "choice": None,
+        "sentence": decision.sentence,
+        "evidence": [],
+        "where": "",
+    }
+
+
+def test_a_cheaper_choice_has_its_saving_and_what_it_loses() -> None:
+    near = noisy(0.4) + np.random.default_rng(8).normal(0, 0.0004, 100)
+    decision = decide(scored("dear", near + 0.0001, context_tokens=900.0), scored("cheap", BASE, context_tokens=100.0))
+    found = facts(decision)
+    assert (decision.chosen, found["best"], found["cost"]) == ("cheap", "dear", "context_tokens")
+    assert {"100", "900"} <= set(numbers(decision.sentence))
+    assert found["against_best"]["config"] == "dear"
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"), [(0.5, "50 %"), (0.714, "71 %"), (0.994, "99.4 %"), (0.9995, "more than 99.9 %")]
+)
+def test_probabilities_have_as_many_digits_as_they_need(probability: float, text: str) -> None:
+    assert percent(probability) == text
+
+
+@given(st.floats(0, 1))
+def test_no_probability_is_written_as_certain(probability: float) -> None:
+    assert "100" not in percent(probability)
+    assert math.isfinite(float(numbers(percent(probability))[0]))

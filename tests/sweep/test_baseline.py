@@ -1,0 +1,166 @@
+"""The declared baseline: a number, overrides, or a recorded config, and one clear error for any other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from command_line import write_dataset
+from one_process import in_one_process
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.sweep.baseline import find_baseline, find_recorded, read_number, with_baseline
+from ragsweep.sweep.closing import summarise_sweep
+from ragsweep.sweep.command import Command, compose_jobs, read_command
+from ragsweep.sweep.compose import JobConfig
+from scored import normal, record, record_sweep, scored
+
+SWEEP = ("retriever=bm25,vector", "top_k=3,5")
+
+
+def expanded(*typed: str) -> tuple[Command, list[JobConfig]]:
+    command = read_command([*SWEEP, *typed], multirun=True)
+    return command, compose_jobs(command)
+
+
+def declared(*typed: str) -> tuple[int, int]:
+    """Return the number of the baseline, and that of all configs."""
+    command, configs = with_baseline(*expanded(*typed))
+    assert len(command.jobs) == len(configs)
+    (number,) = {read_number(config.values["baseline"]) for config in configs}
+    assert number is not None
+    return number, len(configs)
+
+
+@pytest.mark.parametrize("typed", ["2", "#2", "'#2'"])
+def test_a_number_is_that_of_a_config(typed: str) -> None:
+    assert declared(f"baseline={typed}") == (2, 4)
+
+
+@pytest.mark.parametrize(
+    "typed", ["retriever=vector top_k=3", '"retriever=vector top_k=3"', "top_k=3 retriever=vector"]
+)
+def test_overrides_as_typed_that_equal_a_job_are_that_job(typed: str) -> None:
+    """Hydra's grammar refuses a bare "=" in a value; the quotes that a shell takes away need not be doubled."""
+    assert declared(f"baseline={typed}") == (3, 4)
+
+
+def test_overrides_that_equal_no_job_add_one_behind_the_others() -> None:
+    before, _ = expanded()
+    command, configs = with_baseline(*expanded("baseline=top_k=8 retriever=bm25 retriever.k1=1.5"))
+    assert declared("baseline=top_k=8 retriever=bm25 retriever.k1=1.5") == (5, 5)
+    assert [set(own) <= set(job) for own, job in zip(before.jobs, command.jobs, strict=False)] == [True] * 4
+    assert (configs[4].values["top_k"], configs[4].values["retriever"]["k1"]) == (8, 1.5)
+    assert len(set(command.names())) == 5
+
+
+def test_overrides_stand_on_what_all_jobs_share() -> None:
+    command, configs = with_baseline(*expanded("depth=70", "baseline=top_k=8"))
+    assert (len(command.jobs), configs[-1].values["depth"], configs[-1].values["top_k"]) == (5, 70, 8)
+
+
+@pytest.mark.parametrize("typed", ["baseline=null", "+name=x"])
+def test_without_a_baseline_nothing_changes(typed: str) -> None:
+    command, configs = expanded(typed.lstrip("+"))
+    assert with_baseline(command, configs) == (command, configs)
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("baseline=5", "#1 to #4"),
+        ("baseline=0", "#1 to #4"),
+        ("baseline=top_k=3,5", "several"),
+        ("baseline=top_k=3 bm25", "cannot read"),
+        ("baseline=retriever=bm26", "bm26"),
+        ("baseline=top_k=3 name='x", "cannot read"),
+    ],
+)
+def test_what_is_no_config_is_one_clear_error(typed: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=r"^baseline") as raised:
+        with_baseline(*expanded(typed))
+    assert named in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert raised.value.exit_status == 2
+
+
+def test_a_baseline_that_differs_within_the_sweep_is_an_error() -> None:
+    command, configs = expanded("baseline=2")
+    one = replace(configs[0], changes={**configs[0].changes, "baseline": 3})
+    with pytest.raises(ConfigError, match="cannot differ"):
+        with_baseline(command, [one, *configs[1:]])
+
+
+# --- recorded configs -----------------------------------------------------------------------------------------------
+
+
+def sweep(folder: Path, parent: str, *means: float, **config: object) -> Ledger:
+    results = [
+        scored({"ndcg": normal(mean, seed=n)}, name=f"k={n}", overrides=(f"k={n}",), parameters={"k": f"{n}"},
+               config=config)
+        for n, mean in enumerate(means)
+    ]  # fmt: skip
+    record_sweep(folder, parent, *results)
+    return Ledger(folder)
+
+
+def names(results: list[Result]) -> dict[int, str]:
+    return {n: one.name for n, one in enumerate(results)}
+
+
+@pytest.mark.parametrize("by", ["aaaa#2", "today"])
+def test_a_config_of_another_sweep_is_a_row_beside_the_own(tmp_path: Path, by: str) -> None:
+    before = sweep(tmp_path, "a" * 32, 0.2, 0.41)
+    before.names.give("today", f"{before.sweeps()[0].id}#2")
+    ledger = sweep(tmp_path, "b" * 32, 0.5, 0.6, baseline=by)
+    summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[-1].id))
+    assert [one.name for one in summary.baselines] == [f"{by} k=1"]
+    assert len(summary.results) == 2
+    result = json.loads(summary.parent("b").files["results.json"])["result"]
+    assert (result["kind"], result["choice"], result["baseline"]) == ("better", "#2 k=1", f"{by} k=1")
+    assert result["against_baseline"]["expected_gain"] == pytest.approx(0.19, abs=0.02)
+
+
+def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None:
+    ledger = sweep(tmp_path, "a" * 32, 0.2, 0.41)
+    results = [scored({"ndcg": normal(0.41, seed=1)}, name="#1 k=1"), scored({"ndcg": normal(0.6)}, name="#2 k=9")]
+    found = find_baseline("aaaa#2", names(results), results, ledger)
+    assert found is results[0]
+
+
+def test_a_config_of_other_questions_is_no_baseline(tmp_path: Path) -> None:
+    ledger = sweep(tmp_path, "a" * 32, 0.2)
+    one = scored({"ndcg": normal(0.4)}, name="#1 k=1")
+    asked = replace(one, dataset=replace(one.dataset, golden_digest="e" * 64))
+    assert find_baseline("aaaa#1", names([asked]), [asked], ledger) is None
+
+
+def test_an_unknown_name_is_one_clear_error(tmp_path: Path) -> None:
+    run = record(tmp_path, *(scored({"ndcg": normal(n / 20)}) for n in range(10)))[-1]
+    found = find_recorded(run[:8], Ledger(tmp_path))
+    assert found is not None
+    assert found.run == run
+    with pytest.raises(InputError, match=r'^baseline=nobody: .*"nobody"') as raised:
+        find_recorded("nobody", Ledger(tmp_path))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_sweep_is_refused_before_it_starts_where_its_baseline_answered_other_questions(tmp_path: Path) -> None:
+    typed = ["run", "-m", "tracking=none", *write_dataset(tmp_path)]
+    lines = (tmp_path / "golden.jsonl").read_text().splitlines()
+    (tmp_path / "other.jsonl").write_text("\n".join(lines[:-1]))
+    others = [line.replace("=golden.jsonl", "=other.jsonl") for line in typed]
+    done = in_one_process({
+        "first": [*typed, "top_k=1,2", "baseline=top_k=2", "name=mine"],
+        "known": [*typed, "top_k=3,4", "baseline=mine#1"],
+        "unknown": [*typed, "top_k=3,4", "baseline=nobody"],
+        "other": [*others, "top_k=3,4", "baseline=mine#1"],
+    }, tmp_path)  # fmt: skip
+    assert {name: status for name, (status, _) in done.items()} == {"first": 0, "known": 0, "unknown": 2, "other": 2}
+    assert "vs mine#1" in done["known"][1]
+    assert "baseline=nobody" in done["unknown"][1]
+    assert "other questions" in done["other"][1]
