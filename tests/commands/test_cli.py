@@ -39,7 +39,7 @@ def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_confi
     assert len({run.data.tags["ragsweep.signature"] for run in children}) == 2
     assert children[0].data.metrics["context_recall"] == pytest.approx(1.0)
     assert {"context_ndcg_low", "context_ndcg_high"} <= children[0].data.metrics.keys()
-    assert 20 <= len(children[0].data.metrics) <= 40
+    assert 18 <= len(children[0].data.metrics) <= 40
     assert "context_recall" in parent.data.tags["mlflow.note.content"]
     assert [given.dataset.name for given in children[0].inputs.dataset_inputs] == ["golden"]
     assert {"config.yaml", "outcomes.parquet"} <= artifacts(tmp_path, children[0])

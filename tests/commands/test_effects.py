@@ -52,8 +52,8 @@ def test_a_grid_shows_main_effects_and_interactions(tmp_path: Path, capsys: pyte
 
 
 def test_effects_on_an_amount_are_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """a=2 halves every latency: also of a question that takes a thousand times as long."""
-    slow = [1000.0 * (1000 if n == 0 else 1) * (1 + one) for n, one in enumerate(BASE)]
+    """a=2 halves every latency: also of a question that takes a hundred times as long."""
+    slow = [1000.0 * (100 if n == 0 else 1) * (1 + one) for n, one in enumerate(BASE)]
     results = [
         scored({"latency_ms": [one / factor for one in slow]}, name=f"a={a}", parameters={"a": a})
         for a, factor in (("1", 1.0), ("2", 2.0))

@@ -107,10 +107,18 @@ def _headline(verdict: SweepComparison, row: int) -> str:
         return f"Keep {config}, the baseline: no config is expected to be better (mean {value}{within})."
     if choice.baseline is not None:
         found = _expected(verdict, choice.baseline)
-        doubt = "" if verdict.is_better else "; not enough to call it better"
+        doubt = _doubt(verdict, row)
         return f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
     expected = "highest expected" if choice.sacrificed is None else "expected"
     return f"{config}: {expected} {verdict.metric}, {value}{within}."
+
+
+def _doubt(verdict: SweepComparison, row: int) -> str:
+    """Return why the choice is not called better than the baseline; "" where it is."""
+    if verdict.is_better:
+        return ""
+    losses = verdict.verdicts[row].is_better
+    return "; rare large losses cannot be excluded" if losses else "; not enough to call it better"
 
 
 def _expected(verdict: SweepComparison, found: Against) -> str:

@@ -55,11 +55,13 @@ def with_baseline(command: Command, configs: Sequence[JobConfig]) -> tuple[Comma
         return command, configs
     if not isinstance(declared, int | str) or isinstance(declared, bool):
         raise ConfigError(f"{KEY}: must be a number, a name, a run or overrides in quotes, given {declared!r}")
+    if command.searching:
+        return command, configs  # of overrides ``read_command`` has made the number of trial 0
     if (number := read_number(declared)) is not None:
         if not 1 <= number <= len(configs):
             raise ConfigError(f"{KEY}={declared}: the sweep has configs #1 to #{len(configs)}")
         return command, configs
-    if (lines := read_overrides(declared)) is None or command.searching:
+    if (lines := read_overrides(declared)) is None:
         return command, configs
     swept = {parse(line).key_or_group for line in lines}
     fixed = [line for line in command.jobs[0] if _is_shared(line, command) and parse(line).key_or_group not in swept]
