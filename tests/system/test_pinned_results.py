@@ -89,7 +89,7 @@ def _numbers(folder: Path, experiment: str) -> dict[str, Any]:
     told = json.loads(Path(client.download_artifacts(parent.info.run_id, "results.json")).read_text())
     return {
         "kind": told["result"]["kind"],
-        "recommended": told["result"]["recommended"],
+        "choice": told["result"]["choice"],
         "configs": {one["name"]: _means(one["metrics"]) for one in told["configs"]},
     }
 

@@ -46,8 +46,8 @@ def parent(folder: Path) -> tuple[Run, dict[str, bytes]]:
 
 def verdict(printed: str) -> list[str]:
     """Cut out the sentences of the result and of its limits."""
-    text = " ".join(printed[printed.index("RESULT") : printed.index("NEXT")].split())
-    return re.split(r"(?<=[.\])])(?: LIMITS)? (?=[#A-Z])", text.removeprefix("RESULT "))
+    text = " ".join(printed[printed.index("CHOICE") : printed.index("NEXT")].split())
+    return re.split(r"(?<=[.\])])(?: EVIDENCE| LIMITS)? (?=[#A-Z]|context_ndcg against)", text.removeprefix("CHOICE "))
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +62,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], st
 def test_sweep_ends_with_a_verdict_and_its_parent_run_holds_it(swept: tuple[Path, list[str], str]) -> None:
     folder, _, printed = swept
     said = verdict(printed)
-    assert said[0].startswith("#2 top_k=3 has the highest context_ndcg: +.3")
-    assert "a higher top_k can only raise context_ndcg" in " ".join(printed.split())
+    assert said[0].startswith("#2 top_k=3: highest expected context_ndcg")
+    assert "A higher top_k can only raise context_ndcg" in " ".join(printed.split())
     assert len(said) <= 10
     run, files = parent(folder)
     assert files.keys() == FILES | {"results.json"}
@@ -72,16 +72,17 @@ def test_sweep_ends_with_a_verdict_and_its_parent_run_holds_it(swept: tuple[Path
     assert all("".join(sentence.split()) in lines for sentence in said)
     assert (told["best"], told["questions"], told["clusters"]) == ("#2 top_k=3", COUNT, COUNT)
     result = json.loads(files["results.json"])["result"]
-    assert (result["kind"], result["decide_by"]) == ("none", ["top_k"])
+    assert (result["kind"], result["choice"], result["rises_with"]) == ("choice", "#2 top_k=3", ["top_k"])
     tags = run.data.tags
     assert tags["ragsweep.swept"] == "top_k = 1, 3"
     assert tags["ragsweep.best"] == "#2 top_k=3"
     (dataset,) = [one.dataset for one in run.inputs.dataset_inputs]
     assert tags["ragsweep.dataset"] == dataset.name == "golden"
     assert json.loads(dataset.profile)["questions"] == COUNT
-    assert run.data.tags["ragsweep.result"] == "none"
-    assert run.data.tags["ragsweep.verdict"] == told["sentence"]
-    assert (run.data.metrics["verdict/configs"], run.data.metrics["verdict/better"]) == (2, 1)
+    assert run.data.tags["ragsweep.result"] == "choice"
+    assert run.data.tags["ragsweep.verdict"] == " ".join([result["sentence"], *result["evidence"]])
+    assert told["configs"]["#1 top_k=1"]["verdict"] == "shown worse"
+    assert (run.data.metrics["verdict/configs"], run.data.metrics["verdict/best_set"]) == (2, 1)
 
 
 def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(

@@ -32,7 +32,7 @@ VERSION = "1"
 
 def facts() -> Mapping[str, str]:
     """Return the version of the quantisation with its bits of a weight, and those of the libraries that compute it."""
-    return {"int8": f"{VERSION}, {_bits()} bits", **{name: importlib.metadata.version(name) for name in INT8_LIBRARIES}}
+    return {"int8": f"{VERSION}, {weight_bits()} bits", **{name: importlib.metadata.version(name) for name in INT8_LIBRARIES}}
 
 
 def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | None) -> None:
@@ -59,14 +59,14 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
         module.model.forward = Int8Forward(graph, output)
 
 
-def _bits() -> int:
+def weight_bits() -> int:
     """Return 8; 7 on x86 without VNNI, whose instructions overflow 16 bits with sums of two products of 8."""
     x86 = platform.machine().lower() in {"x86_64", "amd64", "i686"}
     return 7 if x86 and not VNNI & cpu_flags() else 8
 
 
 def _quantised(transformer: Any, output: str, typed: bool) -> bytes:
-    graph: bytes = quantise(export(transformer, output, typed), 2 ** (_bits() - 1) - 1).SerializeToString(
+    graph: bytes = quantise(export(transformer, output, typed), 2 ** (weight_bits() - 1) - 1).SerializeToString(
         deterministic=True
     )
     return graph

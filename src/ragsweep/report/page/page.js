@@ -170,7 +170,7 @@ const ragsweep = (() => {
     };
     const state = { config: Math.min(1, configs.length - 1), kind: "all", label: "", text: "", found: [], at: 0 };
     const kinds = [["all", "all questions"], ...(item.missable ? [["missed", "missed: score 0"]] : []),
-      ...(configs.length > 1 ? [["helped", "helped: better than the baseline"], ["hurt", "hurt: worse than the baseline"],
+      ...(configs.length > 1 ? [["helped", `helped: better than ${base.name}`], ["hurt", `hurt: worse than ${base.name}`],
                                 ["disagree", "disagreement: configs differ"]] : []),
       ...[...new Set(configs.flatMap((config) => config.lost))].filter(Boolean).map((stage) => [`lost ${stage}`, `lost by: ${stage}`])];
     const differ = (q) => new Set(configs.map((config) => config.scores[metric][q])).size > 1;

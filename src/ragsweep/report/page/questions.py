@@ -44,7 +44,7 @@ def browse(
     """Make the columns of the question browser.
 
     Args:
-        results: The configs to show, the baseline first.
+        results: The configs to show, the reference first.
         metrics: Whose scores to show; helped and hurt are judged by the first.
         roles: Name of a config -> what it is.
         funnels: Name of a config -> which stage lost its evidence.
