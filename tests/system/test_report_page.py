@@ -87,7 +87,9 @@ DRIVE = """<script>
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
 def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Path) -> None:
     metrics = {"metrics": {"ndcg": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": None, "gain": "linear"}}}
-    results = [replace(one, config=one.config | metrics | {"baseline": 1}) for one in grid({"3": 0.0, "5": 0.2, "10": -0.1})]
+    results = [
+        replace(one, config=one.config | metrics | {"baseline": 1}) for one in grid({"3": 0.0, "5": 0.2, "10": -0.1})
+    ]
     record_sweep(tmp_path, PARENT, *results)
     assert report([PARENT[:6], "--path", str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
     said = _driven(tmp_path)

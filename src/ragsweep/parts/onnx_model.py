@@ -32,7 +32,10 @@ VERSION = "1"
 
 def facts() -> Mapping[str, str]:
     """Return the version of the quantisation with its bits of a weight, and those of the libraries that compute it."""
-    return {"int8": f"{VERSION}, {weight_bits()} bits", **{name: importlib.metadata.version(name) for name in INT8_LIBRARIES}}
+    return {
+        "int8": f"{VERSION}, {weight_bits()} bits",
+        **{name: importlib.metadata.version(name) for name in INT8_LIBRARIES},
+    }
 
 
 def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | None) -> None:
