@@ -22,6 +22,8 @@ WORDS = {
     "latency_p95_ms": "ms at p95",
 }
 """Cost metric -> its unit in a sentence."""
+SURE = 0.999
+"""Probability above which no loss is worth a clause."""
 NOTABLE = 1.5
 """Ratio of two costs from which on it belongs to the choice."""
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
@@ -86,7 +88,7 @@ def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
         yield f"{name(verdict, refusing)} refuses all {refused:,} answerable questions, so that it is not chosen."
     if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
         yield f"Against the runner-up, {name(verdict, choice.runner_up.row)}: {_expected(verdict, choice.runner_up)}."
-    if choice.sacrificed is not None:
+    if choice.sacrificed is not None and verdict.differences.apart.any():
         yield _cheaper(verdict, choice.sacrificed)
     elif choice.baseline is not None:
         yield from _costs(verdict, choice.row, choice.baseline.row)
@@ -100,7 +102,9 @@ def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
 def _headline(verdict: SweepComparison, row: int) -> str:
     choice, config = verdict.choice, name(verdict, row)
     if not verdict.differences.apart.any():
-        return f"{config}: all {len(verdict.results)} configs have the same score on every question."
+        same = f"{config}: all {len(verdict.results)} configs have the same score on every question"
+        cost = verdict.costs.deciding(range(len(verdict.results)))
+        return f"{same}; it is the cheapest: {_priced(verdict, cost, row)}." if cost else f"{same}."
     value = score(verdict, float(verdict.means[row]))
     within = f", within {_bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
@@ -123,20 +127,16 @@ def _doubt(verdict: SweepComparison, row: int) -> str:
 
 def _expected(verdict: SweepComparison, found: Against) -> str:
     """Write the probability of being better, the expected gain, and what is lost where that is wrong."""
-    gain = _gain(verdict, found.gain)
+    gain = size(verdict, found.gain)
     if math.isnan(found.probability):
         return f"{gain} in the mean; too few independent questions for a probability"
-    lost = size(verdict, found.lost)
-    return f"better with {percent(found.probability)}, expected gain {gain}; if wrong, {lost} is lost on average"
-
-
-def _gain(verdict: SweepComparison, gain: float) -> str:
-    return size(verdict, gain)
+    lost = f"; if wrong, {size(verdict, found.lost)} is lost on average" if found.probability < SURE else ""
+    return f"better with {percent(found.probability)}, expected gain {gain}{lost}"
 
 
 def percent(probability: float) -> str:
     """Write a probability: ``71 %``, ``99.4 %``, ``more than 99.9 %``."""
-    if probability > 0.999:
+    if probability > SURE:
         return "more than 99.9 %"
     return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
 
@@ -145,13 +145,17 @@ def _cheaper(verdict: SweepComparison, best: Against) -> str:
     choice = verdict.choice
     assert choice.row is not None
     values = verdict.costs.values[choice.cost]
-    saving = f"{number(values[choice.row], '-')} {WORDS[choice.cost]} instead of {number(values[best.row], '-')}"
+    saving = f"{_priced(verdict, choice.cost, choice.row)} instead of {number(values[best.row], '-')}"
     lost = size(verdict, verdict.beliefs.expected_loss(choice.row, best.row))
     limit = size(verdict, choice.loss)
     return (
         f"The cheapest of those that lose less than {limit} on average against the best, {name(verdict, best.row)}:"
         f" it loses {lost}, and takes {saving}."
     )
+
+
+def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
+    return f"{number(verdict.costs.values[cost][row], '-')} {WORDS[cost]}"
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[str]:
