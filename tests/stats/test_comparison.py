@@ -631,4 +631,5 @@ def test_the_choice_is_called_better_by_its_verdict_and_its_losses() -> None:
     kept = compare_configs(results, baseline="b")
     assert isinstance(kept, SweepComparison)
     assert (kept.chosen, kept.is_better) == (results[1], False)
+    assert found.may_be_best.tolist() == kept.may_be_best.tolist() == [False, True, False]
     assert not judged(*results).is_better  # no baseline is declared

@@ -130,7 +130,9 @@ class SweepComparison:
 
         The best one is among them with 95 %: the errors of pairs and of the baseline's own intervals add up to 5 %.
         """
-        return np.asarray(self.pairs.may_be_best & ~self.differences.worse)
+        mask = self.pairs.may_be_best & ~self.differences.worse
+        mask[self.reference] &= not self.differences.better.any()
+        return np.asarray(mask)
 
     @cached_property
     def verdicts(self) -> list[PairVerdict]:
