@@ -131,7 +131,8 @@ class SweepComparison:
         The best one is among them with 95 %: the errors of pairs and of the baseline's own intervals add up to 5 %.
         """
         mask = self.pairs.may_be_best & ~self.differences.worse
-        mask[self.reference] &= not self.differences.better.any()
+        if self.differences.better.any():
+            mask &= self.differences.apart > 0  # neither the reference nor its equals
         return np.asarray(mask)
 
     @cached_property
