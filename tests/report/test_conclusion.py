@@ -70,8 +70,8 @@ def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show
     assert against is not None
     assert 0.5 < against.probability < 0.9
     assert percent(against.probability) in decision.sentence
-    needed = [line for line in decision.evidence() if "questions would show" in line]
-    assert [int(numbers(line.replace(",", ""))[0]) > 60 for line in needed] == [True]
+    needed = [line for line in decision.evidence() if "takes about" in line]
+    assert [int(numbers(line.replace(",", ""))[-1]) > 60 for line in needed] == [True]
 
 
 def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:

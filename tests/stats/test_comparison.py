@@ -96,12 +96,17 @@ def test_twenty_equal_configs_have_a_choice_that_is_not_called_better_and_its_lu
     assert not found.is_better
     assert found.may_be_best.all()
     assert 0.003 < found.selection_bias.optimism < 0.03  # about 1.87 standard errors of .005
-    lead = found.choice.baseline
+    assert found.choice.row == 0  # no other one is likely better
+    found = judged(*results)
+    lead, row = found.choice.runner_up, found.choice.row
     assert lead is not None
+    assert row is not None
     assert 0.5 < lead.probability < 0.9
-    row = found.choice.row or 0
-    observed = float(found.ranked[row] - found.ranked[0])
-    assert 0 < lead.gain < 0.7 * observed  # shrunken
+    last = int(found.ranked.argmin())
+    observed = float(found.ranked[row] - found.ranked[last])
+    assert 0 < found.beliefs.expected_gain(row, last) < 0.7 * observed  # shrunken
+    found = judged(*results, baseline="x=2")
+    row, observed = int(found.ranked.argmax()), float(found.ranked.max() - found.ranked[0])
     assert (questions_needed(observed, float(found.power.spread[row]), level=found.power.level) or 0) > 100
 
 

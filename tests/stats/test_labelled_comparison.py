@@ -84,7 +84,8 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
     for name, row, tokens in (("a", 0, 900.0), ("b", 1, 300.0)):
         made = answered(name, [f"{name}{n}" for n in range(COUNT)], judged[row].tolist())
         cost = summary("context_tokens", [tokens] * COUNT)
-        results.append(replace(made, summaries={**made.summaries, "context_tokens": cost}))
+        config = {**made.config, "recommend": {"loss": 0.02}}
+        results.append(replace(made, config=config, summaries={**made.summaries, "context_tokens": cost}))
     labels = [label(n, float(people[0, n]), run) for n in range(0, COUNT, 2) for run in "ab"]
     alone = compare_configs(results)
     assert isinstance(alone, SweepComparison)

@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.report.evidence import evidence_sentences
-from ragsweep.report.numbers import number, with_interval
+from ragsweep.report.numbers import change_with_interval, number, with_interval
 from ragsweep.report.verdict import in_order, name, score, size
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -83,38 +86,55 @@ def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
         yield f"None: no config is known to be within {_bounds(choice.limits)}; without that, {highest}."
         return
     yield _headline(verdict, choice.row)
-    for refusing in choice.refusing:
-        refused = refuses_all(verdict.results[refusing])
-        yield f"{name(verdict, refusing)} refuses all {refused:,} answerable questions, so that it is not chosen."
+    yield from _refusing(verdict, choice.row)
     if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
         yield f"Against the runner-up, {name(verdict, choice.runner_up.row)}: {_expected(verdict, choice.runner_up)}."
-    if choice.sacrificed is not None and verdict.differences.apart.any():
+    if choice.sacrificed is not None and choice.cost and verdict.differences.apart.any():
         yield _cheaper(verdict, choice.sacrificed)
     elif choice.baseline is not None:
         yield from _costs(verdict, choice.row, choice.baseline.row)
     if verdict.rises_with:
         yield _rises(verdict, choice.row)
+    yield from _falls(verdict, choice.row)
     yield from _confounded(verdict, choice.row)
     if chosen := verdict.chosen:
         yield from _leg_alone(chosen)
 
 
+def _refusing(verdict: SweepComparison, row: int) -> Iterator[str]:
+    """Yield which configs refuse everything, and that this scores higher than the choice where it does."""
+    for other in verdict.choice.refusing:
+        if other == row:
+            yield f"It refuses all {refuses_all(verdict.results[other]):,} answerable questions, as all others do."
+            return
+        higher = verdict.ranked[other] > verdict.ranked[row]
+        mean = score(verdict, float(verdict.means[other]))
+        better = f"; refusing scores {mean}, more than the choice, which is not fit for use" if higher else ""
+        refused = refuses_all(verdict.results[other])
+        yield f"{name(verdict, other)} refuses all {refused:,} answerable questions and is not chosen{better}."
+
+
 def _headline(verdict: SweepComparison, row: int) -> str:
     choice, config = verdict.choice, name(verdict, row)
     if not verdict.differences.apart.any():
-        same = f"{config}: all {len(verdict.results)} configs have the same score on every question"
+        configs = counted(len(verdict.results), "config")
         cost = verdict.costs.deciding(range(len(verdict.results)))
-        return f"{same}; it is the cheapest: {_priced(verdict, cost, row)}." if cost else f"{same}."
+        cheapest = f": the cheapest, with {_priced(verdict, cost, row)}" if cost else ""
+        same = f"{verdict.metric} cannot decide: all {configs} have the same score on every question"
+        return f"{config}{cheapest}; {same}."
     value = score(verdict, float(verdict.means[row]))
     within = f", within {_bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
-        return f"Keep {config}, the baseline: no config is expected to be better (mean {value}{within})."
+        why = f"no config is likely better, or costs less and loses less than {size(verdict, choice.loss)}"
+        why = f"it has the highest expected {verdict.metric}" if row == choice.best else why
+        return f"Keep {config}, the baseline: {why} (mean {value}{within})."
     if choice.baseline is not None:
         found = _expected(verdict, choice.baseline)
         doubt = _doubt(verdict, row)
         return f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
     expected = "highest expected" if choice.sacrificed is None else "expected"
-    return f"{config}: {expected} {verdict.metric}, {value}{within}."
+    answering = " of the configs that answer" if choice.refusing else ""
+    return f"{config}: {expected} {verdict.metric}{answering}, {value}{within}."
 
 
 def _doubt(verdict: SweepComparison, row: int) -> str:
@@ -130,8 +150,8 @@ def _expected(verdict: SweepComparison, found: Against) -> str:
     gain = size(verdict, found.gain)
     if math.isnan(found.probability):
         return f"{gain} in the mean; too few independent questions for a probability"
-    lost = f"; if wrong, {size(verdict, found.lost)} is lost on average" if found.probability < SURE else ""
-    return f"better with {percent(found.probability)}, expected gain {gain}{lost}"
+    lost = f"; if wrong, it loses {size(verdict, found.lost)} on average" if found.probability < SURE else ""
+    return f"better with {percent(found.probability)} probability, expected gain {gain}{lost}"
 
 
 def percent(probability: float) -> str:
@@ -187,6 +207,30 @@ def _rises(verdict: SweepComparison, row: int) -> str:
         f"A higher {keys} can only raise {verdict.metric}, whatever it does to answers: choose {keys} by {by}, or set"
         " constraints.context_tokens."
     )
+
+
+def _falls(verdict: SweepComparison, row: int) -> Iterator[str]:
+    """Yield in which further metric the choice is shown worse than the reference, or another config better than it."""
+    for metric, (matrix, found) in verdict.others.items():
+        if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
+            continue
+        shown = found.worse if row != verdict.reference else found.better
+        rows = [row] if row != verdict.reference else np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
+        other = next((one for one in rows if shown[one]), None)
+        if other is None:
+            continue
+        unit = verdict.results[row].summaries[metric].unit
+        ends = (float(one[other]) for one in (found.estimate, found.low, found.high))
+        estimate, low, high = ends
+        difference = change_with_interval(estimate, low, high, unit, found.ratios)
+        reference = name(verdict, verdict.reference)
+        who = (
+            f"It is shown worse than {reference}"
+            if row != verdict.reference
+            else f"{name(verdict, other)} is shown better"
+        )
+        yield f"{who} in {metric}: {difference}."
+        return
 
 
 def _confounded(verdict: SweepComparison, row: int) -> Iterator[str]:

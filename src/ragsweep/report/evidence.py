@@ -52,7 +52,7 @@ def evidence_sentences(verdict: SweepComparison) -> Iterator[str]:
     if losses is not None and not losses.survives and chosen is not None and verdict.verdicts[chosen].is_better:
         yield (
             f"Losses of {number(losses.size)} on up to {100 * losses.share:.0f} % of questions cannot be excluded:"
-            f" {losses.seen} of {losses.questions} seen."
+            f" {losses.seen} seen on {losses.questions} independent ones."
         )
 
 
@@ -118,4 +118,4 @@ def _needed(verdict: SweepComparison) -> Iterator[str]:
     spread = float(verdict.power.spread[row])
     if needed := questions_needed(observed, spread, level=verdict.power.level):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
-        yield f"About {rounded:,} questions would show as large a lead of the choice over {name(verdict, lead.row)}."
+        yield f"Showing a lead as large as that over {name(verdict, lead.row)} takes about {rounded:,} questions."

@@ -92,7 +92,7 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
     if math.isnan(power.typical):
         return
     least, alone = (size(verdict, value) for value in (power.typical, power.alone))
-    clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""
+    clusters = f" in {power.clusters:,} clusters (by document)" if power.clusters < power.questions else ""
     among = f" among {configs:,} configs, and one of {alone} between two" if configs > 2 else ""
     yield (
         f"With {power.questions:,} questions{clusters} a true difference of {least} is detected with 80 % power{among}."

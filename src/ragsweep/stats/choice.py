@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.stats.costs import COSTS, ConfigCosts
 from ragsweep.stats.inference.rare_losses import RareLosses
-from ragsweep.stats.verdict import Beliefs
+from ragsweep.stats.verdict import LIKELY, Beliefs
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -76,7 +76,8 @@ def choose(
             cost is not known is not within the limit.
         loss: What the choice may lose on average against the best, in the unit of the means.
         refusing: Configs that refuse every question: chosen only where all others are beyond the limits, or refuse.
-        baseline: The config that runs today, where one is declared.
+        baseline: The config that runs today, where one is declared: chosen where it loses less than ``loss`` against a
+            best config that is neither likely better nor cheaper.
 
     Raises:
         InputError: A limit on what is no known cost.
@@ -92,6 +93,8 @@ def choose(
     order = _by_preference(beliefs.means, costs, np.flatnonzero(among).tolist())
     best, near = order[0], [row for row in order if beliefs.expected_loss(row, order[0]) < loss]
     row, cost = _cheapest(costs, best, near)
+    if baseline in near and not cost and not _is_worth_a_change(beliefs, costs, best, baseline):
+        row = baseline
     rest = [other for other in order if other != row and beliefs.means[other] != beliefs.means[row]]
     return replace(
         base, row=row, best=best, cost=cost,
@@ -99,6 +102,13 @@ def choose(
         runner_up=against(beliefs, row, rest[0]) if rest else None,
         sacrificed=against(beliefs, row, best) if row != best else None,
     )  # fmt: skip
+
+
+def _is_worth_a_change(beliefs: Beliefs, costs: ConfigCosts, best: int, baseline: int) -> bool:
+    """Return whether the best config is likely better than the baseline, or shown to be cheaper."""
+    name = costs.deciding([best, baseline])
+    cheaper = bool(name) and costs.saves(name, best, baseline)
+    return cheaper or beliefs.probability_better(best, baseline) > LIKELY
 
 
 def against(beliefs: Beliefs, row: int, other: int) -> Against:
