@@ -85,7 +85,9 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
         made = answered(name, [f"{name}{n}" for n in range(COUNT)], judged[row].tolist())
         cost = summary("context_tokens", [tokens] * COUNT)
         config = {**made.config, "recommend": {"loss": 0.02}}
-        results.append(replace(made, config=config, summaries={**made.summaries, "context_tokens": cost}))
+        outcomes = {**made.outcomes, "context_tokens": [tokens] * COUNT}
+        summaries = {**made.summaries, "context_tokens": cost}
+        results.append(replace(made, config=config, outcomes=outcomes, summaries=summaries))
     labels = [label(n, float(people[0, n]), run) for n in range(0, COUNT, 2) for run in "ab"]
     alone = compare_configs(results)
     assert isinstance(alone, SweepComparison)
