@@ -33,19 +33,20 @@ from planted_scores import (
     right_or_wrong,
     zipf,
 )
+from ragsweep.stats.comparison import MARGIN
 from ragsweep.stats.inference.best import winner
+from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value
 from ragsweep.stats.inference.paired_tests import holm, randomisation
 from ragsweep.stats.inference.rare_losses import chance_of_no_gain, largest_loss, losses_are_seen, rare_losses
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
+from ragsweep.stats.verdict import LIKELY, pair_verdict
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999
 BEFORE, FEWER = "before", 4
 """The rule that this one replaced; it is applied to one replication in so many."""
-BETTER = 0.90
-"""Probability above which a config is called better than today's."""
 LOSS = 0.005
 """Expected loss against the choice below which a cheaper config takes its place."""
 
@@ -175,6 +176,12 @@ def of_best(values: Doubles, truth: Doubles) -> float:
     return float(truth.max() - truth[values >= values.max() - 1e-9].mean())
 
 
+def is_called_better(matrix: Matrix, choice: int, found: Posterior) -> bool:
+    """Return whether the choice is called better by intervals or by its probability."""
+    shown = compare_with_baseline(matrix, 0, resamples=RESAMPLES)
+    return pair_verdict(shown, choice, found, MARGIN).is_better
+
+
 def choose(counts: Counts, found: Posterior, drawn: Planted, prices: Doubles) -> None:
     """Count the choice, and the cheapest of the configs whose expected loss against it is small.
 
@@ -184,7 +191,7 @@ def choose(counts: Counts, found: Posterior, drawn: Planted, prices: Doubles) ->
     choice = int(found.means.argmax())
     if choice:
         chance, survives = found.probability_better(choice, 0), True
-        if chance > BETTER:
+        if chance > LIKELY or is_called_better(matrix, choice, found):
             loss = largest_loss(matrix.values[0], falls=True)
             survives = rare_losses(matrix.values[choice] - matrix.values[0], matrix.clusters, loss).survives
             counts.count(OURS, choice if survives else None, truth)
@@ -291,5 +298,5 @@ def report_choice(replications: int, pool: Executor, only: str = "") -> list[str
         *by_rule(right, [one for one in found if any(one.true.values())], "true"),
         *regret(found),
         *reliability(found),
-        *table(f"**P above {BETTER}, but rare losses may undo the lead**", [LAYOUT, "share"], veto),
+        *table("**Likely or shown better, but rare losses may undo the lead**", [LAYOUT, "share"], veto),
     ]

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -32,7 +32,6 @@ class Planted:
     matrix: Matrix
     truth: Doubles
     labels: tuple[str, ...] = field(default=())
-    costs: Doubles | None = None  # where a recommendation is made; the first config is today's
 
 
 Draw = Callable[[np.random.Generator], Planted]
@@ -44,7 +43,6 @@ class Scenario:
     draw: Draw
     continuous: bool = True
     slices: bool = False
-    deciding: bool = False  # a config is recommended, by scores and costs
 
 
 def planted(values: Doubles, truth: Doubles, clusters: Numbers | None = None, labels: tuple[str, ...] = ()) -> Planted:
@@ -60,12 +58,6 @@ def normal(truth: Doubles, questions: int, generator: np.random.Generator) -> Pl
     shared = generator.normal(0.5, 0.4 * np.sqrt(0.8), questions)
     own = generator.normal(0, 0.4 * np.sqrt(0.2), (len(truth), questions))
     return planted(shared + own + truth[:, None], truth + 0.5)
-
-
-def priced(truth: Doubles, today: int, questions: int, generator: np.random.Generator) -> Planted:
-    """Configs in the order of their cost, each dearer by one unit; the baseline is one of them."""
-    order = [today, *(n for n in range(len(truth)) if n != today)]
-    return replace(normal(truth[order], questions, generator), costs=np.array(order) + 1.0)
 
 
 def families(truth: Doubles, members: int, questions: int, generator: np.random.Generator) -> Planted:
@@ -257,21 +249,6 @@ def synthetic() -> list[Scenario]:
         Scenario("1 of 10 by .10, ties, n=100", partial(tied, one_better(10, 0.10), 100), continuous=False),
         Scenario("slices opposed, n=300", partial(opposed, 300), slices=True),
     ]
-
-
-def decisions() -> list[Scenario]:
-    """Plan twelve configs of rising cost whose quality rises by .10 or is flat; today's stands somewhere among them."""
-    rising, flat, plateau = np.linspace(0, 0.1, 12), np.zeros(12), np.minimum(np.linspace(0, 0.22, 12), 0.1)
-    planted = [
-        (f"rising .10, today's {where}, n={n}", rising, base, n)
-        for where, base in (("sixth", 5), ("first", 0), ("last", 11))
-        for n in (50, 100, 200)
-    ]
-    planted += [("rising .10, today's sixth, n=300", rising, 5, 300)]
-    planted += [(f"flat, today's sixth, n={n}", flat, 5, n) for n in (50, 100, 200, 300)]
-    planted += [("flat, today's last, n=300", flat, 11, 300), ("flat, today's first, n=300", flat, 0, 300)]
-    planted += [("flat from the sixth on, today's last, n=300", plateau, 11, 300)]
-    return [Scenario(name, partial(priced, truth, base, n), deciding=True) for name, truth, base, n in planted]
 
 
 def drawn_from(name: str, pool: Doubles) -> list[Scenario]:

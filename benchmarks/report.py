@@ -21,9 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from ragsweep.report.recommendation import Decision
 
 from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.report.conclusion import Decision
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource, PageTexts, build_document, write_page
 from ragsweep.stats.comparison import compare_configs
