@@ -83,7 +83,7 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
     results = []
     for name, row, tokens in (("a", 0, 900.0), ("b", 1, 300.0)):
         made = answered(name, [f"{name}{n}" for n in range(COUNT)], judged[row].tolist())
-        cost = summary("context_tokens", [tokens] * COUNT)
+        cost = replace(summary("context_tokens", [tokens] * COUNT), higher_is_better=False)
         config = {**made.config, "recommend": {"loss": 0.02}}
         outcomes = {**made.outcomes, "context_tokens": [tokens] * COUNT}
         summaries = {**made.summaries, "context_tokens": cost}
