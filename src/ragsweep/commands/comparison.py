@@ -101,17 +101,19 @@ def compare_runs(
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the sweep that both runs belong to, in which their verdict holds; None where there is none."""
-    if baseline.sweep is None or baseline.sweep != candidate.sweep:
-        return None
+    """Return the sweep in which the verdict on both runs holds: that of both, or that of which one is the baseline."""
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
-    records = ledger.records(baseline.sweep)
-    names = number_configs({record.job: record.outcome.name for record in records})
-    results = [replace(record.outcome, name=names[record.job])
-               for record in records if isinstance(record.outcome, Result)]  # fmt: skip
-    declared = find_baseline(None, names, results, ledger)
-    own = {one.name: _given(one, given) for one in results}
-    return Family(list(own.values()), None if declared is None else own.get(declared.name, declared).name)
+    for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
+        records = ledger.records(sweep)
+        names = number_configs({record.job: record.outcome.name for record in records})
+        results = [replace(record.outcome, name=names[record.job])
+                   for record in records if isinstance(record.outcome, Result)]  # fmt: skip
+        declared = find_baseline(None, names, results, ledger)
+        beside = [declared] if declared and all(one is not declared for one in results) else []
+        own = {one.name: _given(one, given) for one in (*results, *beside)}
+        if all(any(one is run for one in own.values()) for run in given):
+            return Family(list(own.values()), None if declared is None else own[declared.name].name)
+    return None
 
 
 def pair_verdicts(

@@ -109,12 +109,13 @@ def find_baseline(
     """Return the declared baseline: a result of the sweep, or a recorded one; None where there is none.
 
     Args:
-        declared: As typed; None: as in the first result's config.
+        declared: As typed; None: as in the config of the latest result.
         names: Of its jobs, by number from 0.
         results: Of its jobs.
         ledger: With the records of other sweeps.
     """
-    declared = results[0].config.get(KEY) if declared is None and results else declared
+    if declared is None and results:  # a command that resumes a sweep may declare another one
+        declared = max(results, key=lambda one: one.ended).config.get(KEY)
     if declared is None or not results:
         return None
     if (number := read_number(declared)) is not None:
