@@ -109,7 +109,8 @@ def _refusing(verdict: SweepComparison, row: int) -> Iterator[str]:
             return
         higher = verdict.ranked[other] > verdict.ranked[row]
         mean = score(verdict, float(verdict.means[other]))
-        better = f"; refusing scores {mean}, more than the choice, which is not fit for use" if higher else ""
+        weigh = "success.unanswerable weighs unanswerable questions as they occur in use"
+        better = f"; refusing scores {mean}, more than the choice: {weigh}" if higher else ""
         refused = refuses_all(verdict.results[other])
         yield f"{name(verdict, other)} refuses all {refused:,} answerable questions and is not chosen{better}."
 
@@ -125,7 +126,7 @@ def _headline(verdict: SweepComparison, row: int) -> str:
     value = score(verdict, float(verdict.means[row]))
     within = f", within {_bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
-        why = f"no config is likely better, or costs less and loses less than {size(verdict, choice.loss)}"
+        why = f"no config is likely better, and none that loses less than {size(verdict, choice.loss)} is cheaper"
         why = f"it has the highest expected {verdict.metric}" if row == choice.best else why
         return f"Keep {config}, the baseline: {why} (mean {value}{within})."
     if choice.baseline is not None:

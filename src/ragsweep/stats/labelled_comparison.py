@@ -22,6 +22,7 @@ from ragsweep.stats.comparison import (
     compare_configs,
     find_reference,
 )
+from ragsweep.stats.context_length import rises_with
 from ragsweep.stats.human_labels import (
     MARKS,
     MatchedLabels,
@@ -193,8 +194,11 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
     constraints = verdict.results[0].config.get("constraints") or {}
     choice = choose(beliefs, verdict.costs, constraints, verdict.choice.loss, verdict.choice.refusing, verdict.baseline)
     unknown, best = np.full(len(verdict.results), math.nan), int(beliefs.means.argmax())
+    results, row = verdict.results, choice.row
+    keys = () if row is None else rises_with(results[row], results, verdict.matrix)
     return replace(
         verdict, differences=found.differences, beliefs=beliefs, choice=choice,
+        rises_with=keys,
         pairs=AllPairs(math.nan, _undominated(beliefs)), probability=unknown,
         selection_bias=SelectionBias(best, float(found.correction.means[best]), math.nan, math.nan),
         power=Power(unknown, unknown, math.nan, math.nan, verdict.power.questions, verdict.power.clusters),
