@@ -112,7 +112,7 @@ def _needed(verdict: SweepComparison) -> Iterator[str]:
     ):
         return
     row = lead.row if verdict.reference == choice.row else choice.row
-    if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, THE_SAME):
+    if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, EQUAL, THE_SAME):
         return
     observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
     spread = float(verdict.power.spread[row])

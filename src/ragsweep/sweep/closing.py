@@ -45,9 +45,7 @@ from ragsweep.sweep.past_sweeps import goodness, past_sweeps
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 from ragsweep.sweep.settings import read_sweep_labels
 
-INTERVALS = (
-    "in brackets: 95 % intervals; differences are paired by question, so they show more than the overlap of two means"
-)
+INTERVALS = "in brackets: 95 % intervals; differences are paired by question. Expected gains below are shrunk towards 0"
 """What the table's numbers are."""
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose a config by the scores of earlier ones."""
