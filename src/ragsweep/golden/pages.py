@@ -113,9 +113,13 @@ def _is_unseen(tag: Tag) -> bool:
 
 def _end_where_omitted(tag: Tag) -> None:
     """Move behind an element what follows its omitted end tag, which html.parser nests in the element."""
-    ends, container = _ENDED_BY.get(tag.name, (None, None))
-    found = tag.find(ends) if ends else None
-    if found is None or found.find_parent(container) is not tag.find_parent(container):
+    if tag.name not in _ENDED_BY:
+        return
+    ends, container = _ENDED_BY[tag.name]
+    outer, found = tag.find_parent(container), tag.find(ends)
+    while found is not None and found.find_parent(container) is not outer:
+        found = found.find_next(ends)
+    if found is None or tag not in found.parents:
         return
     following: list[PageElement] = [found]
     node: PageElement | None = found
