@@ -17,19 +17,13 @@ _LISTED = 10
 def read_pdf(data: bytes) -> tuple[str, list[str]]:
     """Return the title of a PDF (it may be empty) and the text of each page, with LF as line end.
 
-    Raises ValueError for a file that is encrypted, damaged or without any text.
+    Raises PdfiumError for a file that is encrypted or damaged, and ValueError for one without any text.
     """
-    from pypdfium2 import PdfDocument, PdfiumError
-    from pypdfium2.raw import FPDF_ERR_PASSWORD
+    from pypdfium2 import PdfDocument
 
-    try:
-        with PdfDocument(data) as document:
-            title = document.get_metadata_value("Title")
-            pages = [page.get_textpage().get_text_range() for page in document]
-    except PdfiumError as error:
-        if error.err_code == FPDF_ERR_PASSWORD:
-            raise ValueError("the PDF is encrypted; store a copy without password") from None
-        raise ValueError(f"the PDF is damaged: {error}") from None
+    with PdfDocument(data) as document:
+        title = document.get_metadata_value("Title")
+        pages = [page.get_textpage().get_text_range() for page in document]
     if not any(page.strip() for page in pages):
         raise ValueError("it holds no text; if it is a scan, run character recognition on it first")
     return title, _uncut("\f".join(pages).replace("\r\n", "\n")).split("\f")
@@ -52,15 +46,11 @@ def _uncut(text: str) -> str:
 def doubts(pages: Sequence[str]) -> str:
     """Name the pages without text and those whose words look glued; empty where there is none."""
     empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
-    glued = [number for number, page in enumerate(pages, start=1) if _is_glued(page)]
-    found = [f"{_numbered(empty)} without text (blank, or a scan that needs character recognition)"] if empty else []
-    found += [f"{_numbered(glued)} with words that look glued"] if glued else []
-    return "; ".join(found)
-
-
-def _is_glued(page: str) -> bool:
-    runs = sum(map(len, _LONG_RUN.findall(page)))
-    return runs > _GLUED_SHARE * sum(map(str.isalpha, page))
+    shares = [sum(map(len, _LONG_RUN.findall(page))) / (sum(map(str.isalpha, page)) or 1) for page in pages]
+    glued = [number for number, share in enumerate(shares, start=1) if share > _GLUED_SHARE]
+    scanned = "without text (blank, or a scan that needs character recognition)"
+    kinds = {scanned: empty, "with words that look glued": glued}
+    return "; ".join(f"{_numbered(numbers)} {fact}" for fact, numbers in kinds.items() if numbers)
 
 
 def _numbered(numbers: Sequence[int]) -> str:

@@ -217,8 +217,8 @@ def test_pages_that_cannot_be_read_are_reported_at_once_each_with_its_file(tmp_p
     assert 'document "caf\u00e9.md" is given twice' in faults[0]
     assert "holds the control character U+000A; an id is one line of plain text" in faults[1]
     assert "byte 4 (0xe9) is not UTF-8; save the file as UTF-8" in faults[3]
-    assert "the PDF is damaged: " in faults[2]
-    assert "the PDF is encrypted; store a copy without password" in faults[4]
+    assert "Data format error" in faults[2]
+    assert "Incorrect password error" in faults[4]
     assert "it holds no text; if it is a scan, run character recognition on it first" in faults[5]
     assert message.count("mend it, or leave it out with dataset.exclude") == 3
 
