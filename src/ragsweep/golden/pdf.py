@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 _CUT = "\ufffe"  # PDFium's sign for a hyphen at a line end, in place of the hyphen and the line break
-_CUT_WORD = re.compile(rf"([\w-]*\w){_CUT}\n?(\w[\w-]*)")
+_CUT_WORD = re.compile(rf"(\w[\w-]*){_CUT}\n?(\w[\w-]*)")
 _WORD = re.compile(r"\w[\w-]*")
 _LONG_RUN = re.compile(r"(?:(?![\u0e00-\U0010ffff])[^\W\d_]){25,}")  # of a script that separates words by spaces
 _GLUED_SHARE = 0.05  # of a page's letters: manuals have at most .02 on a page, pages read without spaces .05 to .9

@@ -82,7 +82,7 @@ def test_page_becomes_its_text(tmp_path: Path, name: str) -> None:
 
 
 WIDE_SPACE = f"/FirstChar 32 /LastChar 126 /Widths [600 {'500 ' * 94}]"  # the space as glyph; the text moves instead
-LINES = "BT /F1 12 Tf 10 150 Td (admin-) Tj 0 -14 Td (istrator, a well-) Tj 0 -14 Td (known word: well-known) Tj ET"
+LINES = "BT /F1 12 Tf 10 150 Td (admin-) Tj 0 -14 Td (istrator, --well-) Tj 0 -14 Td (known: well-known) Tj ET"
 PRINTED = {
     "words apart by kerning": (
         printed("BT /F1 12 Tf 10 150 Td [(Lack)-250(of)-250(attention)] TJ ET", font=WIDE_SPACE),
@@ -92,7 +92,7 @@ PRINTED = {
         printed(r"BT /F1 12 Tf 10 150 Td (\201nd) Tj ET", font="/Encoding << /Differences [129 /fi] >>"),
         "find",
     ),
-    "hyphens at line ends": (printed(LINES), "administrator, a well-known word: well-known"),
+    "hyphens at line ends": (printed(LINES), "administrator, --well-known: well-known"),
     "lines and pages": (
         printed("BT /F1 12 Tf 10 150 Td (One) Tj 0 -14 Td (two.) Tj ET", "BT /F1 12 Tf 10 150 Td (Three) Tj ET"),
         "One\ntwo.\n\nThree",
