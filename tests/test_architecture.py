@@ -38,7 +38,7 @@ GROUPS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges"
 APART = {"testing", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
-         "httpx", "lancedb", "pgvector", "psycopg", "pydantic", "pypdf", "qdrant_client", "sentencex", "tokenizers",
+         "httpx", "lancedb", "pgvector", "psycopg", "pydantic", "pypdfium2", "qdrant_client", "sentencex", "tokenizers",
          "rouge_score", "sacrebleu", "plotly",
          "onnx", "onnxruntime"}  # fmt: skip
 

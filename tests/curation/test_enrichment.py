@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pypdf import PdfReader, PdfWriter
 
 from printed import pdf
 from ragsweep.core.errors import Faults
@@ -56,10 +54,8 @@ def test_where_no_other_document_resembles_the_right_one_those_of_its_stratum_ar
 
 
 def test_pages_of_a_pdf_are_those_on_which_the_evidence_is_printed(tmp_path: Path) -> None:
-    whole = PdfWriter()
-    for line in ("First comes the orchard", "The press holds forty litres", "Last comes the cellar"):
-        whole.append(PdfReader(BytesIO(pdf(line))))
-    whole.write(tmp_path / "book.pdf")
+    lines = ["First comes the orchard", "The press holds forty litres", "Last comes the cellar"]
+    (tmp_path / "book.pdf").write_bytes(pdf(*lines))
     corpus, _ = read_folder(tmp_path, (), Faults())
     assert entry(corpus, "The press holds forty litres")["provenance"]["pages"] == [2]
     assert entry(corpus, "litres\n\nLast comes the")["provenance"]["pages"] == [2, 3]

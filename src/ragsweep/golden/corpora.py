@@ -57,7 +57,8 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
         faults: Where faults are collected.
 
     Returns:
-        The documents, whose ids are their paths from the folder, and notes on the files that are left out.
+        The documents, whose ids are their paths from the folder, and notes on files that are left out and on pages that
+        are not read as printed.
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -84,6 +85,7 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
     notes = [f"files of other kinds left out: {kinds}"] if kinds else []
     notes += [f"{links:,} links not followed"] if links else []
+    notes += [f"{name}: {page.doubts}" for name, page in zip(ids, documents, strict=True) if page.doubts]
     starts = {name: page.starts for name, page in zip(ids, documents, strict=True) if page.starts}
     titles, texts = [page.title for page in documents], [page.text for page in documents]
     return Corpus(ids, titles, texts, page_starts=starts), tuple(notes)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragsweep.core.errors import Faults
+from ragsweep.golden.pdf import doubts, read_pdf
 from ragsweep.golden.text_files import read_bytes, read_text
 
 if TYPE_CHECKING:
-    from bs4 import BeautifulSoup
+    from bs4 import BeautifulSoup, Tag
+    from bs4.element import PageElement
 
 _BLOCKS = re.compile(
     r"^(?:address|article|aside|blockquote|br|details|div|d[dlt]|fieldset|figcaption|figure|footer|form|h[1-6]|header|hr"
@@ -22,6 +23,14 @@ _BLOCKS = re.compile(
 )
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _UNSEEN = ["script", "style", "template", "noscript"]
+_UNSEEN_STYLE = re.compile(r"(?i)(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)\s*(!\s*important\s*)?(;|$)")
+_ENDED_BY = {  # elements that may lack their end tag: what ends them, within the same container
+    **dict.fromkeys(["p"], (_BLOCKS, re.compile("^body$"))),
+    **dict.fromkeys(["li"], (re.compile("^li$"), re.compile("^([ou]l|menu)$"))),
+    **dict.fromkeys(["dt", "dd"], (re.compile("^d[dt]$"), re.compile("^dl$"))),
+    **dict.fromkeys(["td", "th"], (re.compile("^t[dhr]$"), re.compile("^table$"))),
+    **dict.fromkeys(["tr"], (re.compile("^tr$"), re.compile("^table$"))),
+}
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/<>]*)[^<>]*>")
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
@@ -39,11 +48,15 @@ _DOCUTILS = {
 
 
 class Page(NamedTuple):
-    """Title and text of a file; either may be empty. ``starts``: where each printed page begins, for a paged one."""
+    """Title and text of a file; either may be empty.
+
+    ``starts``: where each printed page begins, for a paged file; ``doubts``: its pages that are not read as printed.
+    """
 
     title: str
     text: str
     starts: tuple[int, ...] = ()
+    doubts: str = ""
 
 
 def read_page(path: Path, faults: Faults) -> Page:
@@ -83,7 +96,38 @@ def _soup(text: str) -> BeautifulSoup:
     from bs4 import BeautifulSoup
 
     _check_depth(text)
-    return BeautifulSoup(text, "html.parser")
+    soup = BeautifulSoup(text, "html.parser")
+    for unseen in soup(_is_unseen):
+        _end_where_omitted(unseen)
+        unseen.decompose()
+    return soup
+
+
+def _is_unseen(tag: Tag) -> bool:
+    """Return whether a browser shows no text of an element, by its name and attributes; style sheets are not read."""
+    if tag.name in {"html", "body"}:  # hidden until a script has run
+        return False
+    is_hidden = str(tag.get("hidden", "until-found")).lower() != "until-found"
+    return tag.name in _UNSEEN or is_hidden or bool(_UNSEEN_STYLE.search(str(tag.get("style", ""))))
+
+
+def _end_where_omitted(tag: Tag) -> None:
+    """Move behind an element what follows its omitted end tag, which html.parser nests in the element."""
+    if tag.name not in _ENDED_BY:
+        return
+    ends, container = _ENDED_BY[tag.name]
+    outer, found = tag.find_parent(container), tag.find(ends)
+    while found is not None and found.find_parent(container) is not outer:
+        found = found.find_next(ends)
+    if found is None or tag not in found.parents:
+        return
+    following: list[PageElement] = [found]
+    node: PageElement | None = found
+    while node is not None and node is not tag:
+        following += node.next_siblings
+        node = node.parent
+    for one in reversed(following):
+        tag.insert_after(one)
 
 
 def _check_depth(text: str) -> None:
@@ -112,8 +156,6 @@ def _heading(soup: BeautifulSoup) -> str:
 
 def _visible(soup: BeautifulSoup) -> str:
     """Extract a document's visible text; blocks stand on lines of their own."""
-    for unseen in soup(_UNSEEN):
-        unseen.decompose()
     for block in soup(_BLOCKS):
         block.insert_before("\n")
         block.insert_after("\n")
@@ -134,15 +176,10 @@ def _restructured(text: str) -> Page:
 
 
 def _pdf(data: bytes) -> Page:
-    from pypdf import PdfReader
-
-    reader = PdfReader(BytesIO(data))
-    pages = [_spaced(page.extract_text()) for page in reader.pages]
-    text = "\n\n".join(pages)
-    if not text.strip():
-        raise ValueError("it holds no text; if it is a scan, run character recognition on it first")
+    title, printed = read_pdf(data)
+    pages = [_spaced(page) for page in printed]
     starts = tuple(accumulate((len(page) + 2 for page in pages[:-1]), initial=0))
-    return Page((reader.metadata.title if reader.metadata else None) or "", text, starts)
+    return Page(title, "\n\n".join(pages), starts, doubts(pages))
 
 
 def _spaced(text: str) -> str:

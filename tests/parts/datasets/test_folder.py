@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from printed import pdf
+from printed import pdf, printed
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
+from ragsweep.golden.pdf import doubts
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
 
@@ -80,6 +81,80 @@ def test_page_becomes_its_text(tmp_path: Path, name: str) -> None:
     assert texts(folder(tmp_path, {name: content}).load()) == {name: expected}
 
 
+WIDE_SPACE = f"/FirstChar 32 /LastChar 126 /Widths [600 {'500 ' * 94}]"  # the space as glyph; the text moves instead
+LINES = "BT /F1 12 Tf 10 150 Td (admin-) Tj 0 -14 Td (istrator, --well-) Tj 0 -14 Td (known: well-known) Tj ET"
+PRINTED = {
+    "words apart by kerning": (
+        printed("BT /F1 12 Tf 10 150 Td [(Lack)-250(of)-250(attention)] TJ ET", font=WIDE_SPACE),
+        "Lack of attention",
+    ),
+    "ligature": (
+        printed(r"BT /F1 12 Tf 10 150 Td (\201nd) Tj ET", font="/Encoding << /Differences [129 /fi] >>"),
+        "find",
+    ),
+    "hyphens at line ends": (printed(LINES), "administrator, --well-known: well-known"),
+    "lines and pages": (
+        printed("BT /F1 12 Tf 10 150 Td (One) Tj 0 -14 Td (two.) Tj ET", "BT /F1 12 Tf 10 150 Td (Three) Tj ET"),
+        "One\ntwo.\n\nThree",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PRINTED)
+def test_pdf_is_read_as_it_is_printed(tmp_path: Path, kind: str) -> None:
+    content, expected = PRINTED[kind]
+    assert texts(folder(tmp_path, {"a.pdf": content}).load()) == {"a.pdf": ("A printed page", expected)}
+
+
+GLUED = "thereisnoneedtodelayanuploadofthesecurityfix"
+
+
+def test_pages_without_text_and_with_glued_words_are_noted_with_their_numbers(tmp_path: Path) -> None:
+    pages = {
+        "good.pdf": pdf("Words apart", "HowToSetupADebianRepository" + " among other words" * 40),
+        "many.pdf": pdf("Text", *[""] * 12),
+        "mixed.pdf": pdf("Text", "", GLUED, f"See: {GLUED}", ""),
+    }
+    assert folder(tmp_path, pages).load().notes == (
+        "many.pdf: pages 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more without text "
+        "(blank, or a scan that needs character recognition)",
+        "mixed.pdf: pages 2, 5 without text (blank, or a scan that needs character recognition); "
+        "pages 3, 4 with words that look glued",
+    )
+
+
+def test_scripts_without_spaces_do_not_look_glued(tmp_path: Path) -> None:
+    assert [doubts([letter * 60]) for letter in "\u4e2d\u3042\u0e01\u1780\u1000"] == [""] * 5
+    assert doubts(["\u0430" * 60]) == "page 1 with words that look glued"
+
+
+HIDDEN = ["hidden", "HIDDEN=''", "style='color: red; Display : none !important'", "style=visibility:hidden;"]
+SEEN = ["", "hidden=until-found", "aria-hidden=true", "style='display: block'", "style='--display:none'"]
+
+
+@pytest.mark.parametrize(("attributes", "is_seen"), [*((one, False) for one in HIDDEN), *((one, True) for one in SEEN)])
+def test_hidden_elements_are_no_text_and_no_title(tmp_path: Path, attributes: str, is_seen: bool) -> None:
+    page = f"<body><h1 {attributes}>First <b {attributes}>bold</b></h1><h1>Second</h1></body>"
+    expected = ("First bold", "First bold\n\nSecond") if is_seen else ("Second", "Second")
+    assert texts(folder(tmp_path, {"a.html": page}).load()) == {"a.html": expected}
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("<p>a<p hidden>b<p>c <b>d</b><p hidden>e<div>f</div>", "a c d f"),
+        ("<ul><li hidden>a<ul><li>x</ul><li>b<ul><li>c</ul><li>d</ul>e", "b c d e"),
+        ("<table><tr hidden><td>a<tr><td>b<td hidden>c<td>d<td hidden>e<tr><td>f</table>", "b d f"),
+        ("<table><tr hidden><td><table><tr><td>a</table><td>b</tr><tr><td>c</table>", "c"),
+        ("<dl><dt hidden>a<dd>b<dd hidden>c<dt>d</dl>", "b d"),
+        ("<body style='display:none'>a</body>", "a"),
+    ],
+)
+def test_hidden_element_ends_where_its_end_tag_may_be_omitted(tmp_path: Path, page: str, expected: str) -> None:
+    ((_, text),) = texts(folder(tmp_path, {"a.html": page}).load()).values()
+    assert text.split() == expected.split()
+
+
 @pytest.mark.parametrize("anchor", ["Some link and code again", "Some [link](http://x) and `code` again"])
 def test_anchor_quoted_from_what_is_seen_or_from_what_is_written_resolves(tmp_path: Path, anchor: str) -> None:
     label = {"document": "guide/a.md", "anchor": anchor}
@@ -142,6 +217,8 @@ def test_pages_that_cannot_be_read_are_reported_at_once_each_with_its_file(tmp_p
     assert 'document "caf\u00e9.md" is given twice' in faults[0]
     assert "holds the control character U+000A; an id is one line of plain text" in faults[1]
     assert "byte 4 (0xe9) is not UTF-8; save the file as UTF-8" in faults[3]
+    assert "Data format error" in faults[2]
+    assert "Incorrect password error" in faults[4]
     assert "it holds no text; if it is a scan, run character recognition on it first" in faults[5]
     assert message.count("mend it, or leave it out with dataset.exclude") == 3
 
