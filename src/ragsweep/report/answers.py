@@ -132,7 +132,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
                 yield "", f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
     thoughts = [text for result in results for text in result.outcomes.get("answer_thoughts", ())]
     if count := sum(map(bool, thoughts)):
-        yield "", f"{count} of {len(thoughts)} answers came with thoughts, which are not scored"
+        yield "thoughts", f"{count} of {len(thoughts)} answers came with thoughts, which are not scored"
     yield from _quadrant_lines(results)
 
 
