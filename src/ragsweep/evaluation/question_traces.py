@@ -101,7 +101,6 @@ class QuestionTracer:
         if isinstance(prompt := getattr(part, "prompt", None), Prompt):
             given = {"messages": prompt.messages(Request(question.text, passages, question.history))}
         got = {"role": "assistant", "content": answer.text, "failed": answer.failed, "model": answer.model,
-               "thoughts": answer.thoughts,
                "tokens_in": answer.usage.tokens_in, "tokens_out": answer.usage.tokens_out}  # fmt: skip
         yield _span("generate", given, {name: value for name, value in got.items() if value}, answer.seconds)
 

@@ -75,15 +75,15 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     try:
         choice = response["choices"][0]
         message = choice["message"]
-        text, reason, refusal = _content(message), choice.get("finish_reason"), message.get("refusal")
-        apart = next((given for name in APART if isinstance(given := message.get(name), str)), "")
+        reason, refusal = choice.get("finish_reason"), message.get("refusal")
+        text, *fields = (given if isinstance(given := message.get(name), str) else "" for name in ("content", *APART))
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
     if not isinstance(reason, str | None):
         raise ValueError(f"a finish_reason of {reason!r:.60}, which is no word")
-    usage = read_usage(response, characters, len(text) + len(apart))
+    usage = read_usage(response, characters, len(text) + max(map(len, fields)))
     text, thoughts, unclosed = separate(text, tags)
-    thoughts = "\n\n".join(filter(None, (apart, thoughts)))
+    thoughts = "\n\n".join(dict.fromkeys(filter(None, (*fields, thoughts))))  # some servers fill both fields
     if unclosed or (reason in TRUNCATION and thoughts and not text.strip()):
         raise CallFailed("the reply ended while the model was thinking; raise max_tokens", THINKING, usage)
     if reason in TRUNCATION:
@@ -94,12 +94,6 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
         raise ValueError("a message without text")
     model = response.get("model")
     return Reply(text, model if isinstance(model, str) else "", usage, thoughts=thoughts)
-
-
-def _content(message: Any) -> str:
-    """Return the text of a message, or "" where it has none."""
-    content = message.get("content")
-    return content if isinstance(content, str) else ""
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:

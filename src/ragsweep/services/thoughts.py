@@ -40,7 +40,7 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
         return Separated(text)
     tag, token = _patterns(tuple(tags))
     last = max((found.start() for found in tag.finditer(text) if found["close"]), default=-1)
-    inside = _is_open(prompt, tag)
+    inside = any(not one["close"] and not prompt[one.end() :].strip() for one in tag.finditer(prompt))
     start = place = 0
     while (found := None if inside else _next_tag(text, place, tag, token)) or inside:
         at = found.start() if found else place
@@ -71,13 +71,6 @@ def _next_tag(text: str, place: int, tag: re.Pattern[str], token: re.Pattern[str
         if first and first["close"]:
             return first
     return None
-
-
-def _is_open(prompt: str, tag: re.Pattern[str]) -> bool:
-    """Return whether a prompt ends with an opening tag."""
-    begin = prompt.rstrip().rfind("<")
-    found = tag.fullmatch(prompt.rstrip(), begin) if begin >= 0 else None
-    return bool(found and not found["close"])
 
 
 def _is_json(text: str) -> bool:

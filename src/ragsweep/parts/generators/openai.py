@@ -29,10 +29,10 @@ class OpenAI:
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails for good is a failed answer; a wrong
-    key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed one.
-    Blocks of the tags ``thoughts`` are no part of an answer.
-    An answer declines where it begins with the prompt's refusals. Of ``replicates`` answers to a request each has a
-    seed of its own (also ``extra.random_seed``); without any seed the service draws by itself.
+    key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed one,
+    and text within tags of ``thoughts`` is no part of one. An answer declines where it begins with the prompt's
+    refusals. Of ``replicates`` answers to a request each has a seed of its own (also ``extra.random_seed``); without
+    any seed the service draws by itself.
     """
 
     VERSION: ClassVar[str] = "1"

@@ -24,10 +24,6 @@ _SEEDS = 100_000
 """Distance between the seeds of two repetitions of an answer."""
 
 
-_TAIL = 32
-"""Tokens at the end of a prompt in which a chat template may open a block of thoughts."""
-
-
 @dataclass(eq=False)
 class Transformers(LocalModel):
     """Continue a prompt: the model's chat template where it has one, else the messages as plain text.
@@ -105,11 +101,9 @@ class Transformers(LocalModel):
             )[0]  # fmt: skip
         written = whole[length:]
         text = str(tokenizer.decode(written, skip_special_tokens=True)).strip()
-        text, thoughts, unclosed = separate(text, self.thoughts, str(tokenizer.decode(read[0][-_TAIL:])))
-        usage = Usage(0, length, len(written))
-        if unclosed:
-            return Answer(failed=THINKING, usage=usage)
-        return Answer(text, abstained=self.prompt.is_refusal(text), usage=usage, thoughts=thoughts)
+        text, thoughts, unclosed = separate(text, self.thoughts, str(tokenizer.decode(read[0])))
+        declined, usage = not unclosed and self.prompt.is_refusal(text), Usage(0, length, len(written))
+        return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
 
     def _read(self, request: Request) -> Any:
         """Return the prompt's tokens (1, tokens)."""
