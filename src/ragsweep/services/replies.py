@@ -25,8 +25,7 @@ MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TOKENS = 10**9
 """Tokens of one call; a larger number is not a count."""
 
-APART = ("reasoning_content", "reasoning")
-"""Fields of a message in which a server with a reasoning parser returns the thoughts."""
+APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
