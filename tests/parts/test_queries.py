@@ -144,6 +144,15 @@ def test_question_whose_query_failed_has_no_score_and_the_next_run_completes_it(
     assert rewrites(server) == 2
 
 
+def test_query_is_what_the_model_writes_behind_its_thoughts(server: LlmServer, tmp_path: Path) -> None:
+    given = overrides(tmp_path, *model(server), "query=rewrite")
+    plain = evaluate(Session(), *given)
+    server.answer = lambda request: f"<think>The ship, the cat, the stars?</think>\n{scripted(request)}"
+    thinking = evaluate(Session(), *given)
+    assert thinking.outcomes["query"] == plain.outcomes["query"]
+    assert thinking.outcomes["answer"] == plain.outcomes["answer"]
+
+
 def test_blank_query_is_a_failed_one(server: LlmServer, tmp_path: Path) -> None:
     server.answer = lambda request: " " if "Rewrite" in request.prompt else "Yes."
     result = evaluate(Session(), *overrides(tmp_path, *model(server), "query=rewrite", "llm.retries=0"))

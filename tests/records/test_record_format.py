@@ -56,6 +56,7 @@ def outcomes(draw: st.DrawFn) -> dict[str, list[Any]]:
         "answer": text,
         "abstained": st.booleans(),
         "answer_failed": text,
+        "answer_thoughts": text,
     }
     names = draw(st.lists(st.sampled_from([*named, "question", "mrr"]) | text, unique=True, max_size=7))
     return {

@@ -66,13 +66,13 @@ CALLED = dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrenc
 CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
 PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citations")  # "-" where no llm is asked
 JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed", "samples", "replicate",
-                          "fence", "structured", "embeddings_model", "embeddings_base_url"), "judge"),
+                          "thoughts", "fence", "structured", "embeddings_model", "embeddings_base_url"), "judge"),
          **dict.fromkeys(("key_env", "embeddings_key_env", "concurrency", "timeout", "deadline", "retries",
                           "requests_per_minute", "tokens_per_minute", "labels"), "-")}  # fmt: skip
 OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
 JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
 OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed",
-                           "replicates"), "generate"),
+                           "replicates", "thoughts"), "generate"),
           **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
                            "tokens_per_minute"), "-")}  # fmt: skip
 KEYS: Mapping[str, Mapping[str, str]] = {
@@ -118,7 +118,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "llm/none": {"_target_": "-"},
     "llm/extractive": dict.fromkeys(("_target_", "sentences", "threshold", "language"), "generate"),
     "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype",
-                                        "replicates"),
+                                        "replicates", "thoughts"),
                                          "generate"), "device": "-", "download": "-"},
     "llm/do_nothing": dict.fromkeys(("_target_", "answer"), "generate"),
     "llm/expected": dict.fromkeys(("_target_", "answer"), "generate"),
@@ -132,7 +132,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "router/rule": dict.fromkeys(("_target_", "conversation", "most_words"), "route"),
     "router/similarity": dict.fromkeys(("_target_", "conversation", "questions", "threshold"), "route"),
     "router/llm": {**dict.fromkeys(("_target_", "base_url", "model", "instruction", "temperature", "max_tokens",
-                                    "seed"), "route"), **CALLED, "tokens_per_minute": "-"},
+                                    "seed", "thoughts"), "route"), **CALLED, "tokens_per_minute": "-"},
     "output/text": {"_target_": "-"},
     "output/fenced": dict.fromkeys(("_target_", "language"), "-"),
     "output/json": dict.fromkeys(("_target_", "schema"), "-"),
@@ -195,6 +195,7 @@ CHANGES: Mapping[str, str] = {
     "dataset/cases.corpus": "{cases2}/corpus.jsonl", "schema": "{{type: object, required: [a]}}",
     "output/fenced.language": "sql", "llm/do_nothing.answer": "'{{expected}}'", "llm/expected.answer": "'{{input}}'",
     "context_budget": "50", "answer_headline": "[refusal]", "coverage": ".5",
+    "thoughts": "null",
     "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
     "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
     "uri": "sqlite:///other.db", "experiment": "other", "traces": "all",

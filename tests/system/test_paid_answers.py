@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import write_dataset
@@ -16,6 +17,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, PARTIAL, Result
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.records.ledger import Ledger
+from ragsweep.report.answers import answer_lines
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
@@ -155,6 +157,30 @@ def test_truncated_answer_is_a_failed_one_and_is_not_kept(server: LlmServer, tmp
     server.faults = {}
     assert evaluate(session(tmp_path), *overrides(server, tmp_path)).state == COMPLETE
     assert len(server.log) == 8
+
+
+def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmServer, tmp_path: Path) -> None:
+    plain = evaluate(session(tmp_path / "plain"), *overrides(server, tmp_path))
+    server.answer = lambda asked: "<think>\nThe stars, or the ship?\n</think>\n\nIt rests on the warm mat."
+    thinking = evaluate(session(tmp_path / "thinking"), *overrides(server, tmp_path))
+    for name in ("answer", "abstained", "success_rate", "token_f1", "refusal", "hallucinated_answer"):
+        np.testing.assert_array_equal(thinking.outcomes[name], plain.outcomes[name], name)
+    assert plain.outcomes["answer_thoughts"] == [""] * 4
+    assert thinking.outcomes["answer_thoughts"] == ["The stars, or the ship?"] * 4
+    assert thinking.usage["generate"]["tokens_out"] > plain.usage["generate"]["tokens_out"]
+    said = [text for _, text in answer_lines([thinking])]
+    assert "4 of 4 answers came with thoughts, which are not scored" in said
+    assert not any("thoughts" in text for _, text in answer_lines([plain]))
+    again = evaluate(session(tmp_path / "thinking"), *overrides(server, tmp_path))  # from the store
+    assert again.outcomes["answer_thoughts"] == thinking.outcomes["answer_thoughts"]
+
+
+def test_reply_that_ends_within_the_thoughts_is_a_failed_answer(server: LlmServer, tmp_path: Path) -> None:
+    server.answer = lambda asked: "<think>\nOn and on, without an end"
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert result.state == PARTIAL
+    assert result.outcomes["answer_failed"] == [missing.THINKING] * 4
+    assert result.summaries["token_f1"].reasons[missing.THINKING] > 0
 
 
 # --- without a key --------------------------------------------------------------------------------------------

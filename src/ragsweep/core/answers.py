@@ -56,6 +56,7 @@ class Answer(NamedTuple):
     seconds: float = float("nan")  # of this answer alone; needed unless it failed: without them it has no latency
     usage: Usage = Usage()
     model: str = ""  # as the service names it
+    thoughts: str = ""  # of a reasoning model before its answer; never scored
 
 
 class Route(NamedTuple):

@@ -50,6 +50,7 @@ SERVER_ERROR = "server error"
 CONNECTION_LOST = "connection lost"
 MALFORMED = "malformed"
 TRUNCATED = "truncated"
+THINKING = "the reply ended while the model was thinking (raise max_tokens)"
 FILTERED = "filtered"
 REFUSED_BY_SERVICE = "refused by service"
 CIRCUIT_OPEN = "circuit open"
@@ -57,8 +58,8 @@ BUDGET_SPENT = "budget spent"
 NO_PRICE = "no price"
 SYSTEM_RAISED = "the system raised an error"
 
-CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, FILTERED,
-                           REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
+CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, THINKING,
+                           FILTERED, REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
 """Why a call can fail; such a result is never stored, and the next run repeats the call."""
 
 SKIPPED = frozenset({

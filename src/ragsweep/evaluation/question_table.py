@@ -26,7 +26,8 @@ from ragsweep.stages.latency import sample
 
 COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
            "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained", "answer_failed",
-           "category", "output_fault", "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
+           "answer_thoughts", "category", "output_fault", "unscored", "answer_repetitions", "evidence_trace",
+           "steps")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 MOST_GROUPS = 40
@@ -255,6 +256,7 @@ def outcomes(
         columns["answer"] = [answer.text for answer in answers]
         columns["abstained"] = [answer.abstained for answer in answers]
         columns["answer_failed"] = [answer.failed for answer in answers]
+        columns["answer_thoughts"] = [answer.thoughts for answer in answers]
         if view.output and any(faults := [one.unreadable for one in read_outputs(view.answers, view.output)]):
             columns["output_fault"] = faults
     columns |= {label: list(values) for label, values in table.labels.items()}

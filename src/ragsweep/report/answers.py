@@ -130,6 +130,9 @@ def answer_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
             yield "abstain", f"as it is: {_point_text(now)}"
             if best != now:
                 yield "", f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
+    thoughts = [text for result in results for text in result.outcomes.get("answer_thoughts", ())]
+    if count := sum(map(bool, thoughts)):
+        yield "thoughts", f"{count} of {len(thoughts)} answers came with thoughts, which are not scored"
     yield from _quadrant_lines(results)
 
 

@@ -10,6 +10,7 @@ from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service, Timed
 from ragsweep.services.replies import Reply, estimate_tokens, read_chat, read_token_counts, read_usage, read_vectors
+from ragsweep.services.thoughts import TAGS, check_tags
 from ragsweep.services.usage import sum_usage
 
 Value = TypeVar("Value")
@@ -33,11 +34,18 @@ class Endpoint(Service):
         concurrency: int = 16,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
+        thoughts: Sequence[str] | None = TAGS,
     ) -> None:
         super().__init__(
             base_url, key_env, timeout, retries, concurrency, deadline, requests_per_minute, tokens_per_minute
         )
         self.model = model
+        self.thoughts = thoughts
+
+    def check(self, where: str, url: str = "base_url") -> None:
+        """Raise ConfigError for values that cannot work, as for every service, and for tags that are no names."""
+        super().check(where, url)
+        check_tags(self.thoughts, where)
 
     async def chat(
         self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
@@ -63,7 +71,7 @@ class Endpoint(Service):
 
         def read(response: Any) -> tuple[Reply, Usage]:
             try:
-                reply = read_chat(response, characters)
+                reply = read_chat(response, characters, self.thoughts)
             except ValueError:
                 wasted.append(read_token_counts(response) or Usage())  # unusable, and paid for all the same
                 raise

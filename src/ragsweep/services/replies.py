@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from ragsweep.core.missing import FILTERED, TRUNCATED
+from ragsweep.core.missing import FILTERED, THINKING, TRUNCATED
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
+from ragsweep.services.thoughts import TAGS, separate
 
 MAX_BYTES = 32 * 2**20
 """Size of a response. 64 vectors of 4,096 numbers are 6 MB."""
@@ -22,6 +24,8 @@ CHARACTERS_PER_TOKEN = 4
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TOKENS = 10**9
 """Tokens of one call; a larger number is not a count."""
+
+APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
@@ -57,10 +61,11 @@ class Reply(NamedTuple):
     model: str  # as the service names it
     usage: Usage
     seconds: float = 0.0  # of the attempt that succeeded, without earlier attempts and waits
+    thoughts: str = ""
 
 
-def read_chat(response: Any, characters: int) -> Reply:
-    """Read a chat completion; ``characters`` were sent.
+def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS) -> Reply:
+    """Read a chat completion; ``characters`` were sent, and blocks of ``tags`` are thoughts (None: the text stays).
 
     Raises:
         ValueError: It is not a completion, or an empty one: another attempt may help.
@@ -69,20 +74,25 @@ def read_chat(response: Any, characters: int) -> Reply:
     try:
         choice = response["choices"][0]
         message = choice["message"]
-        text, reason, refusal = message.get("content"), choice.get("finish_reason"), message.get("refusal")
+        reason, refusal = choice.get("finish_reason"), message.get("refusal")
+        text, *fields = (given if isinstance(given := message.get(name), str) else "" for name in ("content", *APART))
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
     if not isinstance(reason, str | None):
         raise ValueError(f"a finish_reason of {reason!r:.60}, which is no word")
-    usage = read_usage(response, characters, len(text) if isinstance(text, str) else 0)
+    usage = read_usage(response, characters, len(text) + max(map(len, fields)))
+    text, thoughts, unclosed = separate(text, tags)
+    thoughts = "\n\n".join(dict.fromkeys(filter(None, (*fields, thoughts))))  # some servers fill both fields
+    if unclosed or (reason in TRUNCATION and thoughts and not text.strip()):
+        raise CallFailed("the reply ended while the model was thinking; raise max_tokens", THINKING, usage)
     if reason in TRUNCATION:
         raise CallFailed("the answer was cut at the limit of its tokens; raise max_tokens", TRUNCATED, usage)
     if reason == "content_filter" or (refusal and not text):
         raise CallFailed("the service withheld the answer", FILTERED, usage)
-    if not isinstance(text, str) or not text.strip():
+    if not text.strip():
         raise ValueError("a message without text")
     model = response.get("model")
-    return Reply(text, model if isinstance(model, str) else "", usage)
+    return Reply(text, model if isinstance(model, str) else "", usage, thoughts=thoughts)
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:

@@ -121,3 +121,21 @@ def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict
     with pytest.raises(ConfigError, match=message) as caught:
         OpenAI(**{"base_url": "http://host", "model": "m", "prompt": prompt(), **parameters}).check()
     assert "s3cret" not in str(caught.value)
+
+
+def test_thoughts_are_no_part_of_an_answer_unless_the_config_leaves_them(server: LlmServer) -> None:
+    said = {"0": "<think>\nNot in it.\n</think>\n\nI don't know", "1": "Hm.</think>Author 1", "2": "<think>on and on"}
+    server.answer = lambda asked: said.get(asked.last.rpartition(" ")[2].strip("?"), "Author")
+    declined, answered, unclosed, plain = answers(generator(server), REQUESTS[:4])
+    assert (declined.text, declined.abstained, declined.thoughts) == ("I don't know", True, "Not in it.")
+    assert (answered.text, answered.abstained, answered.thoughts) == ("Author 1", False, "Hm.")
+    assert (unclosed.text, unclosed.failed, unclosed.usage.calls) == ("", missing.THINKING, 1)
+    assert (plain.text, plain.thoughts) == ("Author", "")
+    whole = answers(generator(server, thoughts=None), REQUESTS[:3])
+    assert [one.text for one in whole] == list(said.values())
+    assert not any(one.thoughts for one in whole)
+
+
+def test_tags_that_are_no_names_are_refused(server: LlmServer) -> None:
+    with pytest.raises(ConfigError, match=r"llm.thoughts must be a list of names of tags"):
+        generator(server, thoughts="think").check()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import TOO_LONG
+from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.generators import Transformers
 from ragsweep.parts.prompts import Prompt
@@ -94,3 +94,11 @@ def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str,
 def test_model_that_writes_nothing_is_refused(tiny_classifier: Path) -> None:
     with pytest.raises(ConfigError, match="no language model"):
         writer(tiny_classifier).check()
+
+
+def test_block_that_the_chat_template_opens_and_nothing_closes_is_no_answer(tiny_writer: Path) -> None:
+    (answer,) = collect(writer(tiny_writer, thoughts=["assistant"]).generate, [ASKED])  # the template ends with it
+    assert (answer.text, answer.failed) == ("", THINKING)
+    assert answer.usage.tokens_out > 0
+    with pytest.raises(ConfigError, match=r"llm.thoughts must be a list of names of tags"):
+        writer(tiny_writer, thoughts=["<think>"]).check()

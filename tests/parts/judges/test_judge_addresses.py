@@ -20,7 +20,7 @@ CHANGED: dict[str, Any] = {
     "replicate": 1, "fence": False, "structured": False, "embeddings_model": "others",
     "embeddings_base_url": "http://there/v1", "key_env": "OTHER_KEY", "embeddings_key_env": "THIRD_KEY",
     "concurrency": 3, "timeout": 3, "deadline": 3, "retries": 1, "requests_per_minute": 60, "tokens_per_minute": 600,
-    "labels": "labels.csv",
+    "labels": "labels.csv", "thoughts": None,
 }  # fmt: skip
 
 

@@ -152,6 +152,15 @@ def test_a_block_of_code_is_read() -> None:
     assert verdict.value == pytest.approx(1)
 
 
+def test_thoughts_before_a_verdict_are_not_read() -> None:
+    thinking = '<think>\nFirst {"reason": "r", "verdict": 0}, no.\n</think>\n{"reason": "r", "verdict": 1}'
+    with LlmServer(lambda asked: thinking) as server:
+        (verdict,) = judged(RagasContextPrecision(judge_at(server)), cases(1))
+        (whole,) = judged(RagasContextPrecision(judge_at(server, thoughts=None)), cases(1))
+    assert verdict.value == pytest.approx(1)
+    assert whole.reason == MALFORMED
+
+
 def test_an_answer_that_does_not_conform_is_sent_back_once() -> None:
     def second(asked: ModelRequest) -> str:
         return '{"reason": "r", "verdict": 1}' if len(asked.body["messages"]) == 3 else '{"verdict": "SECRET"}'

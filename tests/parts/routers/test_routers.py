@@ -96,6 +96,11 @@ class TestLlm(RouterContract):
         route = collect(self.part().route, [Request("hello")])[0]
         assert (route.search, route.failed) == (True, MALFORMED)
 
+    def test_thoughts_before_the_decision_are_not_read(self) -> None:
+        self.server.answer = lambda request: '<think>{"search": true}?</think>\n{"search": false}'
+        route = collect(self.part().route, [Request("hello")])[0]
+        assert (route.search, route.failed) == (False, "")
+
     def test_a_service_that_fails_is_a_reason(self) -> None:
         self.server.faults = {"server_error": 1.0}
         assert collect(self.part(retries=0).route, [Request("hello")])[0].failed == SERVER_ERROR

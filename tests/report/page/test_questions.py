@@ -35,6 +35,7 @@ def browser(**texts: Any) -> dict[str, Any]:
         "steps": [json.dumps(STEPS)] + ["{}"] * (COUNT - 1),
         "abstained": [False, True] * (COUNT // 2),
         "answer_failed": ["timed out"] + [""] * (COUNT - 1),
+        "answer_thoughts": ["", "Two or three?"] + [""] * (COUNT - 2),
     }
     results[1] = replace(results[1], outcomes={**results[1].outcomes, **more}, config={"prices": {"currency": "EUR"}})
     (found,) = section(build_document(source(results, texts=PageTexts(**texts))), "questions")
@@ -59,6 +60,7 @@ def test_the_prompt_is_the_one_that_was_sent_and_holds_no_text_twice() -> None:
 def test_answers_have_what_became_of_them_and_what_each_step_took() -> None:
     retrieval, answers = (one["texts"] for one in sorted(browser()["configs"], key=lambda one: one["name"]))
     assert list(retrieval) == ["answer"]
+    assert answers["thoughts"][:3] == ["", "Two or three?", ""]
     assert answers["no answer"][:3] == ["timed out", "declined", ""]
     assert answers["milliseconds"][0].split("\n") == ["retrieve 1.5", "generate 900"]
     assert answers["tokens read and written"][0].split("\n") == ["generate 1,200 + 80", f"{JUDGE} 2,000 + 90"]

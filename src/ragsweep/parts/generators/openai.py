@@ -15,6 +15,7 @@ from ragsweep.parts.prompts import Prompt
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
+from ragsweep.services.thoughts import TAGS
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
 """Keys of the request that have an option of their own, or that would change the response."""
@@ -28,9 +29,10 @@ class OpenAI:
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails for good is a failed answer; a wrong
-    key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed one.
-    An answer declines where it begins with the prompt's refusals. Of ``replicates`` answers to a request each has a
-    seed of its own (also ``extra.random_seed``); without any seed the service draws by itself.
+    key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed one,
+    and text within tags of ``thoughts`` is no part of one. An answer declines where it begins with the prompt's
+    refusals. Of ``replicates`` answers to a request each has a seed of its own (also ``extra.random_seed``); without
+    any seed the service draws by itself.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -46,6 +48,7 @@ class OpenAI:
     max_tokens: int | None = 512
     seed: int | None = 0
     extra: dict[str, Any] | None = None
+    thoughts: Sequence[str] | None = TAGS
     key_env: str | None = None
     timeout: float = 60
     deadline: float | None = 300
@@ -58,7 +61,7 @@ class OpenAI:
     def __post_init__(self) -> None:
         """Set up the service, without any call."""
         limits = {name: getattr(self, name) for name in self.OPERATIONAL - {"replicates"}}
-        self.endpoint = Endpoint(self.base_url, self.model, **limits)
+        self.endpoint = Endpoint(self.base_url, self.model, thoughts=self.thoughts, **limits)
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
@@ -107,4 +110,6 @@ class OpenAI:
         except CallFailed as failure:
             return Answer(failed=failure.reason, usage=failure.usage, model=self.model)
         abstained = self.prompt.is_refusal(reply.text)
-        return Answer(reply.text, abstained, seconds=reply.seconds, usage=reply.usage, model=reply.model)
+        return Answer(
+            reply.text, abstained, seconds=reply.seconds, usage=reply.usage, model=reply.model, thoughts=reply.thoughts
+        )

@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import TOO_LONG
+from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, Request, Usage
 from ragsweep.parts import model_files
 from ragsweep.parts.local_model import LocalModel, silence_libraries
 from ragsweep.parts.prompts import Prompt
+from ragsweep.services.thoughts import TAGS, check_tags, separate
 
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of classes that generate text; any other class would get a head of random weights."""
@@ -41,6 +42,7 @@ class Transformers(LocalModel):
     max_new_tokens: int = 256
     temperature: float = 0.0
     seed: int = 0
+    thoughts: Sequence[str] | None = TAGS
     device: str = "auto"
     dtype: str = "auto"
     download: bool = False
@@ -49,6 +51,7 @@ class Transformers(LocalModel):
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded or generates no text, without loading it."""
         self._resolved_dtype()
+        check_tags(self.thoughts, "llm")
         for name, value, least in (
             ("max_new_tokens", self.max_new_tokens, 1),
             ("temperature", self.temperature, 0),
@@ -98,7 +101,9 @@ class Transformers(LocalModel):
             )[0]  # fmt: skip
         written = whole[length:]
         text = str(tokenizer.decode(written, skip_special_tokens=True)).strip()
-        return Answer(text, abstained=self.prompt.is_refusal(text), usage=Usage(0, length, len(written)))
+        text, thoughts, unclosed = separate(text, self.thoughts, str(tokenizer.decode(read[0])))
+        declined, usage = not unclosed and self.prompt.is_refusal(text), Usage(0, length, len(written))
+        return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
 
     def _read(self, request: Request) -> Any:
         """Return the prompt's tokens (1, tokens)."""

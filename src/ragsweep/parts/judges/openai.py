@@ -16,6 +16,7 @@ from ragsweep.parts import fences
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
+from ragsweep.services.thoughts import TAGS
 from ragsweep.services.usage import sum_usage
 
 _SEEDS = 100_000
@@ -41,6 +42,7 @@ class OpenAIJudge:
         temperature: 0 for repeatable judgements.
         max_tokens: Length limit of one reply; a reply that reaches it is a failure.
         seed: Base seed; samples and replicates derive their own. None: no seed is sent.
+        thoughts: Tags of thoughts, which are no part of a reply; None: replies stay as they are.
         samples: How often everything is judged; the judgement is the mean, and fails if one sample fails.
         replicate: Number of this repetition of all judgements.
         fence: Whether text under judgement is fenced; without, prompts equal RAGAS's own.
@@ -70,6 +72,7 @@ class OpenAIJudge:
     temperature: float = 0.0
     max_tokens: int = 2048
     seed: int | None = 0
+    thoughts: Sequence[str] | None = TAGS
     samples: int = 1
     replicate: int = 0
     fence: bool = True
@@ -91,7 +94,7 @@ class OpenAIJudge:
             self.embeddings_base_url, self.embeddings_key_env = self.base_url, self.key_env
         names = ("concurrency", "timeout", "deadline", "retries", "requests_per_minute", "tokens_per_minute")
         limits: dict[str, Any] = {name: getattr(self, name) for name in names}
-        self.endpoint = Endpoint(self.base_url, self.model, self.key_env, **limits)
+        self.endpoint = Endpoint(self.base_url, self.model, self.key_env, thoughts=self.thoughts, **limits)
         self.embedding_endpoint = Endpoint(
             self.embeddings_base_url, self.embeddings_model or "", self.embeddings_key_env, **limits
         )

@@ -16,6 +16,7 @@ from ragsweep.parts.prompts import fenced_messages
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
+from ragsweep.services.thoughts import TAGS
 
 SCHEMA = {
     "type": "object",
@@ -43,6 +44,7 @@ class Llm:
     temperature: float | None = 0.0
     max_tokens: int = 50
     seed: int | None = None
+    thoughts: Sequence[str] | None = TAGS
     key_env: str | None = None
     timeout: float = 60
     deadline: float | None = 300
@@ -54,7 +56,7 @@ class Llm:
     def __post_init__(self) -> None:
         """Set up the service, without any call."""
         limits = {name: getattr(self, name) for name in self.OPERATIONAL}
-        self.endpoint = Endpoint(self.base_url, self.model, **limits)
+        self.endpoint = Endpoint(self.base_url, self.model, thoughts=self.thoughts, **limits)
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""

@@ -167,6 +167,7 @@ def _written(column: Callable[[str], list[Any] | None], result: Result) -> dict[
     prices = result.config.get("prices") or {}
     return {
         "answer": [text or "" for text in answers],
+        "thoughts": column("answer_thoughts") or [],
         "no answer": outcome,
         **{f"{JUDGE}{name}": [one.get(name, "") for one in words] for name in judges},
         "milliseconds": [_by_step(one, lambda step: number(step["ms"], "ms") if "ms" in step else "") for one in steps],
