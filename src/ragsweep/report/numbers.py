@@ -24,6 +24,9 @@ def cell(summary: Summary | None) -> str:
 
 def number(value: float, unit: str = "") -> str:
     """Write a number as short as it can be read: shares with two decimals and no leading zero, amounts rounded."""
+    if math.isnan(value):
+        return NOT_MEASURED
+    value += 0.0  # no sign of a zero
     if not unit and abs(value) <= 1:
         return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
     limits = ((10, ",.0f"), (1, ".1f"), (0.1, ".2f"), (0, ".2g"))

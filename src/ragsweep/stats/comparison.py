@@ -333,9 +333,9 @@ def is_scored(result: Result, metric: str) -> bool:
 
 
 def _is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough of a metric's questions could be scored, also in a PARTIAL config."""
-    limit = float(result.config.get("coverage", 1.0))
-    return result.state != PARTIAL or (metric in result.summaries and result.summaries[metric].coverage >= limit)
+    """Return whether enough of a metric's questions could be scored; the state is that of the metrics that decide."""
+    summary = result.summaries.get(metric)
+    return result.state != PARTIAL if summary is None else summary.coverage >= float(result.config.get("coverage", 1.0))
 
 
 def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
