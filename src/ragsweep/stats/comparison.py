@@ -321,7 +321,7 @@ def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
         return "neither more nor less of it is better"
     if not all(is_mean(result, metric) for result in results):
         return "it is no mean over questions"
-    if sum(_is_complete(result, metric) for result in results) < 2:
+    if sum(is_scored(result, metric) for result in results) < 2:
         return "too few of its questions could be scored in all configs but one at most"
     return ""
 
