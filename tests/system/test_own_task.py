@@ -16,6 +16,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Question
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import TaskMetric
+from ragsweep.report.tables import partial_note
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.session import Session
 
@@ -34,6 +35,18 @@ class RowsEqual(TaskMetric):
                 return float([list(row) for row in database.execute(output)] == question.fields["rows"])
             except sqlite3.Error:
                 return 0.0
+
+
+class Characters(TaskMetric):
+    """Number of characters of a query: an amount without a worst value."""
+
+    name = "characters"
+    unit = "characters"
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def score_output(self, question: Question, output: Any) -> float | str:
+        return float(len(output))
 
 
 CASES = [
@@ -112,6 +125,20 @@ def test_baselines_show_what_a_formula_rewards(llm: str, value: float, task: lis
     answer = {"do_nothing": "'```\n{input}\n```'", "expected": "'```\n{expected}\n```'"}[llm]
     found = evaluate(session(), *task, f"llm={llm}", f"llm.answer={answer}")
     assert found.summaries["sql_success"].value == value
+
+
+def test_unreadable_reply_is_missing_from_amounts_and_makes_no_result_partial(
+    task: list[str], server: LlmServer
+) -> None:
+    own = "+metrics.characters={_target_: test_own_task.Characters}"
+    found = evaluate(session(), *task, *asked(server), own)
+    lengths = found.summaries["characters"]
+    assert (lengths.n_scored, lengths.reasons) == (3, {"unreadable output": 1})
+    assert found.summaries["rows_equal"].n_scored == 4
+    assert found.state == "COMPLETE"
+    shown = evaluate(session(), *task, *asked(server), own, "headline=[rows_equal,characters]")
+    assert shown.state == "PARTIAL"
+    assert "(unreadable output): coverage=0.75 accepts the missing scores" in partial_note(shown)
 
 
 def test_metric_with_the_name_of_a_built_in_one_is_refused(task: list[str], server: LlmServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -62,13 +63,19 @@ CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOS
                            FILTERED, REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
 """Why a call can fail; such a result is never stored, and the next run repeats the call."""
 
-SKIPPED = frozenset({
+REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TRUNCATED, UNREADABLE})
+"""Failures that an equal call meets again."""
+
+INAPPLICABLE = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
-    EXACT, NO_ANSWERS, ANSWERABLE,
-    ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
-    NO_ROUTER, NEEDS_RETRIEVAL,
-    NO_QUOTES, NO_STATEMENTS, NOTHING_JUDGED, JUDGED_ONCE, NOT_SAMPLED,
+    EXACT, NO_ANSWERS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
+"""The question, or the config, lacks what the metric needs, whatever was retrieved and answered."""
+
+SKIPPED = INAPPLICABLE | {
+    ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NO_PRICE, NO_QUOTES, NO_STATEMENTS,
+    NOTHING_JUDGED,
+}  # fmt: skip
 """The question lacks what the metric needs; any other reason is a failed measurement."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN})
@@ -90,6 +97,26 @@ def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bo
     return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(
         {reason for reason in reasons if failed(reason)}
     )
+
+
+def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: float) -> str:
+    """Describe what completes a result: another run, or, for failures that every run meets, the coverage to set.
+
+    Args:
+        reasons: Why scores are missing.
+        failed_answers: Why answers failed, as for :func:`repeatable`.
+        coverage: The share of questions that have scores.
+    """
+    found = {reason for reason in reasons if failed(reason)}
+    lasting = sorted(found & REPEATING)
+    advice = []
+    if repeatable(found - REPEATING, failed_answers):
+        advice.append("run it again: only failed calls are repeated")
+    if lasting:
+        accepted = f"coverage={math.floor(100 * coverage) / 100:g}"
+        named = ", ".join(lasting)
+        advice.append(f"an equal call meets the same failure ({named}): {accepted} accepts the missing scores")
+    return "; ".join(advice) or "a reason that is not in ragsweep.core.missing counts as a failed measurement"
 
 
 def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:

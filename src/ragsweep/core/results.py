@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,8 +19,9 @@ class Summary:
     ``value`` is NaN where no question could be scored. ``low`` and ``high`` bound the 95 % interval of the value. Of
     ``n_total`` questions ``n_scored`` were scored, ``n_skipped`` lack what the metric needs (evidence, say) and
     ``n_failed`` have it but could not be measured; ``reasons`` counts both by reason. ``coverage`` is the share of
-    ``n_scored`` among those that a run without failures (of calls, say) could have scored; ``low_bound`` and
-    ``high_bound`` are the value if every failed question had the metric's lowest, or highest, value.
+    ``n_scored`` among those that a run without failures (of calls, say) could have scored: of questions without an
+    answer, only the share to which the metric applies among the answered ones. ``low_bound`` and ``high_bound`` are the
+    value if every failed question had the metric's lowest, or highest, value.
     """
 
     name: str
@@ -207,6 +208,26 @@ def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
     """List the metrics that a person looks at first: the objectives, then those of the table."""
     names = (*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ()))
     return tuple(dict.fromkeys(names))
+
+
+def incomplete(
+    summaries: Mapping[str, Summary], config: Mapping[str, Any], targets: Iterable[str], least: float
+) -> list[Summary]:
+    """List the summaries with a coverage below ``least`` of the metrics that decide or are shown.
+
+    These are the objectives, the columns of the table, and the metrics with a target or a constraint; all metrics
+    where there are none of these.
+    """
+    names = dict.fromkeys((*shown_metrics(config), *targets, *(config.get("constraints") or {})))
+    known = [summaries[name] for name in names if name in summaries] or list(summaries.values())
+    return [one for one in known if one.coverage < least]
+
+
+def below_coverage(result: Result) -> list[Summary]:
+    """List the summaries that make a result PARTIAL; of older records, for which every metric counted, all that may."""
+    least = float(result.config.get("coverage", 1.0))
+    below = incomplete(result.summaries, result.config, [one.metric for one in result.targets], least)
+    return below or [one for one in result.summaries.values() if one.coverage < least]
 
 
 def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:

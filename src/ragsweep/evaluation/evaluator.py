@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.results import COMPLETE, PARTIAL, STEPS, DatasetFacts, Result, objectives
+from ragsweep.core.results import COMPLETE, PARTIAL, STEPS, DatasetFacts, Result, incomplete, objectives
 from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
@@ -34,7 +34,7 @@ from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
 from ragsweep.evaluation.evidence_trace import TRACE, TracedStages, trace_evidence
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.evaluation.generation import drop_unwritten, passages, write_queries
+from ragsweep.evaluation.generation import passages, write_queries
 from ragsweep.evaluation.probing import probe_stages, seconds_by_question, summarise_latency
 from ragsweep.evaluation.question_table import (
     REPEATED,
@@ -46,7 +46,7 @@ from ragsweep.evaluation.question_table import (
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
-from ragsweep.evaluation.scoring import compare, score_metric
+from ragsweep.evaluation.scoring import Failures, compare, find_failures, score_metric
 from ragsweep.evaluation.steps import step_texts
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import evaluate_targets
@@ -92,9 +92,11 @@ class Evaluator:
         view = replace(view, latency=seconds_by_question(probes, view, table))
         views = repeated_views(self.executor.get, graph, table, view)
         repeated = score_repetitions(experiment.metrics, views)
-        scores = {name: drop_unwritten(one, queries) for name, one in repeated.scores.items()}
-        collected = collect_scores(experiment.metrics, scores, table.weights)
+        failures = find_failures(view, graph.located is not None, table.probe < len(table.probed))
+        scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
+        collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
+        below = incomplete(summaries, experiment.config, experiment.targets, experiment.coverage)
         address, cut = (table.written_address(node.address) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
@@ -111,7 +113,7 @@ class Evaluator:
                 for label, values in table.groups.items()
             },
             outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names)
-            | {TRACE: self._traced(experiment, view, stages), STEPS: step_texts(view, experiment.price)}
+            | {TRACE: failures.blank(self._traced(experiment, view, stages)), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
             qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names)}),
@@ -122,7 +124,7 @@ class Evaluator:
             stages=self._stages(before, graph),
             latency=summarise_latency(view, probes, self.executor),
             indexes=self._indexes(graph),
-            **self._reranked(experiment, table, rankings),
+            **self._reranked(experiment, table, rankings, failures),
             warnings=(*self._warnings(experiment, views), *lost_warning(repeated.lost, len(table.questions))),
             started=started,
             ended=time.time(),
@@ -130,7 +132,7 @@ class Evaluator:
                 "chunk": graph.chunks.address, "ranking": graph.ranking.address, "context": graph.context.address,
             },
             usage=_usage(table, views, experiment.price),
-            state=PARTIAL if any(one.coverage < experiment.coverage for one in summaries.values()) else COMPLETE,
+            state=PARTIAL if below else COMPLETE,
         )  # fmt: skip
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
@@ -154,7 +156,9 @@ class Evaluator:
         view = make_view(coverage, rankings, experiment.top_k, {}, approximate, cut_at)
         return replace(view, answers=answers, judgements=verdicts, output=experiment.output)
 
-    def _reranked(self, experiment: Experiment, table: QuestionTable, after: Rankings) -> dict[str, Any]:
+    def _reranked(
+        self, experiment: Experiment, table: QuestionTable, after: Rankings, failures: Failures
+    ) -> dict[str, Any]:
         """Score the ranking before reranking, and describe the changes; empty without a reranker."""
         graph = experiment.graph
         if not graph.candidates:
@@ -163,7 +167,7 @@ class Evaluator:
         before = self._ranked(graph.first_stage, table)
         view = make_view(coverage, before, experiment.top_k, {})
         metrics = [one for one in experiment.metrics if "evidence" in one.needs and "exact" not in one.needs]
-        scores = {metric.name: score_metric(metric, view) for metric in metrics}
+        scores = {metric.name: failures.drop(score_metric(metric, view)) for metric in metrics}
         collected = collect_scores(metrics, scores, table.weights)
         candidates = self._ranked(graph.reranked, table).first(graph.candidates)
         return {"first_stage": collected.summarise(), "reranking": compare(before, after, coverage, candidates)}

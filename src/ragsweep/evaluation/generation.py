@@ -24,7 +24,6 @@ from ragsweep.core.types import (
     Rankings,
     RepeatingGenerator,
     Request,
-    Scores,
 )
 from ragsweep.evaluation.answering import (
     Packed,
@@ -72,17 +71,6 @@ def write_queries(
             queries[n] = query
     texts = [text if one.failed or not one.text else one.text for text, one in zip(table.texts, queries, strict=True)]
     return queries, tabulate(table.questions, table.routed, json.dumps(texts))
-
-
-def drop_unwritten(scores: Scores, queries: Sequence[Answer] | None) -> Scores:
-    """Drop the scores of questions whose query could not be written: another text was searched."""
-    reason_of = {n: one.failed for n, one in enumerate(queries or ()) if one.failed}
-    if not reason_of:
-        return scores
-    values = scores.values.copy()
-    values[list(reason_of)] = np.nan
-    reasons = [reason_of.get(n, reason) for n, reason in enumerate(scores.reasons.tolist())]
-    return Scores(values, np.array(reasons, dtype=np.str_))
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}

@@ -6,13 +6,14 @@ import logging
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
-from ragsweep.core.missing import UNEXPLAINED
+from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, UNEXPLAINED
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import NO_CHUNK, Case, EvaluationView, JudgedMetric, Judgement, Metric, Rankings, Scores
 from ragsweep.evaluation.evidence import Coverage
@@ -81,6 +82,41 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
         return scores if is_ours(metric) else _checked(scores, len(view.questions))
     except Exception as fault:
         return _reason(fault, metric, "score")
+
+
+class Failures(NamedTuple):
+    """Why a stage failed for each question, "" where none did; all columns (questions,)."""
+
+    upstream: NDArray[np.str_]  # of route, query or system: nothing of the question is the config's result
+    answer: NDArray[np.str_]
+    probed: NDArray[np.bool_]  # whether the question's latency is measured
+
+    @property
+    def unanswered(self) -> NDArray[np.bool_]:
+        """Which questions have no answer, so that some metrics may not apply to them."""
+        return np.asarray((self.upstream != "") | (self.answer != ""))
+
+    def drop(self, scores: Scores) -> Scores:
+        """Replace scores of what failed by NaN and the reason; a metric that does not apply keeps its own reason."""
+        if not self.unanswered.any():
+            return scores
+        untimed = (scores.reasons == NOT_PROBED) & self.probed
+        why = np.where((self.upstream == "") & untimed, self.answer, self.upstream)
+        lost = (why != "") & (untimed | ~np.isin(scores.reasons, list(INAPPLICABLE)))
+        return Scores(np.where(lost, np.nan, scores.values), np.where(lost, why, scores.reasons))
+
+    def blank(self, traces: Sequence[str]) -> list[str]:
+        """Replace the paths of evidence that was not searched for, as JSON, by empty ones."""
+        return ["{}" if failed else text for text, failed in zip(traces, self.upstream.tolist(), strict=True)]
+
+
+def find_failures(view: EvaluationView, is_system: bool, probed: NDArray[np.bool_]) -> Failures:
+    """Collect the failures of the stages before the scores; an external system makes the context, too."""
+    answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
+    stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
+    columns = [*stages, answers if is_system else [""] * len(answers)]
+    upstream = [next(filter(None, row), "") for row in zip(*columns, strict=True)]
+    return Failures(np.array(upstream, dtype=np.str_), np.array(answers, dtype=np.str_), probed)
 
 
 def is_ours(metric: object) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 
 from ragsweep.core.results import Summary
 
 NOT_MEASURED = "-"
 ROUNDING = 1e-9
 """What a mean of equal scores may differ by."""
+LARGEST = math.log(sys.float_info.max)
+"""The largest logarithm of a float."""
 
 
 def cell(summary: Summary | None) -> str:
@@ -23,9 +26,15 @@ def cell(summary: Summary | None) -> str:
 
 
 def number(value: float, unit: str = "") -> str:
-    """Write a number as short as it can be read: shares with two decimals and no leading zero, amounts rounded."""
+    """Write a number as short as it can be read: shares with two decimals and no leading zero, amounts rounded.
+
+    NaN is ``-``, and a number that is rounded to zero has no sign.
+    """
+    if math.isnan(value):
+        return NOT_MEASURED
     if not unit and abs(value) <= 1:
-        return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+        return f"{value:z.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+    value += 0.0
     limits = ((10, ",.0f"), (1, ".1f"), (0.1, ".2f"), (0, ".2g"))
     return format(value, next(style for limit, style in limits if abs(value) >= limit))
 
@@ -65,7 +74,7 @@ def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
     """Write a ratio with its interval, given their logarithms: ``x 1.30 [1.21, 1.40]``."""
     if not math.isfinite(logarithm):
         return NOT_MEASURED
-    value, *ends = (f"{math.exp(one):,.{2 if abs(one) >= 0.1 else 3}f}" for one in (logarithm, low, high))
+    value, *ends = (f"{math.exp(min(one, LARGEST)):,.{2 if abs(one) >= 0.1 else 3}f}" for one in (logarithm, low, high))
     return f"x {value} [{', '.join(ends)}]" if math.isfinite(low) and math.isfinite(high) else f"x {value}"
 
 
@@ -82,7 +91,9 @@ def chance(p: float) -> str:
 
 
 def spelled(number: float) -> str:
-    """Spell a size: 412 B, 15.7 kB, 2.3 GB."""
+    """Spell a size: 412 B, 15.7 kB, 2.3 GB; ``-`` for NaN and infinity."""
+    if not math.isfinite(number):
+        return NOT_MEASURED
     for unit in ("B", "kB", "MB", "GB"):
         if number < 999.5:
             return f"{number:.0f} {unit}" if unit == "B" or number >= 99.95 else f"{number:.1f} {unit}"
@@ -91,7 +102,9 @@ def spelled(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Spell how long something took: 0.48 s, 12 s, 34 min, 5.2 h."""
+    """Spell how long something took: 0.48 s, 12 s, 34 min, 5.2 h; ``-`` for NaN and infinity."""
+    if not math.isfinite(seconds):
+        return NOT_MEASURED
     if seconds < 9.95:
         return f"{seconds:.2f} s" if seconds < 0.995 else f"{seconds:.1f} s"
     if seconds < 180:
@@ -100,7 +113,9 @@ def duration(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Spell how long ago something was, in its largest whole unit: 40 s, 3 min, 5 h, 12 d."""
+    """Spell how long ago something was, in its largest whole unit: 40 s, 3 min, 5 h, 12 d; ``-``: unknown."""
+    if not math.isfinite(seconds):
+        return NOT_MEASURED
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length:,.0f} {unit}"
@@ -108,7 +123,7 @@ def ago(seconds: float) -> str:
 
 
 def about(seconds: float | None) -> str:
-    """Write an expected duration; None: unknown."""
-    if seconds is None:
+    """Write an expected duration; None, NaN and infinity: unknown."""
+    if seconds is None or not math.isfinite(seconds):
         return "time unknown"
     return "less than 1 s" if seconds < 1 else f"about {duration(round(seconds))}"

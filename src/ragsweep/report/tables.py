@@ -9,9 +9,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragsweep.core.missing import failed, repeatable
+from ragsweep.core.missing import failed, remedy
 from ragsweep.core.plurals import counted
-from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary, judged_metrics, objectives
+from ragsweep.core.results import (
+    COMPLETE,
+    DatasetFacts,
+    Failure,
+    Result,
+    Summary,
+    below_coverage,
+    judged_metrics,
+    objectives,
+)
 from ragsweep.golden.golden_set import describe_weights
 from ragsweep.report.numbers import NOT_MEASURED, cell, number
 from ragsweep.stats.inference.matrix import WEIGHT
@@ -75,17 +84,15 @@ def headline(results: Sequence[Result]) -> list[str]:
 def partial_note(result: Result) -> str:
     """Describe a PARTIAL result: of the metric with the fewest scores why, and its possible range; how many others."""
     least = result.config.get("coverage", 1.0)
-    below = [one for one in result.summaries.values() if one.coverage < least]
+    below = below_coverage(result)
     worst = min(below, key=lambda one: one.coverage)
     why = ", ".join(f"{count:,} {reason}" for reason, count in worst.reasons.items() if failed(reason))
     low, high = (number(bound, worst.unit) for bound in (worst.low_bound, worst.high_bound))
     bounds = f", so between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
     others = f", and {counted(len(below) - 1, 'other metric')} of too few" if len(below) > 1 else ""
     fact = f"{worst.name} is known of {worst.coverage:.0%} of its questions ({why}), coverage={least:g}{bounds}{others}"
-    advice = "a reason that is not in ragsweep.core.missing counts as a failed measurement"
-    if repeatable((reason for one in below for reason in one.reasons), result.outcomes.get("answer_failed", ())):
-        advice = "run it again: only failed calls are repeated"
-    return f"{fact}; {advice}"
+    reasons = (reason for one in below for reason in one.reasons)
+    return f"{fact}; {remedy(reasons, result.outcomes.get('answer_failed', ()), worst.coverage)}"
 
 
 def evidence_note(facts: DatasetFacts) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
-from ragsweep.core.missing import repeatable
-from ragsweep.core.results import DROPPED, PARTIAL, Result
+from ragsweep.core.missing import remedy
+from ragsweep.core.results import DROPPED, PARTIAL, Result, below_coverage
 from ragsweep.stats.inference.matrix import WEIGHT
 
 OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "rerun", "headline", "objective", "partition",
@@ -136,9 +136,11 @@ def check_same_questions(one: Result, other: Result) -> None:
 def check_whole(result: Result) -> None:
     """Raise InputError for a result that is PARTIAL or DROPPED: too much of it is missing to be compared."""
     if result.state == PARTIAL:
-        reasons = chain.from_iterable(summary.reasons for summary in result.summaries.values())
-        again = "; run it again" if repeatable(reasons, result.outcomes.get("answer_failed", ())) else ""
-        raise InputError(f"{result.name}: is PARTIAL, too many questions could not be scored{again}")
+        below = below_coverage(result)
+        reasons = chain.from_iterable(one.reasons for one in below)
+        least = min((one.coverage for one in below), default=0.0)
+        advice = remedy(reasons, result.outcomes.get("answer_failed", ()), least)
+        raise InputError(f"{result.name}: is PARTIAL, too many questions could not be scored; {advice}")
     if result.state == DROPPED:
         asked, of = result.race["asked"], result.race["of"]
         raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it by itself")

@@ -321,7 +321,7 @@ def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
         return "neither more nor less of it is better"
     if not all(is_mean(result, metric) for result in results):
         return "it is no mean over questions"
-    if sum(_is_complete(result, metric) for result in results) < 2:
+    if sum(is_scored(result, metric) for result in results) < 2:
         return "too few of its questions could be scored in all configs but one at most"
     return ""
 
@@ -333,9 +333,9 @@ def is_scored(result: Result, metric: str) -> bool:
 
 
 def _is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough of a metric's questions could be scored, also in a PARTIAL config."""
-    limit = float(result.config.get("coverage", 1.0))
-    return result.state != PARTIAL or (metric in result.summaries and result.summaries[metric].coverage >= limit)
+    """Return whether enough of a metric's questions could be scored; the state is that of the metrics that decide."""
+    summary = result.summaries.get(metric)
+    return result.state != PARTIAL if summary is None else summary.coverage >= float(result.config.get("coverage", 1.0))
 
 
 def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:

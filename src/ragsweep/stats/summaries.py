@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.missing import SKIPPED, ReasonCodes, failed, number_reasons
+from ragsweep.core.missing import INAPPLICABLE, SKIPPED, ReasonCodes, failed, number_reasons
 from ragsweep.core.results import Summary
 from ragsweep.core.types import Metric, Scores
 from ragsweep.stats.intervals import (
@@ -31,7 +31,8 @@ Amount = tuple[float, float, float]
 class ReasonCounts(NamedTuple):
     """Counts of each reason, of skipped questions (which lack what the metric needs), and of failed ones.
 
-    ``broken`` of the failed ones could have been scored had nothing gone wrong.
+    ``broken`` of the failed ones could have been scored had nothing gone wrong; ``unanswered`` of these have no answer,
+    so that the metric might not have applied. To ``settled`` questions it does not apply by what was answered.
     """
 
     counts: Mapping[str, int]
@@ -39,16 +40,23 @@ class ReasonCounts(NamedTuple):
     failed: int
     broken: int
     broken_weight: float
+    unanswered: int
+    settled: int
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """All scores of one config: one row a metric. ``weights`` are those of the questions; None: all count alike."""
+    """All scores of one config: one row a metric.
+
+    ``weights`` are those of the questions; None: all count alike. ``unanswered`` marks the questions without an answer;
+    None: there are none.
+    """
 
     metrics: Sequence[Metric]
     values: Doubles  # (metrics, questions)
     reasons: Sequence[ReasonCodes]
     weights: Doubles | None = None
+    unanswered: NDArray[np.bool_] | None = None
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
         """Summarise the chosen questions; None for all of them."""
@@ -98,23 +106,49 @@ class ScoreTable:
             if weights is not None:
                 lost = [n for n, name in enumerate(codes.names) if name and failed(name)]
                 weight = float(weights[np.isin(numbers, lost)].sum())
-            counts[id(codes)] = ReasonCounts(by_reason, skipped, sum(by_reason.values()) - skipped, broken, weight)
+            unanswered, settled = self._count_unanswered(codes, chosen), _count_settled(by_reason)
+            missing = sum(by_reason.values()) - skipped
+            counts[id(codes)] = ReasonCounts(by_reason, skipped, missing, broken, weight, unanswered, settled)
         return counts
+
+    def _count_unanswered(self, codes: ReasonCodes, chosen: Numbers | None) -> int:
+        """Count the unanswered questions without a score because of a failure."""
+        if self.unanswered is None or not self.unanswered.any():
+            return 0
+        is_broken = np.array([failed(name) for name in codes.names], dtype=bool)[codes.numbers] & self.unanswered
+        return int(np.count_nonzero(is_broken if chosen is None else is_broken[chosen]))
 
 
 def collect_scores(
-    metrics: Sequence[Metric], scores: Mapping[str, Scores], weights: Doubles | None = None
+    metrics: Sequence[Metric],
+    scores: Mapping[str, Scores],
+    weights: Doubles | None = None,
+    unanswered: NDArray[np.bool_] | None = None,
 ) -> ScoreTable:
-    """Make one table of the metrics' scores, of questions with these weights."""
+    """Make one table of the metrics' scores, of questions with these weights; some of them may have no answer."""
     rows = [scores[metric.name] for metric in metrics]
     values, reasons = np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows])
-    return ScoreTable(metrics, values, reasons, weights)
+    return ScoreTable(metrics, values, reasons, weights, unanswered)
+
+
+def _count_settled(by_reason: Mapping[str, int]) -> int:
+    return sum(total for name, total in by_reason.items() if not failed(name) and name not in INAPPLICABLE)
+
+
+def _share_scored(scored: int, reasons: ReasonCounts) -> float:
+    """Return the share of scored questions among those that could have been scored.
+
+    The metric applies to the same share of the unanswered questions as of the others.
+    """
+    applies = scored + reasons.broken - reasons.unanswered
+    others = applies + reasons.settled
+    scorable = applies + reasons.unanswered * (applies / others if others else 1.0)
+    return scored / scorable if scorable else 1.0
 
 
 def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int, float], reasons: ReasonCounts) -> Summary:
     value, low, high = amount
     asked, scored, mass = numbers
-    scorable = scored + reasons.broken
     bounds = [value, value]
     if reasons.broken:  # the value if every broken question had the lowest, or the highest, score
         total = value * mass if scored else 0.0
@@ -134,5 +168,5 @@ def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int, float], re
         reasons=dict(reasons.counts),
         low_bound=bounds[0],
         high_bound=bounds[1],
-        coverage=scored / scorable if scorable else 1.0,
+        coverage=_share_scored(scored, reasons),
     )
