@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from itertools import pairwise
 from typing import Literal
 
 _UNSPACED = (
@@ -25,9 +26,14 @@ _SYLLABIC = _UNSPACED + "\u1100-\u115f\u3131-\u318e\ua960-\ua97f\uac00-\ud7a3"
 
 _SOUTH_EAST_ASIAN = re.compile("[\u0e01-\u0e3a\u0e81-\u0ebd\u1000-\u102a\u1780-\u17b3]")
 
-_SOFT_HYPHEN = re.compile("\u00ad(?:[^\\S\n]*\n\\s*)?")
+SOFT_HYPHEN = re.compile("\u00ad(?:[^\\S\n]*\n\\s*)?")
 _IGNORED = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
 _ASCII_WORD = re.compile(r"\w+")
+
+STOPS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
+"""Ends of sentences, in ASCII and in full width."""
+
+_BEHIND, _CLOSING = frozenset("\"'`*_!\uff01"), frozenset({"Pe", "Pf", "Pi", "Cf"})
 
 Kind = Literal["word", "token", "search", "letter", "run", "character", "quoted", "unspaced"]
 
@@ -84,7 +90,7 @@ def is_syllabic(letter: str) -> bool:
 
 def without_soft_hyphens(text: str) -> str:
     """Join the parts of words that soft hyphens divide, also at the ends of lines."""
-    return _SOFT_HYPHEN.sub("", text) if "\u00ad" in text else text
+    return SOFT_HYPHEN.sub("", text) if "\u00ad" in text else text
 
 
 def search_form(text: str) -> str:
@@ -102,7 +108,7 @@ def search_form(text: str) -> str:
 
 def _pairs(run: re.Match[str]) -> str:
     characters = pattern("character").findall(run[0])
-    pairs = [one + other for one, other in zip(characters, characters[1:], strict=False)] or characters
+    pairs = [one + other for one, other in pairwise(characters)] or characters
     return f" {' '.join(pairs)} "
 
 
@@ -126,7 +132,9 @@ def is_question(text: str) -> bool:
     for letter in reversed(text):
         if _asks(letter) or (letter == ";" and _is_greek(text)):
             return True
-        if not (letter.isspace() or letter in "\"'`*_!\uff01" or unicodedata.category(letter) in ("Pe", "Pf", "Pi", "Cf")):
+        if not (
+            letter.isspace() or letter in "\"'`*_!\uff01" or unicodedata.category(letter) in ("Pe", "Pf", "Pi", "Cf")
+        ):
             return False
     return False
 

@@ -7,13 +7,14 @@ import re
 from itertools import takewhile
 from typing import NamedTuple
 
+from ragsweep.core.words import pattern, words
 from ragsweep.golden.anchors import Span, composed
 
-SENTENCE_END = re.compile(r"[.!?]\s+|\n\s*\n")
+SENTENCE_END = re.compile(r"[.!?]\s+|[。！？]\s*|\n\s*\n")
 
 _REACH = 200  # characters before and after an anchor that are compared
 _EDGE = ""  # stands beside the first and the last word of a document
-_STOPS = (".", "!", "?")
+_STOPS = (".", "!", "?", "。", "！", "？")
 
 
 class Common(NamedTuple):
@@ -28,7 +29,7 @@ NOTHING = Common(-1, -1)
 
 def canonical(text: str) -> str:
     """Return a text without what differs between its encodings."""
-    return composed(" ".join(text.split()))
+    return " ".join(composed(text).split())
 
 
 def common_words(text: str, span: Span, other: str, place: Span) -> Common:
@@ -49,7 +50,10 @@ def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
     before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] : span[1] + _REACH]
     first = [_EDGE] if span[0] <= _REACH else []
     last = [_EDGE] if span[1] + _REACH >= len(text) else []
-    return [*composed(before).split()[::-1], *first], [*composed(after).split(), *last]
+    return [*pattern("quoted").findall(composed(before))[::-1], *first], [
+        *pattern("quoted").findall(composed(after)),
+        *last,
+    ]
 
 
 def sentence_around(text: str, span: Span) -> str:
@@ -66,4 +70,4 @@ def similarity(one: str, other: str) -> float:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", composed(text).lower())
+    return words(composed(text).lower())

@@ -7,7 +7,8 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
-WORD = re.compile(r"\w+")
+from ragsweep.core.words import is_syllabic, without_soft_hyphens, words
+
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
 """Letters that Unicode does not decompose, and how they are typed without them."""
 
@@ -85,11 +86,12 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Remove case and accents: ``Œuvre été`` becomes ``oeuvre ete``."""
+    """Remove case, accents and soft hyphens: ``Œuvre été`` becomes ``oeuvre ete``."""
     if text.isascii():
         return text.lower()
     # Twice each: decomposing a letter can give a capital (㎒), and folding case one that decomposes.
-    lower = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).translate(LIGATURES)
+    compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
+    lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES)
     return "".join(letter for letter in lower.casefold() if not unicodedata.combining(letter))
 
 
@@ -107,7 +109,7 @@ def detect_language(text: str) -> str:
     A stop word counts for each of its languages, the less the more languages share it.
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
-    for word in WORD.findall(fold(text)):
+    for word in words(fold(text)):
         for language in (languages := _LANGUAGES_OF.get(word, ())):
             score[language] += 1 / len(languages)
     (best, most), (_, next_most) = sorted(score.items(), key=lambda item: -item[1])[:2]
@@ -115,10 +117,14 @@ def detect_language(text: str) -> str:
 
 
 def content_words(text: str, language: str = "") -> frozenset[str]:
-    """Return the folded words of a text that are no stop words of its language; single letters do not count.
+    """Return the folded words of a text that are no stop words of its language; single letters do not count, unless their
+    script is written without spaces.
 
     Without ``language`` it is detected; English where detection fails.
     """
     stop_words = STOP_WORDS[language or detect_language(text) or "en"]
-    words = WORD.findall(fold(text))
-    return frozenset(word for word in words if word not in stop_words and (len(word) > 1 or word.isdigit()))
+    return frozenset(
+        word
+        for word in words(fold(text))
+        if word not in stop_words and (len(word) > 1 or word.isdigit() or is_syllabic(word))
+    )

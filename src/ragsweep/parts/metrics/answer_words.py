@@ -19,6 +19,7 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from ragsweep.core.types import Answer, Passage, Question
+from ragsweep.core.words import is_syllabic, without_soft_hyphens
 from ragsweep.parts.languages import detect_language, language_code
 from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incomparable, reason_unreferenced
 
@@ -31,9 +32,6 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014", " "))
 """Punctuation that may stand between two words: ``1994-1998``, ``Newton's``."""
-
-BY_CHARACTER = frozenset({"CJK", "HANGUL", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI"})
-"""Scripts, by the first word of their characters' names in Unicode, of which each character is a word."""
 
 SHORT = 6
 """Words of a short right answer, at most: a right reply contains it, where it would rephrase a longer one."""
@@ -179,7 +177,7 @@ def f1(text: str, right: str) -> float:
 
 def _fold(text: str) -> str:
     """Remove case and compatibility forms; folding case can leave marks that are not composed."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold())
 
 
 def _separated(text: str) -> str:
@@ -199,5 +197,4 @@ def _separated(text: str) -> str:
 @cache
 def _is_word(letter: str) -> bool:
     """Return whether a character is a word by itself; digits and numerals are not, or fifteen would contain five."""
-    script = re.split(r"[ -]", unicodedata.name(letter, ""))[0]
-    return script in BY_CHARACTER and not letter.isnumeric()
+    return is_syllabic(letter) and not letter.isnumeric()
