@@ -132,9 +132,7 @@ def is_question(text: str) -> bool:
     for letter in reversed(text):
         if _asks(letter) or (letter == ";" and _is_greek(text)):
             return True
-        if not (
-            letter.isspace() or letter in "\"'`*_!\uff01" or unicodedata.category(letter) in ("Pe", "Pf", "Pi", "Cf")
-        ):
+        if not (letter.isspace() or letter in _BEHIND or unicodedata.category(letter) in _CLOSING):
             return False
     return False
 

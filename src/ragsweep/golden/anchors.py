@@ -22,9 +22,10 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     """Find all occurrences of an anchor in a document's text.
 
     A run of white space, in both, counts as one space; at the anchor's ends it is ignored. Both are compared in
-    Unicode's composed form, without ligatures and soft hyphens (see ``composed``). Where the source does not contain the anchor, the visible texts of both, rendered as
-    Markdown, are compared: without emphasis, backticks, the targets of links. Occurrences may overlap. The forms of the
-    last 128 texts are cached: with many anchors and many texts, let the texts be the outer loop.
+    Unicode's composed form, without ligatures and soft hyphens (see ``composed``). Where the source does not contain
+    the anchor, the visible texts of both, rendered as Markdown, are compared: without emphasis, backticks, the targets
+    of links. Occurrences may overlap. The forms of the last 128 texts are cached: with many anchors and many texts, let
+    the texts be the outer loop.
 
     Args:
         text: The document's text.

@@ -244,7 +244,7 @@ def describe_weights(weights: Sequence[float]) -> str:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Describe weights, and count questions: with keywords for an answer, blank, gold, silver, without visible words."""
+    """Describe weights, and count questions: keywords for an answer, blank, gold, silver, of no visible words."""
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"{keywords:,} questions have no reference answer: their keywords stand in for it"] if keywords else []
@@ -256,7 +256,7 @@ def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
         notes += [f"questions: {counts['gold']:,} gold (confirmed by a person), {counts['silver']:,} silver{unstated}"]
     if unsegmented := sum(is_unsegmented(question.text) for question in questions):
         notes += [
-            f"{unsegmented:,} questions are in a script that only a dictionary splits into words (Thai, Lao, Burmese, Khmer):"
+            f"{unsegmented:,} questions are in a script without spaces between words (Thai, Lao, Burmese or Khmer):"
             " BM25 searches pairs of characters, and metrics of words count characters"
         ]
     return (*notes, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))

@@ -117,10 +117,10 @@ def detect_language(text: str) -> str:
 
 
 def content_words(text: str, language: str = "") -> frozenset[str]:
-    """Return the folded words of a text that are no stop words of its language; single letters do not count, unless their
-    script is written without spaces.
+    """Return the folded words of a text that are no stop words of its language.
 
-    Without ``language`` it is detected; English where detection fails.
+    Single letters do not count, unless each character of their script is a word. Without ``language`` it is detected;
+    English where detection fails.
     """
     stop_words = STOP_WORDS[language or detect_language(text) or "en"]
     return frozenset(
