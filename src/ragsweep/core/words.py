@@ -83,6 +83,11 @@ def word_count(text: str) -> float:
     return len(characters) / 2 + sum(bool(words(part)) for part in pattern("unspaced").sub(" ", text).split())
 
 
+def spaced(text: str) -> str:
+    """Separate the tokens of a text by spaces where it has syllabic characters; return another text as it is."""
+    return text if text.isascii() or not pattern("run").search(text) else " ".join(pattern("token").findall(text))
+
+
 def is_syllabic(letter: str) -> bool:
     """Return whether a character is a word by itself."""
     return not letter.isascii() and pattern("character").fullmatch(letter) is not None

@@ -12,6 +12,12 @@ from ragsweep.core.words import is_syllabic, without_soft_hyphens, words
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
 """Letters that Unicode does not decompose, and how they are typed without them."""
 
+_ACCENTS = frozenset({*range(10, 37), *range(200, 256)})
+"""Combining classes of accents, and of vowels that Hebrew and Arabic may omit.
+
+Marks of other classes make another word: voicing in kana, tones in Thai, viramas.
+"""
+
 _STOP_WORDS = {
     "en": "a about after all also although am an and any are as at be because been before being between both but by can"
     " could did do does doing done each either else for from had has have having he her here hers him his how"
@@ -92,7 +98,7 @@ def fold(text: str) -> str:
     # Twice each: decomposing a letter can give a capital (㎒), and folding case one that decomposes.
     compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
     lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES)
-    return "".join(letter for letter in lower.casefold() if not unicodedata.combining(letter))
+    return "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
 
 
 def language_code(label: str) -> str:

@@ -56,8 +56,8 @@ class ExactMatch(AnswerMetric):
         return reason_unreferenced(question)
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        language = articles_of(question, self.language)
-        return float(normalise(answer_text(answer), language) in _right_answers(question, language))
+        text, right_answers = _normalised(question, answer, articles_of(question, self.language))
+        return float(text in right_answers)
 
 
 class TokenF1(ExactMatch):
@@ -71,9 +71,8 @@ class TokenF1(ExactMatch):
     name = "token_f1"
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        language = articles_of(question, self.language)
-        text = normalise(answer_text(answer), language)
-        return max(f1(text, right) for right in _right_answers(question, language))
+        text, right_answers = _normalised(question, answer, articles_of(question, self.language))
+        return max(f1(text, right) for right in right_answers)
 
 
 class TokenRecall(ExactMatch):
@@ -92,7 +91,7 @@ class TokenRecall(ExactMatch):
         return reason_incomparable(question)
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        text, language = answer_text(answer), articles_of(question, self.language)
+        text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return max(recall(text, right, language) for right in question.expected) if text else 0.0
 
 
@@ -111,7 +110,7 @@ class ContainsAnswer(TokenRecall):
     name = "contains_answer"
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        text, language = answer_text(answer), articles_of(question, self.language)
+        text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 
 
@@ -130,16 +129,16 @@ def contains(text: str, right: str, language: str) -> bool:
     """Return whether a text has all words of a right answer in sequence, linked words also taken apart."""
     for links in ({}, LINKS):
         said, wanted = (normalise(one.translate(links), language) for one in (text, right))
-        if f" {wanted} " in f" {said} " if wanted else not said:
+        if wanted and f" {wanted} " in f" {said} ":
             return True
-    return False
+    return not wanted and f" {bare(right)} " in f" {bare(text)} "
 
 
 def recall(text: str, right: str, language: str) -> float:
-    """Return the proportion of a right answer's words that a text has; of no words, 1 if the text has none either."""
+    """Return the proportion of a right answer's words that a text has; of no words, 1 if both texts are the same."""
     words, wanted = (normalise(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
-    return shared / len(wanted) if wanted else float(not words)
+    return shared / len(wanted) if wanted else float(bare(text) == bare(right))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -160,10 +159,16 @@ def articles_of(question: Question, language: Language) -> str:
     return "french" if (language_code(label) if label else detect_language(question.text)) == "fr" else "english"
 
 
-def _right_answers(question: Question, language: str) -> list[str]:
-    """Normalise the right answers; an empty one where the question is unanswerable or nothing is left."""
+def _normalised(question: Question, answer: Answer, language: str) -> tuple[str, list[str]]:
+    """Normalise an answer and the right ones, which are one empty text where the question is unanswerable.
+
+    Where nothing is left of the right answers to an answerable question (``A``, ``?``), signs and articles stay in all.
+    """
     texts = question.expected if question.answerable else ()
-    return [right for right in (normalise(text, language) for text in texts) if right] or [""]
+    text, right_answers = answer_text(answer, texts), [normalise(one, language) for one in texts]
+    if texts and not any(right_answers):
+        return bare(text), [bare(one) for one in texts]
+    return normalise(text, language), list(filter(None, right_answers)) or [""]
 
 
 def f1(text: str, right: str) -> float:
@@ -173,6 +178,11 @@ def f1(text: str, right: str) -> float:
         return float(words == wanted)
     shared = (Counter(words) & Counter(wanted)).total()
     return 2 * shared / (len(words) + len(wanted))
+
+
+def bare(text: str) -> str:
+    """Return a text without case and compatibility forms, with single spaces between words, and with all its signs."""
+    return " ".join(_fold(text).split())
 
 
 def _fold(text: str) -> str:

@@ -46,7 +46,7 @@ class GroundingLexical(SupportMetric):
     Stop words of the answer's language (detected), case and accents are ignored. An answer without passages scores 0.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "grounding_lexical"
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
