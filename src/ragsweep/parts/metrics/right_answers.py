@@ -147,14 +147,17 @@ class KeywordCoverage(AnswerMetric):
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
     """Return the proportion of a question's keywords found in a text; see KeywordCoverage for ``match``."""
-    keywords = question.keywords
+    keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
+    found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # accents without letters
     if match == "stem":
         code = language_code(question.labels.get("language", "") if language == "label" else language)
         code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
         stems = _stems(text, code)
-        return sum(_stems(keyword, code) in stems for keyword in keywords) / len(keywords)
-    folded = fold(text)
-    return sum(bool(_pattern(keyword, match).search(folded)) for keyword in keywords) / len(keywords)
+        found += sum(_stems(keyword, code) in stems for keyword in keywords)
+    else:
+        folded = fold(text)
+        found += sum(bool(_pattern(keyword, match).search(folded)) for keyword in keywords)
+    return found / len(question.keywords)
 
 
 @lru_cache(maxsize=1 << 14)
