@@ -256,7 +256,7 @@ def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
         notes += [f"questions: {counts['gold']:,} gold (confirmed by a person), {counts['silver']:,} silver{unstated}"]
     if unsegmented := sum(is_unsegmented(question.text) for question in questions):
         notes += [
-            f"{unsegmented:,} questions are in a script without spaces between words (Thai, Lao, Burmese or Khmer):"
-            " BM25 searches pairs of characters, and metrics of words count characters"
+            f"questions in a script without spaces between words (Thai, Lao, Burmese or Khmer): {unsegmented:,};"
+            " BM25 searches pairs of their characters, and metrics of words count characters"
         ]
     return (*notes, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))
