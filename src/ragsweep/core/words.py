@@ -40,8 +40,11 @@ Kind = Literal["word", "token", "search", "letter", "run", "character", "quoted"
 
 @cache
 def _marks() -> str:
-    """Return a class of characters that belong to the one before: marks, medial jamo, the soft hyphen."""
-    marks = (chr(code) for code in range(0x300, 0x1F000) if unicodedata.category(chr(code))[0] == "M")
+    """Return a class of characters that belong to the one before: marks, medial jamo, the soft hyphen.
+
+    Marks of rare scripts beyond U+FFFF are not among them: ``re`` searches those one after the other.
+    """
+    marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
     return "".join(marks) + "\u1160-\u11ff\u00ad\U000e0100-\U000e01ef"
 
 
@@ -56,12 +59,13 @@ def pattern(kind: Kind) -> re.Pattern[str]:
     """
     letter, character = rf"(?:[^\W{_SYLLABIC}]|[{_marks()}])", f"[{_SYLLABIC}][{_marks()}]*"
     unspaced = f"[{_UNSPACED}][{_marks()}]*"
-    word = rf"{character}|[^\W{_SYLLABIC}]{letter}*"
+    spaced_word = rf"[^\W{_SYLLABIC}]+(?:[{_marks()}]+[^\W{_SYLLABIC}]*)*"  # runs: several times as fast as letters
+    word = rf"{spaced_word}|{character}"
     return re.compile(
         {
             "word": word,
             "token": rf"{word}|[^\w\s]",
-            "search": rf"\w[\w{_marks()}]+|[{_SYLLABIC}]",
+            "search": rf"\w(?=[\w{_marks()}])\w*(?:[{_marks()}]+\w*)*|[{_SYLLABIC}]",
             "letter": letter,
             "run": f"(?:{character})+",
             "character": character,
