@@ -32,6 +32,14 @@ def test_a_quote_is_the_shortest_that_occurs_once(text: str, passage: str, expec
     assert quote_of(text, passage) == expected
 
 
+def test_a_quote_of_a_text_without_spaces_is_as_short_as_its_words() -> None:
+    text = "".join(chr(0x4E00 + n * n % 4001) for n in range(3000))
+    anchor, given = shortest_anchor(text, 2400, 2426)
+    assert given is None
+    assert len(anchor) == 2 * FEWEST_WORDS
+    assert anchor in text[2400:2426]
+
+
 def test_a_quote_is_found_once_and_within_the_evidence_or_around_it() -> None:
     draw = random.Random(3)
     for _ in range(200):

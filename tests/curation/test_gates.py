@@ -136,6 +136,13 @@ def test_a_gate_has_the_value_of_the_hand_and_does_not_pass(gate: str, subject: 
     assert verdicts(subject)[gate] == (FAILED if RULES[gate].blocking else "warned")
 
 
+@pytest.mark.parametrize(
+    "question", ["山茱萸有多高\uff1f", "كم يبلغ طولها\u061f", "\u201cHow tall is the dogwood?\u201d"]
+)
+def test_a_question_mark_is_that_of_its_script(question: str) -> None:
+    assert measured(changed(3, question=question), "G1-4") == 1
+
+
 def test_answers_that_do_not_stand_literally_are_not_judged_without_an_embedder() -> None:
     for subject, verdict in ((whole(), PASSED), (changed(3, reference="as high as a house"), NOT_MEASURED)):
         alone = replace(subject, questions=None, answers=None, passages=None)

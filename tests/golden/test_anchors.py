@@ -28,6 +28,24 @@ def test_white_space_is_normalised_and_spans_are_those_of_the_given_text(
     assert resolve(text, anchor) == spans
 
 
+@pytest.mark.parametrize(
+    ("text", "anchor"),
+    [
+        ("The of\ufb01ce pays", "office pays"),
+        ("The office pays", "of\ufb01ce pays"),
+        ("The com\u00adpany pays", "company pays"),
+        ("The com\u00ad\n  pany pays", "company pays"),
+        ("The company pays", "com\u00adpany pays"),
+    ],
+)
+def test_ligatures_and_soft_hyphens_do_not_count(text: str, anchor: str) -> None:
+    assert resolve(text, anchor) == [(4, len(text))]
+
+
+def test_raised_digits_count() -> None:
+    assert resolve("10\u00b2 m", "102 m") == []
+
+
 def test_start_keeps_only_the_occurrence_that_begins_there() -> None:
     assert resolve("to be or not to be", "to be", start=13) == [(13, 18)]
     assert resolve("to be or not to be", "to be", start=12) == []

@@ -152,6 +152,11 @@ def test_questions_with_keywords_in_place_of_an_answer_and_blank_ones_are_counte
         "1 questions have no reference answer: their keywords stand in for it",
     )
     assert peculiarities([answered, bare]) == ()
+
+
+def test_questions_that_only_a_dictionary_splits_into_words_are_noted() -> None:
+    (note,) = peculiarities([Question("a", "พนักงานเบิกค่าใช้จ่ายได้หรือไม่"), Question("b", "几天\uff1f")])
+    assert "(Thai, Lao, Burmese or Khmer): 1;" in note
     assert peculiarities([question("a"), question("b", text=" \n")]) == ("blank questions, asked as they are: 1",)
 
 

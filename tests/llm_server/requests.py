@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ragsweep.parts.tokens import TOKEN
+from ragsweep.core.words import pattern
 
 DIMENSIONS = 64
 
@@ -95,7 +95,7 @@ def _plain(schema: Any, random: Random, known: Mapping[str, Any]) -> Any:
 def embedding(text: str, dimensions: int = DIMENSIONS) -> list[float]:
     """Embed a text by its words: texts with the same words are near each other."""
     vector = [0.0] * dimensions
-    for word in TOKEN.findall(text.lower()) or [""]:
+    for word in pattern("token").findall(text.lower()) or [""]:
         number = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big")
         vector[number % dimensions] += 1.0 if number & 1 << 31 else 0.5
     return vector

@@ -15,6 +15,12 @@ def test_words_and_single_punctuation_marks_are_tokens() -> None:
     assert tokens.count("don't stop: x_1 == 3.5") == len(["don", "'", "t", "stop", ":", "x_1", "=", "=", "3", ".", "5"])
 
 
+def test_characters_of_scripts_without_spaces_are_tokens() -> None:
+    assert tokens.count("每位员工可以报销三十天。") == 12
+    assert tokens.count("हिन्दी में") == 2
+    assert tokens.count("com\u00adpany") == 1
+
+
 def test_empty_and_blank_texts_have_no_tokens() -> None:
     assert tokens.count("") == tokens.count(" \n\t") == 0
 

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
+from ragsweep.core.words import pattern, word_count
 from ragsweep.golden.anchors import resolve
 
 FEWEST_WORDS = 5
-"""Words of a quote at least: shorter ones are unique by chance, and repeated by the next edit."""
+"""Words of a quote at least: shorter ones are unique by chance, and repeated by the next edit.
+
+Two characters of a script without spaces count as one word.
+"""
 
 _MOST_WORDS = 40  # of the quote of an evidence that is shorter than the fewest
-_BREAK = re.compile(r"[.!?:;]\s|\n")  # where a chunk is likely to be cut
+_BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # where a chunk is likely to be cut
 
 
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
@@ -25,7 +29,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
     Args:
         text: The document's text.
-        start: Where the evidence begins; a word that it cuts belongs to it.
+        start: Where the evidence begins; a word between white space that it cuts belongs to it.
         end: Where it ends.
     """
     words = _words(text)
@@ -36,14 +40,15 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
         return text[words[begin][0] : words[stop - 1][1]]
 
     whole = quote(first, last)
-    if last - first < FEWEST_WORDS:
+    enough = min(FEWEST_WORDS, word_count(text))
+    if word_count(whole) < FEWEST_WORDS:
         windows = _around(first, last, len(words))
     else:
         windows = _inside(first, last) if _is_unique(text, whole) else iter(())
     for _, same_length in groupby(windows, key=lambda window: window[1] - window[0]):
         # of equally long ones the one that the fewest chunkers cut
         for one in sorted((quote(*window) for window in same_length), key=lambda one: len(_BREAK.findall(one))):
-            if _is_unique(text, one):
+            if word_count(one) >= enough and _is_unique(text, one):
                 return " ".join(one.split()), None
     return " ".join(whole.split()), words[first][0]
 
@@ -65,4 +70,4 @@ def _is_unique(text: str, quote: str) -> bool:
 
 @lru_cache(maxsize=16)
 def _words(text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in re.finditer(r"\S+", text)]
+    return [match.span() for match in pattern("quoted").finditer(text)]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.words import is_question
 from ragsweep.curation.entries import (
     METHODS,
     SINGLE_FACT,
@@ -240,7 +241,7 @@ def _single_facts(subject: Subject) -> Measured:
 
 
 def _question_marks(subject: Subject) -> Measured:
-    marked = sum(str(one.get("question") or "").rstrip().endswith("?") for one in subject.kept)
+    marked = sum(is_question(str(one.get("question") or "")) for one in subject.kept)
     return _share(marked, len(subject.kept), "question")
 
 

@@ -14,6 +14,7 @@ from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence
+from ragsweep.core.words import words
 from ragsweep.curation.balance import drop_copies
 from ragsweep.curation.by_hand import SentenceSpan, propose_all
 from ragsweep.curation.entries import SCHEMA_VERSION, Entry, as_label
@@ -21,7 +22,6 @@ from ragsweep.curation.evidence_quotes import shortest_anchor
 from ragsweep.curation.exchange.layouts import read_turns
 from ragsweep.curation.exchange.records import decoded, is_filled, read_records
 from ragsweep.curation.gates import Floats
-from ragsweep.parts.languages import WORD
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
 """Fields in which a log has its question, the first one that is filled."""
@@ -83,8 +83,8 @@ def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | N
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:
-        if words := normal_words(question):
-            spellings.setdefault(words, Counter())[" ".join(question.split())] += 1
+        if asked_words := normal_words(question):
+            spellings.setdefault(asked_words, Counter())[" ".join(question.split())] += 1
     asked = [Asked(found.most_common(1)[0][0], found.total()) for found in spellings.values()]
     known = {normal_words(str(entry.get("question"))) for entry in entries}
     new = [one for one, words in zip(asked, spellings, strict=True) if words not in known]
@@ -95,7 +95,7 @@ def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | N
 
 def normal_words(text: str) -> str:
     """Return the words of a text, without case, signs and white space."""
-    return " ".join(WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+    return " ".join(words(unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from ragsweep.core.types import Corpus, Evidence, Question
+from ragsweep.core.words import word_count
 from ragsweep.curation.evidence_quotes import FEWEST_WORDS
 from ragsweep.curation.passages import (
     NOTHING,
@@ -177,7 +178,7 @@ class _Verifier:
             return LabelChange("", 0, AMBIGUOUS, label, note=_listed(places))
         if len(places) != 1:
             return self._lost(label, anchor, anchor)
-        note, is_short = _listed(places), len(anchor.split()) < FEWEST_WORDS
+        note, is_short = _listed(places), word_count(anchor) < FEWEST_WORDS
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
         if is_short and here and any(self._elsewhere(label.document, anchor)):
             return LabelChange("", 0, MOVED, label, note=hint)
@@ -217,8 +218,8 @@ class _Verifier:
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
         """Count the words around its anchor that a place and a label's own share; NOTHING where they are too few."""
         common = self._common((origin.text, origin.span), place)
-        words = len(origin.text[slice(*origin.span)].split()) + common.all
-        if words >= min(FEWEST_WORDS, len(origin.sentence.split())):
+        words = word_count(origin.text[slice(*origin.span)]) + common.all
+        if words >= min(FEWEST_WORDS, word_count(origin.sentence)):
             return common
         if place.document != label.document:
             return NOTHING

@@ -7,13 +7,13 @@ import re
 from itertools import takewhile
 from typing import NamedTuple
 
+from ragsweep.core.words import STOPS, pattern, words
 from ragsweep.golden.anchors import Span, composed
 
-SENTENCE_END = re.compile(r"[.!?]\s+|\n\s*\n")
+SENTENCE_END = re.compile(r"[.!?]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
 
 _REACH = 200  # characters before and after an anchor that are compared
 _EDGE = ""  # stands beside the first and the last word of a document
-_STOPS = (".", "!", "?")
 
 
 class Common(NamedTuple):
@@ -28,7 +28,7 @@ NOTHING = Common(-1, -1)
 
 def canonical(text: str) -> str:
     """Return a text without what differs between its encodings."""
-    return composed(" ".join(text.split()))
+    return " ".join(composed(text).split())
 
 
 def common_words(text: str, span: Span, other: str, place: Span) -> Common:
@@ -38,8 +38,8 @@ def common_words(text: str, span: Span, other: str, place: Span) -> Common:
         [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False))]
         for one, two in zip(mine, theirs, strict=True)
     )
-    ends = [n for n, word in enumerate(after) if word.endswith(_STOPS)]
-    begins = [n for n, word in enumerate(before) if word.endswith(_STOPS)]
+    ends = [n for n, word in enumerate(after) if word.endswith(STOPS)]
+    begins = [n for n, word in enumerate(before) if word.endswith(STOPS)]
     in_sentence = min([*begins, len(before)]) + min([*(n + 1 for n in ends), len(after)])
     return Common(in_sentence, len(before) + len(after))
 
@@ -49,7 +49,8 @@ def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
     before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] : span[1] + _REACH]
     first = [_EDGE] if span[0] <= _REACH else []
     last = [_EDGE] if span[1] + _REACH >= len(text) else []
-    return [*composed(before).split()[::-1], *first], [*composed(after).split(), *last]
+    behind, ahead = (pattern("quoted").findall(composed(part)) for part in (before, after))
+    return [*behind[::-1], *first], [*ahead, *last]
 
 
 def sentence_around(text: str, span: Span) -> str:
@@ -66,4 +67,4 @@ def similarity(one: str, other: str) -> float:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", composed(text).lower())
+    return words(composed(text).lower())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragsweep.core.types import NO_CHUNK
+from ragsweep.core.words import word_count
 from ragsweep.curation.evidence_quotes import FEWEST_WORDS
 from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.parts.retrievers.bm25 import Bm25
@@ -17,7 +18,7 @@ def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -
     found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
     inside = [(begin + start, begin + stop) for start, stop in found]
     # headings, which resemble questions most, answer none
-    inside = [one for one in inside if len(text[slice(*one)].split()) >= FEWEST_WORDS] or inside
+    inside = [one for one in inside if word_count(text[slice(*one)]) >= FEWEST_WORDS] or inside
     (ranked,) = rank_texts([question], [text[start:stop] for start, stop in inside], code, 1)
     return inside[ranked[0] if ranked else 0] if inside else None
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.words import is_syllabic, words
 from ragsweep.curation.drafts import Draft
 from ragsweep.curation.entries import METHODS, VALIDATED
 from ragsweep.curation.gates import is_verbatim
 from ragsweep.golden.golden_format import REJECTED
-from ragsweep.parts.languages import STOP_WORDS, WORD, fold
+from ragsweep.parts.languages import STOP_WORDS, fold
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Embeds texts as unit vectors; NaN for empty ones."""
@@ -66,7 +67,10 @@ def _by_words(draft: Draft, passage: str) -> Draft:
 
 def keyword_coverage(answer: str, passage: str, language: str) -> float:
     """Return the share of an answer's words (from 4 characters, no stop words) that a passage has; 0 without any."""
-    wanted = {word for word in _words(answer) if len(word) >= SHORTEST_WORD and word not in STOP_WORDS[language]}
+    stop_words = STOP_WORDS[language]
+    wanted = {
+        word for word in _words(answer) if (len(word) >= SHORTEST_WORD or is_syllabic(word)) and word not in stop_words
+    }
     return len(wanted & _words(passage)) / len(wanted) if wanted else 0.0
 
 
@@ -76,4 +80,4 @@ def numbers(text: str) -> set[str]:
 
 
 def _words(text: str) -> set[str]:
-    return set(WORD.findall(fold(re.sub(r"[*_`]", " ", text))))
+    return set(words(fold(re.sub(r"[*_`]", " ", text))))

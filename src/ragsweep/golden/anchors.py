@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
+from ragsweep.core.words import SOFT_HYPHEN, without_soft_hyphens
 from ragsweep.golden.rendered import Derived, Piece, derive, render
 
 Span = tuple[int, int]
@@ -21,9 +22,10 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     """Find all occurrences of an anchor in a document's text.
 
     A run of white space, in both, counts as one space; at the anchor's ends it is ignored. Both are compared in
-    Unicode's composed form (NFC). Where the source does not contain the anchor, the visible texts of both, rendered as
-    Markdown, are compared: without emphasis, backticks, the targets of links. Occurrences may overlap. The forms of the
-    last 128 texts are cached: with many anchors and many texts, let the texts be the outer loop.
+    Unicode's composed form, without ligatures and soft hyphens (see ``composed``). Where the source does not contain
+    the anchor, the visible texts of both, rendered as Markdown, are compared: without emphasis, backticks, the targets
+    of links. Occurrences may overlap. The forms of the last 128 texts are cached: with many anchors and many texts, let
+    the texts be the outer loop.
 
     Args:
         text: The document's text.
@@ -73,8 +75,21 @@ def in_order(text: str, words: Sequence[str]) -> bool:
 
 
 def composed(text: str) -> str:
-    """Return a text in Unicode's composed form."""
-    return unicodedata.normalize("NFC", text)
+    """Return a text in Unicode's composed form, with ligatures and letters of other widths as plain letters.
+
+    Soft hyphens are left out, also those at the ends of lines. Other compatibility forms (NFKC), such as raised digits,
+    are kept: they can change what a text states.
+    """
+    if text.isascii():
+        return text
+    letters = {ord(letter): plain for letter in set(text) if (plain := _plain_letters(letter)) != letter}
+    return unicodedata.normalize("NFC", without_soft_hyphens(text).translate(letters))
+
+
+@cache
+def _plain_letters(letter: str) -> str:
+    plain = unicodedata.normalize("NFKC", letter)
+    return plain if letter.isalpha() and plain.isalpha() else letter
 
 
 def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
@@ -123,7 +138,7 @@ def _rendered(quote: str) -> str:
 
 
 def _plain(quote: str) -> str:
-    return composed(" ".join(quote.split()))
+    return " ".join(composed(quote).split())
 
 
 def _spans(form: Derived, quote: str) -> list[Span]:
@@ -156,12 +171,12 @@ def _changing(text: str) -> str:
 
     Only marks and the vowels and finals of Hangul (U+1160 to U+11FF) are composed with what is before them.
     """
-    if unicodedata.is_normalized("NFC", text):
+    if composed(text) == text:
         return _LONG_RUN
     signs = set(text)
     marks = {sign for sign in signs if unicodedata.category(sign)[0] == "M" or "\u1160" <= sign <= "\u11ff"}
     single = {sign for sign in signs - marks if composed(sign) != sign}
-    patterns = [_LONG_RUN]
+    patterns = [SOFT_HYPHEN.pattern, _LONG_RUN] if "\u00ad" in signs else [_LONG_RUN]
     if marks:
         either = "".join(map(re.escape, sorted(marks)))
         patterns.insert(0, f"[^{either}]?[{either}]+")

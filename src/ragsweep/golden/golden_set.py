@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.types import Corpus, Dataset, Evidence, GoldenSet, Question, effective_number, weights_of
+from ragsweep.core.words import is_unsegmented
 from ragsweep.golden.anchors import nearest_passage, resolve
 
 STATUSES = ("silver", "gold")
@@ -243,7 +244,7 @@ def describe_weights(weights: Sequence[float]) -> str:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Describe weights, and count questions: with keywords for an answer, blank, gold and silver ones."""
+    """Describe weights, and count questions: keywords for an answer, blank, gold, silver, of no visible words."""
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"{keywords:,} questions have no reference answer: their keywords stand in for it"] if keywords else []
@@ -253,4 +254,9 @@ def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
     if counts["gold"] or counts["silver"]:
         unstated = f", {counts['']:,} neither" if counts[""] else ""
         notes += [f"questions: {counts['gold']:,} gold (confirmed by a person), {counts['silver']:,} silver{unstated}"]
+    if unsegmented := sum(is_unsegmented(question.text) for question in questions):
+        notes += [
+            f"questions in a script without spaces between words (Thai, Lao, Burmese or Khmer): {unsegmented:,};"
+            " BM25 searches pairs of their characters, and metrics of words count characters"
+        ]
     return (*notes, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ragsweep.core.words import words as words_of
+
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _MARKED = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
 _UNDERLINE = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$")
-_WORDS = re.compile(r"\w+")
 
 
 class Heading(NamedTuple):
@@ -40,7 +41,7 @@ def section(text: str, name: str) -> tuple[int, int] | None:
 
 def words(text: str) -> list[str]:
     """Return the words of a heading, without case and signs."""
-    return _WORDS.findall(text.casefold())
+    return words_of(text.casefold())
 
 
 def headings(text: str) -> Iterator[Heading]:

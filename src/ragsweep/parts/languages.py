@@ -7,9 +7,16 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
-WORD = re.compile(r"\w+")
+from ragsweep.core.words import is_syllabic, without_soft_hyphens, words
+
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
 """Letters that Unicode does not decompose, and how they are typed without them."""
+
+_ACCENTS = frozenset({*range(10, 37), *range(200, 256)})
+"""Combining classes of accents, and of vowels that Hebrew and Arabic may omit.
+
+Marks of other classes make another word: voicing in kana, tones in Thai, viramas.
+"""
 
 _STOP_WORDS = {
     "en": "a about after all also although am an and any are as at be because been before being between both but by can"
@@ -85,12 +92,13 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Remove case and accents: ``Œuvre été`` becomes ``oeuvre ete``."""
+    """Remove case, accents and soft hyphens: ``Œuvre été`` becomes ``oeuvre ete``."""
     if text.isascii():
         return text.lower()
     # Twice each: decomposing a letter can give a capital (㎒), and folding case one that decomposes.
-    lower = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).translate(LIGATURES)
-    return "".join(letter for letter in lower.casefold() if not unicodedata.combining(letter))
+    compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
+    lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES)
+    return "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
 
 
 def language_code(label: str) -> str:
@@ -107,7 +115,7 @@ def detect_language(text: str) -> str:
     A stop word counts for each of its languages, the less the more languages share it.
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
-    for word in WORD.findall(fold(text)):
+    for word in words(fold(text)):
         for language in (languages := _LANGUAGES_OF.get(word, ())):
             score[language] += 1 / len(languages)
     (best, most), (_, next_most) = sorted(score.items(), key=lambda item: -item[1])[:2]
@@ -115,10 +123,14 @@ def detect_language(text: str) -> str:
 
 
 def content_words(text: str, language: str = "") -> frozenset[str]:
-    """Return the folded words of a text that are no stop words of its language; single letters do not count.
+    """Return the folded words of a text that are no stop words of its language.
 
-    Without ``language`` it is detected; English where detection fails.
+    Single letters do not count, unless each character of their script is a word. Without ``language`` it is detected;
+    English where detection fails.
     """
     stop_words = STOP_WORDS[language or detect_language(text) or "en"]
-    words = WORD.findall(fold(text))
-    return frozenset(word for word in words if word not in stop_words and (len(word) > 1 or word.isdigit()))
+    return frozenset(
+        word
+        for word in words(fold(text))
+        if word not in stop_words and (len(word) > 1 or word.isdigit() or is_syllabic(word))
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragsweep.parts.languages import STOP_WORDS, WORD, detect_language, fold
+from ragsweep.core.words import has_question_mark, words
+from ragsweep.parts.languages import STOP_WORDS, detect_language, fold
 
 KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
 """A few content words; a sentence of none of the forms, such as a request; a question that yes or no would answer."""
@@ -54,12 +55,12 @@ def question_form(text: str) -> str:
     The language is detected, English where that fails. What begins a question that yes or no answers counts as the
     first word only.
     """
-    words = WORD.findall(fold(text))
+    spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"
     phrases = _FORMS.get(language, _FORMS["en"])
-    for start in range(len(words) if "?" in text else min(_LOOKED_AT, len(words))):
+    for start in range(len(spoken) if is_asked else min(_LOOKED_AT, len(spoken))):
         for form, phrase in phrases:
-            if (start == 0 or form != YES_NO) and tuple(words[start : start + len(phrase)]) == phrase:
+            if (start == 0 or form != YES_NO) and tuple(spoken[start : start + len(phrase)]) == phrase:
                 return form
-    is_short = len(words) <= _MOST_KEYWORDS and "?" not in text
-    return KEYWORDS if is_short and not STOP_WORDS[language].intersection(words) else OTHER
+    is_short = len(spoken) <= _MOST_KEYWORDS and not is_asked
+    return KEYWORDS if is_short and not STOP_WORDS[language].intersection(spoken) else OTHER

@@ -1,5 +1,7 @@
 """The one tokenizer that measures contexts, whatever the config: words, and single punctuation marks.
 
+In scripts without spaces, and in Hangul, each character is a token.
+
 It belongs to no model, so that the contexts of two configs, or of this year and the next, are comparable.
 """
 
@@ -11,14 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.words import pattern
+
 Numbers = NDArray[np.int64]
 
-TOKEN = re.compile(r"\w+|[^\w\s]")
+_ASCII = re.compile(r"\w+|[^\w\s]")
 
 
 def count(text: str) -> int:
     """Count the tokens of a text."""
-    return len(TOKEN.findall(text))
+    return len(_tokens(text).findall(text))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,5 +46,9 @@ class Offsets:
 
 def locate(text: str) -> Offsets:
     """Find the tokens of a text once, so that the tokens of any number of its spans can be counted."""
-    spans = np.array([match.span() for match in TOKEN.finditer(text)], dtype=np.int64).reshape(-1, 2)
+    spans = np.array([match.span() for match in _tokens(text).finditer(text)], dtype=np.int64).reshape(-1, 2)
     return Offsets(spans[:, 0], spans[:, 1])
+
+
+def _tokens(text: str) -> re.Pattern[str]:
+    return _ASCII if text.isascii() else pattern("token")

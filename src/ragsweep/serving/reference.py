@@ -14,8 +14,9 @@ import numpy as np
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import STEPS, Result
 from ragsweep.core.types import Corpus, Dataset
+from ragsweep.core.words import words
 from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.parts.languages import WORD, content_words, detect_language, fold
+from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.parts.question_forms import question_form
 from ragsweep.serving.steps import ranking_nodes, top_scores
 from ragsweep.stages.executor import Executor
@@ -75,7 +76,7 @@ def _written(values: Sequence[float]) -> list[float | None]:
 def corpus_words(corpus: Corpus) -> frozenset[str]:
     """Return the folded words of all titles and texts."""
     texts = (*corpus.titles, *corpus.texts)
-    return frozenset(word for text in texts for word in WORD.findall(fold(text)))
+    return frozenset(word for text in texts for word in words(fold(text)))
 
 
 def read_words(folder: Path) -> frozenset[str]:
@@ -85,8 +86,8 @@ def read_words(folder: Path) -> frozenset[str]:
 
 def unknown_share(question: str, known: frozenset[str]) -> float:
     """Return the share of a question's content words that are not known; NaN without any."""
-    words = content_words(question)
-    return len(words - known) / len(words) if words else math.nan
+    said = content_words(question)
+    return len(said - known) / len(said) if said else math.nan
 
 
 def write_reference(

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragsweep.parts.languages import WORD, detect_language, fold
+from ragsweep.core.words import words
+from ragsweep.parts.languages import detect_language, fold
 from ragsweep.parts.question_forms import question_form
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.serving.reference import TOTAL, Reference, unknown_share
@@ -78,7 +79,7 @@ class Requests:
     @cached_property
     def cluster(self) -> list[str]:
         """The words of each question: equal ones are not independent."""
-        return [" ".join(WORD.findall(fold(one.question))) for one in self.traces]
+        return [" ".join(words(fold(one.question))) for one in self.traces]
 
     @cached_property
     def language(self) -> list[str]:

@@ -78,7 +78,9 @@ def both(question: Question, text: str, language: str = "label") -> tuple[float,
         (["cat cat dog"], "cat dog dog dog", 0, 2 * 2 / (3 + 4)),
         (["dog", "cat"], "cat", 1, 1),
         (["theatre"], "re the at", 0, 0),
-        (["the"], "", 1, 1),  # nothing is left of the right answer: the right answer is none
+        (["the"], "", 0, 0),  # a refusal is no article
+        (["A"], "A", 1, 1),  # the letter of a choice
+        (["x[1]"], "x[1]", 1, 1),  # the brackets are the right answer's, not a citation
         (["cat"], "", 0, 0),
         (["e-mail"], "email", 1, 1),
         (["cat"], "Cat [1].", 1, 1),  # citations do not count

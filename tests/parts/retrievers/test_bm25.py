@@ -141,6 +141,22 @@ def test_accents_are_kept_however_they_are_written() -> None:
     assert ranking.positions.tolist() == [[0, -1], [1, -1]]
 
 
+@pytest.mark.parametrize("backend", ["bm25s", "rank_bm25"])
+@pytest.mark.parametrize(
+    ("documents", "query"),
+    [
+        (["可以在三十天内报销费用。", "会议室在二楼。", "其他规定见附录。"], "报销要几天\uff1f"),
+        (["The of\ufb01ce pays.", "Other rules.", "The end."], "office"),
+        (["The com\u00adpany pays.", "Other rules.", "The end."], "company"),
+        (["कीमत दस रुपये है", "यह एक घर है", "मौसम ठंडा है"], "कीमत"),
+        (["ค่าใช้จ่ายเบิกได้", "ห้องประชุม", "ภาคผนวก"], "เบิกค่าใช้จ่าย"),
+    ],
+)
+def test_words_of_every_script_are_found(backend: str, documents: list[str], query: str) -> None:
+    part = Bm25(backend=backend)
+    assert part.retrieve(part.build(documents), [query], 1).positions.tolist() == [[0]]
+
+
 def test_blank_corpus_finds_nothing() -> None:
     for backend in ("bm25s", "rank_bm25"):
         part = Bm25(backend=backend)

@@ -19,6 +19,7 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from ragsweep.core.types import Answer, Passage, Question
+from ragsweep.core.words import is_syllabic, without_soft_hyphens
 from ragsweep.parts.languages import detect_language, language_code
 from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incomparable, reason_unreferenced
 
@@ -31,9 +32,6 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014", " "))
 """Punctuation that may stand between two words: ``1994-1998``, ``Newton's``."""
-
-BY_CHARACTER = frozenset({"CJK", "HANGUL", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI"})
-"""Scripts, by the first word of their characters' names in Unicode, of which each character is a word."""
 
 SHORT = 6
 """Words of a short right answer, at most: a right reply contains it, where it would rephrase a longer one."""
@@ -58,8 +56,8 @@ class ExactMatch(AnswerMetric):
         return reason_unreferenced(question)
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        language = articles_of(question, self.language)
-        return float(normalise(answer_text(answer), language) in _right_answers(question, language))
+        text, right_answers = _normalised(question, answer, articles_of(question, self.language))
+        return float(text in right_answers)
 
 
 class TokenF1(ExactMatch):
@@ -73,9 +71,8 @@ class TokenF1(ExactMatch):
     name = "token_f1"
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        language = articles_of(question, self.language)
-        text = normalise(answer_text(answer), language)
-        return max(f1(text, right) for right in _right_answers(question, language))
+        text, right_answers = _normalised(question, answer, articles_of(question, self.language))
+        return max(f1(text, right) for right in right_answers)
 
 
 class TokenRecall(ExactMatch):
@@ -94,7 +91,7 @@ class TokenRecall(ExactMatch):
         return reason_incomparable(question)
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        text, language = answer_text(answer), articles_of(question, self.language)
+        text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return max(recall(text, right, language) for right in question.expected) if text else 0.0
 
 
@@ -113,7 +110,7 @@ class ContainsAnswer(TokenRecall):
     name = "contains_answer"
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        text, language = answer_text(answer), articles_of(question, self.language)
+        text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 
 
@@ -132,16 +129,16 @@ def contains(text: str, right: str, language: str) -> bool:
     """Return whether a text has all words of a right answer in sequence, linked words also taken apart."""
     for links in ({}, LINKS):
         said, wanted = (normalise(one.translate(links), language) for one in (text, right))
-        if f" {wanted} " in f" {said} " if wanted else not said:
+        if wanted and f" {wanted} " in f" {said} ":
             return True
-    return False
+    return not wanted and f" {bare(right)} " in f" {bare(text)} "
 
 
 def recall(text: str, right: str, language: str) -> float:
-    """Return the proportion of a right answer's words that a text has; of no words, 1 if the text has none either."""
+    """Return the proportion of a right answer's words that a text has; of no words, 1 if both texts are the same."""
     words, wanted = (normalise(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
-    return shared / len(wanted) if wanted else float(not words)
+    return shared / len(wanted) if wanted else float(bare(text) == bare(right))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -162,10 +159,16 @@ def articles_of(question: Question, language: Language) -> str:
     return "french" if (language_code(label) if label else detect_language(question.text)) == "fr" else "english"
 
 
-def _right_answers(question: Question, language: str) -> list[str]:
-    """Normalise the right answers; an empty one where the question is unanswerable or nothing is left."""
+def _normalised(question: Question, answer: Answer, language: str) -> tuple[str, list[str]]:
+    """Normalise an answer and the right ones, which are one empty text where the question is unanswerable.
+
+    Where nothing is left of the right answers to an answerable question (``A``, ``?``), signs and articles stay in all.
+    """
     texts = question.expected if question.answerable else ()
-    return [right for right in (normalise(text, language) for text in texts) if right] or [""]
+    text, right_answers = answer_text(answer, texts), [normalise(one, language) for one in texts]
+    if texts and not any(right_answers):
+        return bare(text), [bare(one) for one in texts]
+    return normalise(text, language), list(filter(None, right_answers)) or [""]
 
 
 def f1(text: str, right: str) -> float:
@@ -177,9 +180,14 @@ def f1(text: str, right: str) -> float:
     return 2 * shared / (len(words) + len(wanted))
 
 
+def bare(text: str) -> str:
+    """Return a text without case and compatibility forms, with single spaces between words, and with all its signs."""
+    return " ".join(_fold(text).split())
+
+
 def _fold(text: str) -> str:
     """Remove case and compatibility forms; folding case can leave marks that are not composed."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold())
 
 
 def _separated(text: str) -> str:
@@ -199,5 +207,4 @@ def _separated(text: str) -> str:
 @cache
 def _is_word(letter: str) -> bool:
     """Return whether a character is a word by itself; digits and numerals are not, or fifteen would contain five."""
-    script = re.split(r"[ -]", unicodedata.name(letter, ""))[0]
-    return script in BY_CHARACTER and not letter.isnumeric()
+    return is_syllabic(letter) and not letter.isnumeric()

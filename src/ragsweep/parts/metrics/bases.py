@@ -187,14 +187,18 @@ def is_refusal(answer: Answer) -> bool:
     return answer.abstained or not answer.text.strip()
 
 
-def answer_text(answer: Answer) -> str:
+def answer_text(answer: Answer, expected: Sequence[str] = ()) -> str:
     """Return an answer's text without citations; empty for a refusal."""
-    return "" if is_refusal(answer) else without_citations(answer.text)
+    return "" if is_refusal(answer) else without_citations(answer.text, expected)
 
 
-def without_citations(text: str) -> str:
-    """Remove the citations from a text, except for brackets in code."""
-    return CITATIONS.sub(lambda match: match[1] or "", text).strip()
+def without_citations(text: str, expected: Sequence[str] = ()) -> str:
+    """Remove the citations from a text, except for brackets in code, and for those that a right answer has."""
+
+    def kept(match: re.Match[str]) -> str:
+        return match[1] or (match[0] if any(match[0].strip() in right for right in expected) else "")
+
+    return CITATIONS.sub(kept, text).strip()
 
 
 def reason_unreferenced(question: Question) -> str:

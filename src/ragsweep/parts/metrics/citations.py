@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from ragsweep.core.missing import NO_CITATIONS, NOTHING_SAID
 from ragsweep.core.types import Passage
-from ragsweep.parts.languages import WORD, content_words, detect_language
+from ragsweep.core.words import words
+from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.metrics.bases import CITATIONS, check_threshold, without_citations
 from ragsweep.parts.metrics.grounding import SupportMetric, sentences_of, words_of
 from ragsweep.parts.sentences import LIBRARY
@@ -105,7 +106,7 @@ def _split_after_citations(sentence: str) -> list[str]:
     ends: list[int] = []
     for match in CITATIONS.finditer(sentence):
         if match[2]:
-            is_apart = not ends or WORD.search(sentence[ends[-1] : match.start()])
+            is_apart = not ends or words(sentence[ends[-1] : match.start()])
             ends[len(ends) if is_apart else -1 :] = [match.end()]
     starts = [0, *ends[:-1]]
     return [sentence[start:end] for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)]

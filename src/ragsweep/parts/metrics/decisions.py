@@ -104,7 +104,7 @@ class SuccessRate(AnswerMetric):
             return "false_refusal" if question.answerable else "correct_refusal"
         if not question.answerable:
             return "hallucinated_answer"
-        text = answer_text(answer)
+        text = answer_text(answer, question.expected)
         has_keywords = bool(question.keywords) and keyword_coverage(question, text, self.match, self.language) == 1.0
         language = articles_of(question, self.language)
         is_correct = has_keywords or any(is_right(text, one, language, self.threshold) for one in question.expected)

@@ -11,7 +11,8 @@ import numpy as np
 
 from ragsweep.core.missing import ABSTAINED, NOTHING_SAID
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
-from ragsweep.parts.languages import WORD, content_words, fold
+from ragsweep.core.words import words
+from ragsweep.parts.languages import content_words, fold
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     JudgedAnswerMetric,
@@ -45,14 +46,14 @@ class GroundingLexical(SupportMetric):
     Stop words of the answer's language (detected), case and accents are ignored. An answer without passages scores 0.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "grounding_lexical"
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
-        words = content_words(without_citations(text))
-        if not words:
+        said = content_words(without_citations(text))
+        if not said:
             return NOTHING_SAID
-        return len(words & frozenset().union(*(words_of(passage.text) for passage in passages))) / len(words)
+        return len(said & frozenset().union(*(words_of(passage.text) for passage in passages))) / len(said)
 
 
 class SentenceMetric(JudgedAnswerMetric):
@@ -112,10 +113,10 @@ class GroundingSemantic(SentenceMetric):
 @lru_cache(maxsize=1 << 12)
 def words_of(text: str) -> frozenset[str]:
     """Return the folded words of a text."""
-    return frozenset(WORD.findall(fold(text)))
+    return frozenset(words(fold(text)))
 
 
 def sentences_of(text: str, language: str = "") -> list[str]:
     """Split a text into sentences with a word, stripped; by English rules, except for French."""
     pieces = sentences(text, "french" if language == "fr" else "english")
-    return [text[start:end].strip() for start, end in pieces if WORD.search(text[start:end])]
+    return [text[start:end].strip() for start, end in pieces if words(text[start:end])]

@@ -1,4 +1,4 @@
-"""Comparison of answers with the right ones: by ROUGE-L and BLEU, which ragas computes, by keywords and embeddings."""
+"""Comparison of answers with the right ones: by ROUGE-L and BLEU, by keywords and embeddings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import importlib.metadata
 import re
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
+from ragsweep.core.words import pattern, spaced, without_soft_hyphens, words
 from ragsweep.parts.languages import detect_language, fold, language_code
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
@@ -27,7 +28,6 @@ from ragsweep.parts.metrics.bases import (
     reason_incomparable,
     without_citations,
 )
-from ragsweep.parts.metrics.ragas_calls import library
 from ragsweep.parts.unit_vectors import unit
 
 
@@ -38,69 +38,75 @@ class _Overlap(AnswerMetric):
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the versions of the libraries that compute."""
-        return {name: importlib.metadata.version(name) for name in ("ragas", "rouge-score", "sacrebleu")}
+        return {name: importlib.metadata.version(name) for name in ("rouge-score", "sacrebleu")}
 
     def _skip_reason(self, question: Question) -> str:
         return reason_incomparable(question)
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        text = answer_text(answer)
-        return max(self._compare(text, right) for right in question.expected) if text else 0.0
+        text = answer_text(answer, question.expected)
+        return max(map(partial(self._score_text, text), question.expected)) if text else 0.0
+
+    def _score_text(self, text: str, right: str) -> float:
+        """Return 1 for the right answer itself: a text without words has no score by its words."""
+        return 1.0 if text == right.strip() else self._compare(text, right)
 
     @abstractmethod
     def _compare(self, text: str, right: str) -> float:
-        """Compare an answer with one right answer, by ragas."""
+        """Compare an answer with one right answer."""
 
 
 class RougeL(_Overlap):
     """F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), with English stems.
 
-    Accents are removed first: the library drops letters that carry them.
+    Accents are removed first. The library drops all but ``a`` to ``z`` and digits: words with other letters are passed
+    around its tokenizer.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "rouge_l"
 
     def _compare(self, text: str, right: str) -> float:
-        return _value(self._metric.ascore(reference=fold(right), response=fold(text)))
+        return clamp(self._scorer.score(fold(right), fold(text))["rougeL"].fmeasure, (0.0, 1.0))
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split a folded text into words for rouge_score; those in ASCII are stemmed as it does."""
+        parts = words(text.replace("_", " "))
+        return [one for part in parts for one in (self._english.tokenize(part) if part.isascii() else [part])]
 
     @cached_property
-    def _metric(self) -> Any:
-        return library().metrics.RougeScore(rouge_type="rougeL", mode="fmeasure")
+    def _scorer(self) -> Any:
+        from rouge_score.rouge_scorer import RougeScorer
+
+        return RougeScorer(["rougeL"], tokenizer=self)
+
+    @cached_property
+    def _english(self) -> Any:
+        from rouge_score.tokenizers import DefaultTokenizer
+
+        return DefaultTokenizer(use_stemmer=True)
 
 
 class Bleu(_Overlap):
     """BLEU of one answer (Papineni et al. 2002), with as many orders of n-grams as its length permits.
 
-    ragas 0.4.3 splits both texts at ". " and scores the first sentence only; line breaks keep the answer whole.
+    Tokens are those of sacrebleu's ``13a``; in scripts without spaces each character is one.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "bleu"
 
     def _compare(self, text: str, right: str) -> float:
-        reference, response = (whole.replace(". ", ".\n") for whole in (right, text))  # white space to sacrebleu
-        return _value(self._metric.ascore(reference=reference, response=response))
+        from sacrebleu import sentence_bleu
 
-    @cached_property
-    def _metric(self) -> Any:
-        return library().metrics.BleuScore(kwargs={"use_effective_order": True})
-
-
-def _value(score: Coroutine[Any, Any, Any]) -> float:
-    """Run a coroutine that never waits, which works inside a running event loop, too."""
-    try:
-        score.send(None)
-    except StopIteration as end:
-        return clamp(float(end.value.value), (0.0, 1.0))
-    raise RuntimeError("ragas' metric waits, though it only computes")
+        score = sentence_bleu(spaced(text), [spaced(right)], use_effective_order=True).score
+        return clamp(score / 100, (0.0, 1.0))
 
 
 Match = Literal["word", "substring", "stem"]
 
 _STEMMERS = {"en": "english", "fr": "french", "de": "german", "es": "spanish", "it": "italian", "nl": "dutch",
              "pt": "portuguese"}  # fmt: skip
-_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 class KeywordCoverage(AnswerMetric):
@@ -117,7 +123,7 @@ class KeywordCoverage(AnswerMetric):
         ConfigError: ``language`` is unknown.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
@@ -136,25 +142,28 @@ class KeywordCoverage(AnswerMetric):
         return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        return keyword_coverage(question, answer_text(answer), self.match, self.language)
+        return keyword_coverage(question, answer_text(answer, question.keywords), self.match, self.language)
 
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
     """Return the proportion of a question's keywords found in a text; see KeywordCoverage for ``match``."""
-    keywords = question.keywords
+    keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
+    found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # accents without letters
     if match == "stem":
         code = language_code(question.labels.get("language", "") if language == "label" else language)
         code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
         stems = _stems(text, code)
-        return sum(_stems(keyword, code) in stems for keyword in keywords) / len(keywords)
-    folded = fold(text)
-    return sum(bool(_pattern(keyword, match).search(folded)) for keyword in keywords) / len(keywords)
+        found += sum(_stems(keyword, code) in stems for keyword in keywords)
+    else:
+        folded = fold(text)
+        found += sum(bool(_pattern(keyword, match).search(folded)) for keyword in keywords)
+    return found / len(question.keywords)
 
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
     """Return the folded stems of a text's words, and its signs, each between spaces."""
-    tokens = _TOKEN.findall(unicodedata.normalize("NFC", text).lower())
+    tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())
     return f" {' '.join(fold(stem) for stem in _stemmer(code).stemWords(tokens))} "
 
 
@@ -167,14 +176,17 @@ def _stemmer(code: str) -> Any:
 
 @lru_cache(maxsize=1 << 14)
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
-    """Compile the pattern of a keyword; a whole word is bounded, a sign at its edge (``-(x+1)``) is not."""
-    words = [re.escape(word) for word in fold(keyword).split()]
-    pattern = r"\s+".join(words)
+    """Compile the pattern of a keyword; a whole word is bounded, a sign at its edge (``-(x+1)``) is not.
+
+    Nor is a character of a script without spaces, but its marks belong to it.
+    """
+    folded, letter = fold(keyword).strip(), pattern("letter")
+    expression = r"\s+".join(map(re.escape, folded.split()))
     if match == "substring":
-        return re.compile(pattern)
-    begin = r"(?<!\w)" if re.match(r"\w", fold(keyword).strip()) else ""
-    end = r"(?!\w)" if re.search(r"\w$", fold(keyword).strip()) else ""
-    return re.compile(f"{begin}{pattern}{end}")
+        return re.compile(expression)
+    begin = rf"(?<!{letter.pattern})" if letter.match(folded) else ""
+    end = rf"(?!{letter.pattern})" if letter.fullmatch(folded[-1:]) else ""
+    return re.compile(f"{begin}{expression}{end}")
 
 
 CASES_EMBEDDED = 32
@@ -206,7 +218,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
             pairs = {n: (without_citations(case.answer), case.reference) for n, case in batch}
             vectors = embed_texts(self.embedder, [text for pair in pairs.values() for text in pair])
             for n, (answer, reference) in pairs.items():
-                done(n, Judgement(float(vectors[answer] @ vectors[reference])))
+                done(n, Judgement(1.0 if answer == reference else float(vectors[answer] @ vectors[reference])))
 
     def _skip_reason(self, question: Question) -> str:
         return reason_conversational(question) or reason_incomparable(question)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.types import Arrays, Rankings
+from ragsweep.core.words import pattern, search_form
 from ragsweep.parts.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.parts.retrievers import postings
 
@@ -27,13 +27,16 @@ Score = Callable[[list[int]], NDArray[Any]]
 class Bm25:
     """Rank by BM25 over stemmed words of two letters and more, lower-cased, without stop words.
 
+    Ligatures and other compatibility forms count as the letters they show, soft hyphens not at all. In scripts without
+    spaces, and in Hangul, pairs of neighbouring characters are the words, so that a single one is found only alone.
+
     ``bm25s`` scores by Lucene's formula, ``idf * f / (f + k1 (1 - b + b length / average))`` with
     ``idf = ln(1 + (N - n + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis et al., "Which BM25 do you mean?",
     ECIR 2020. ``rank_bm25`` is that library's BM25Okapi. A chunk is found if it scores more than 0, and at least
     ``min_score``.
     """
 
-    VERSION: ClassVar[str] = "1"
+    VERSION: ClassVar[str] = "2"
     FILTERING: ClassVar[frozenset[str]] = frozenset({"min_score"})
     BOUNDS: ClassVar[tuple[float, None]] = (0.0, None)
 
@@ -103,7 +106,8 @@ class Bm25:
 
         none = self.language == "none"
         ids, vocabulary = bm25s.tokenize(
-            [unicodedata.normalize("NFC", text) for text in texts],  # an accent of its own would split its word
+            [search_form(text) for text in texts],
+            token_pattern=pattern("search").pattern,
             stopwords=None if none else self.language,
             stemmer=None if none else Stemmer.Stemmer(self.language),
             show_progress=False,

@@ -1,0 +1,156 @@
+"""Define the words of a text in every script, for search, lengths, comparisons and quotes.
+
+A word is a run of letters, digits and underscores, with the marks on them (vowel signs of Devanagari, for instance).
+Scripts that are written without spaces have no visible words: each of their characters is one; a dictionary would be
+needed to do better. The same holds for Hangul, where particles join the word, except in quotes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from itertools import pairwise
+from typing import Literal
+
+_UNSPACED = (
+    "\u0e01-\u0e4e\u0e81-\u0ecf\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u109a-\u109f\u1780-\u17d3\u17d7\u17dc\u17dd"
+    "\u1950-\u19cf\u1a20-\u1a7f\u1b00-\u1b4f\ua980-\ua9cf\ua9e0-\ua9ef\uaa60-\uaadf"  # South East Asia, no digits
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u303c\u3041-\u30fa\u30fc-\u312f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua48c\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003fffd"
+)
+"""Characters of the scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Yi."""
+
+_SYLLABIC = _UNSPACED + "\u1100-\u115f\u3131-\u318e\ua960-\ua97f\uac00-\ud7a3"
+"""Those, and Hangul."""
+
+_SOUTH_EAST_ASIAN = re.compile("[\u0e01-\u0e3a\u0e81-\u0ebd\u1000-\u102a\u1780-\u17b3]")
+
+SOFT_HYPHEN = re.compile("\u00ad(?:[^\\S\n]*\n\\s*)?")
+_IGNORED = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+_ASCII_WORD = re.compile(r"\w+")
+
+STOPS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
+"""Ends of sentences, in ASCII and in full width."""
+
+_BEHIND, _CLOSING = frozenset("\"'`*_!\uff01"), frozenset({"Pe", "Pf", "Pi", "Cf"})
+
+Kind = Literal["word", "token", "search", "letter", "run", "character", "quoted", "unspaced"]
+
+
+@cache
+def _marks() -> str:
+    """Return a class of characters that belong to the one before: marks, medial jamo, the soft hyphen.
+
+    Marks of rare scripts beyond U+FFFF are not among them: ``re`` searches those one after the other.
+    """
+    marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
+    return "".join(marks) + "\u1160-\u11ff\u00ad\U000e0100-\U000e01ef"
+
+
+@cache
+def pattern(kind: Kind) -> re.Pattern[str]:
+    """Compile the pattern of a kind of piece.
+
+    word: see the module; token: a word or one punctuation mark; search: a word of two characters and more, or one
+    syllabic character; letter: one character of a word that is not syllabic; run: neighbouring syllabic characters;
+    character: one syllabic character; quoted: what a quote cannot cut, text between white space or one unspaced
+    character; unspaced: one unspaced character.
+    """
+    letter, character = rf"(?:[^\W{_SYLLABIC}]|[{_marks()}])", f"[{_SYLLABIC}][{_marks()}]*"
+    unspaced = f"[{_UNSPACED}][{_marks()}]*"
+    spaced_word = rf"[^\W{_SYLLABIC}]+(?:[{_marks()}]+[^\W{_SYLLABIC}]*)*"  # runs: several times as fast as letters
+    word = rf"{spaced_word}|{character}"
+    return re.compile(
+        {
+            "word": word,
+            "token": rf"{word}|[^\w\s]",
+            "search": rf"\w(?=[\w{_marks()}])\w*(?:[{_marks()}]+\w*)*|[{_SYLLABIC}]",
+            "letter": letter,
+            "run": f"(?:{character})+",
+            "character": character,
+            "quoted": rf"{unspaced}|[^\s{_UNSPACED}]+",
+            "unspaced": unspaced,
+        }[kind]
+    )
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in their order, as they are written."""
+    return (_ASCII_WORD if text.isascii() else pattern("word")).findall(text)
+
+
+def word_count(text: str) -> float:
+    """Return the length of a text in words between white space; an unspaced character counts as half a word."""
+    if text.isascii() or not (characters := pattern("unspaced").findall(text)):
+        return len(text.split())
+    return len(characters) / 2 + sum(bool(words(part)) for part in pattern("unspaced").sub(" ", text).split())
+
+
+def spaced(text: str) -> str:
+    """Separate the tokens of a text by spaces where it has syllabic characters; return another text as it is."""
+    return text if text.isascii() or not pattern("run").search(text) else " ".join(pattern("token").findall(text))
+
+
+def is_syllabic(letter: str) -> bool:
+    """Return whether a character is a word by itself."""
+    return not letter.isascii() and pattern("character").fullmatch(letter) is not None
+
+
+def without_soft_hyphens(text: str) -> str:
+    """Join the parts of words that soft hyphens divide, also at the ends of lines."""
+    return SOFT_HYPHEN.sub("", text) if "\u00ad" in text else text
+
+
+def search_form(text: str) -> str:
+    """Return a text in the form that is searched, of which the words are matches of ``pattern("search")``.
+
+    Unicode's compatibility forms are folded (NFKC: ligatures, full-width letters), soft hyphens and invisible
+    characters are left out. Neighbouring syllabic characters become overlapping pairs, as Lucene's CJKAnalyzer makes
+    them. Text in ASCII is returned as it is.
+    """
+    if text.isascii():
+        return text
+    folded = unicodedata.normalize("NFKC", _IGNORED.sub("", without_soft_hyphens(text)))
+    return pattern("run").sub(_pairs, folded)
+
+
+def _pairs(run: re.Match[str]) -> str:
+    characters = pattern("character").findall(run[0])
+    pairs = [one + other for one, other in pairwise(characters)] or characters
+    return f" {' '.join(pairs)} "
+
+
+def is_unsegmented(text: str) -> bool:
+    """Return whether a text is largely in a script whose words only a dictionary finds: Thai, Lao, Burmese, Khmer."""
+    return not text.isascii() and len(_SOUTH_EAST_ASIAN.findall(text)) > len(text) / 4
+
+
+def has_question_mark(text: str) -> bool:
+    """Return whether a text contains a question mark of any script; a semicolon is one in Greek."""
+    return any(map(_asks, text)) or (";" in text and _is_greek(text))
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text ends with a question mark of any script, closing quotation marks and brackets aside.
+
+    The mark of Armenian is within the last word, so that it may be anywhere.
+    """
+    if "\u055e" in text:
+        return True
+    for letter in reversed(text):
+        if _asks(letter) or (letter == ";" and _is_greek(text)):
+            return True
+        if not (letter.isspace() or letter in _BEHIND or unicodedata.category(letter) in _CLOSING):
+            return False
+    return False
+
+
+@cache
+def _asks(letter: str) -> bool:
+    name = unicodedata.name(letter, "")
+    return ("QUESTION" in name or "INTERROBANG" in name) and "INVERTED" not in name and letter != "\u2e2e"
+
+
+def _is_greek(text: str) -> bool:
+    return any("GREEK" in unicodedata.name(letter, "") for letter in text if letter.isalpha())
