@@ -73,6 +73,12 @@ def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) 
     assert not dataset.golden.repeated_passages
 
 
+def test_a_first_line_whose_score_is_a_word_is_a_label_where_scores_are_words(tmp_path: Path) -> None:
+    path = folder(tmp_path, test="q1\td1\trelevant\nq1\td2\tnot\n")
+    first = beir(path, grades={"relevant": 1, "not": 0}).load().golden.questions[0]
+    assert first.evidence == (Evidence("d1", grade=1.0), Evidence("d2", grade=0.0))
+
+
 @pytest.mark.parametrize(
     "qrels",
     [
@@ -80,8 +86,10 @@ def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) 
         "q1\t0\td1\t2\nq1\t0\td2\t0\n",
         "q1\td1\t2.0\r\nq1\td2\t0\r\n",
         "\ufeffquery-id\tcorpus-id\tscore\n\nq1\td1\t2\nq1\td2\t0",
+        "qid\tdocId\trel\nq1\td1\t2\nq1\td2\t0\n",
+        "qid iter docno rel\nq1 0 d1 2\nq1 0 d2 0\n",
     ],
-    ids=["trec", "trec with tabs", "no header", "bom"],
+    ids=["trec", "trec with tabs", "no header", "bom", "other header", "trec header"],
 )
 def test_other_forms_of_labels_read_as_the_usual_one(tmp_path: Path, qrels: str) -> None:
     first = beir(folder(tmp_path, test=qrels)).load().golden.questions[0]

@@ -53,7 +53,7 @@ class Beir:
         labels_file = self._labels_file(folder)
         corpus = read_corpus(plain_or_gzipped(folder / "corpus.jsonl"), faults)
         questions = _read_questions(plain_or_gzipped(folder / "queries.jsonl"), faults)
-        labels = grades.apply(read_qrels(labels_file, faults), faults)
+        labels = grades.apply(read_qrels(labels_file, faults, grades), faults)
         faults.raise_any()
         labelled = attach_evidence(questions, labels, labels_file, f"not in split {self.split}")
         return Dataset(folder.resolve().name, corpus, golden_set(labelled, corpus, selection))
