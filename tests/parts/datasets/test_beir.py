@@ -198,3 +198,18 @@ def test_real_collection_loads_unedited(
     assert sum(not question.answerable for question in golden) == unanswerable
     assert sum(len(question.evidence) for question in golden) == labels
     assert dataset.golden.left_out == left_out
+
+
+def test_documents_with_the_ids_of_queries_are_noted_or_excluded(tmp_path: Path) -> None:
+    queries = [
+        {"_id": "d1", "text": "It rains."},
+        {"_id": "d2", "text": "Why?"},  # its own document is its evidence
+        {"_id": "q3", "text": "And tomorrow?"},
+    ]
+    path = folder(tmp_path, queries=lines(queries), test="d1\td2\t1\nd2\td2\t1\nq3\td1\t1\n")
+    (note,) = beir(path).load().notes
+    assert note.startswith("1 queries have the id of a document")
+    assert "dataset.exclude_self=true" in note
+    assert beir(path, exclude_self=True).load().excluded == {"It rains.": ("d1",)}
+    with pytest.raises(ConfigError, match=r"exclude_self: must be true or false, given 'yes'"):
+        beir(path, exclude_self="yes").load()
