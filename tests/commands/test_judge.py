@@ -196,3 +196,12 @@ def test_a_run_that_is_not_there_or_not_one_is_an_error(tmp_path: Path) -> None:
         judge(["noise", "x%", "run0", "--path", str(tmp_path)])
     with pytest.raises(InputError, match="not both runs have the metric"):
         judge(["noise", "run0", "run1", "--metric", "mrr", "--path", str(tmp_path)])
+
+
+def test_labels_of_another_scale_are_refused_with_their_lines(tmp_path: Path) -> None:
+    verdicts, people = drawn(40)
+    rows = [{"question_id": one, "metric": FAITHFUL, "label": 4 + value} for one, value in people.items()]
+    labels = written(tmp_path / "labels.jsonl", rows)
+    given = [{"question_id": one, "metric": FAITHFUL, "value": value} for one, value in verdicts.items()]
+    with pytest.raises(InputError, match=r"labels\.jsonl:1: the label . .* is not within 0 to 1; a scale of 1 to 5"):
+        judge(["calibrate", labels, "--verdicts", written(tmp_path / "verdicts.jsonl", given)])

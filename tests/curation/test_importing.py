@@ -225,3 +225,74 @@ def test_lists_within_an_object_and_json_lines_are_read_alike(tmp_path: Path) ->
     wrapped = imported(tmp_path, {"version": 1, "data": [record]})
     (tmp_path / "given.jsonl").write_text(f"{json.dumps(record)}\n")
     assert wrapped.entries == import_file(tmp_path / "given.jsonl", "auto", CORPUS).entries
+
+
+def test_hotpotqa_evidence_is_the_supporting_sentences_and_no_distractor(tmp_path: Path) -> None:
+    context = [["Alder", ALDER.split(". ")], ["Yew", [YEW]]]
+    record = {"question": HOW_TALL, "answer": "10 metres", "context": context, "supporting_facts": [["Alder", 1]]}
+    columns = {"title": ["Alder", "Yew"], "sentences": [one for _, one in context]}
+    framed = {**record, "context": columns, "supporting_facts": {"title": ["Alder"], "sent_id": [1]}}
+    for given in (record, framed):
+        (entry,) = imported(tmp_path, [given]).entries
+        assert [one["document"] for one in entry["evidence"]] == ["alder"]
+    with pytest.raises(InputError, match=r'\$\[0\]: "context" has no sentence 7 of "Yew"'):
+        imported(tmp_path, [{**record, "supporting_facts": [["Yew", 7]]}])
+    with pytest.raises(InputError, match=r'\$\[0\]: "context" has \["Trees'):
+        imported(tmp_path, [{"question": HOW_TALL, "answer": "10 metres", "context": context}])
+
+
+def test_passages_that_are_marked_as_wrong_are_no_evidence(tmp_path: Path) -> None:
+    passages = {"passage_text": [YEW, ALDER], "is_selected": [0, 1]}
+    (entry,) = imported(tmp_path, [{"query": HOW_TALL, "answers": ["10 metres"], "passages": passages}]).entries
+    assert [one["document"] for one in entry["evidence"]] == ["alder"]
+
+
+SAID = {"answer": "I think 3 metres.", "contexts": [YEW]}
+
+
+@pytest.mark.parametrize("right", ["ground_truth", "ground_truths", "reference", "golden_answers", "correction"])
+def test_the_right_answer_wins_over_the_system_in_every_record_of_a_file(tmp_path: Path, right: str) -> None:
+    records = [{"question": HOW_TALL, **SAID, right: ["10 metres", "10 m"]}, {"question": "Why?", **SAID, right: ""}]
+    found = imported(tmp_path, records)
+    first, second = found.entries
+    assert (first["reference"], first["references"]) == ("10 metres", ["10 m"])
+    assert not {"reference", "evidence"} & {*second}
+    assert found.left == {"answer": 2, "contexts": 2}
+
+
+def test_contexts_of_a_test_set_without_system_answers_are_evidence(tmp_path: Path) -> None:
+    (entry,) = imported(tmp_path, [{"question": HOW_TALL, "contexts": [ALDER], "ground_truth": "10 metres"}]).entries
+    assert [one["document"] for one in entry["evidence"]] == ["alder"]
+
+
+def test_a_correction_by_people_wins_over_what_the_system_said(tmp_path: Path) -> None:
+    fields = {"question": HOW_TALL, "context": YEW, "answer": "I think 3 metres."}
+    answers = {"correction": [{"value": "10 metres", "user_id": "u"}]}
+    found = imported(tmp_path, [{"fields": fields, "responses": answers}, {"fields": fields | {"question": "Why?"}}])
+    assert [entry.get("reference") for entry in found.entries] == ["10 metres", None]
+    assert found.left == {"answer": 2, "context": 2}
+
+
+def test_the_right_answer_wins_in_a_table_of_our_own_columns(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": HOW_TALL, "reference": "10 metres", "answer": "3 metres", "document": "alder"}
+    found = table(tmp_path, [row])
+    (entry,) = found.entries
+    assert entry["reference"] == "10 metres"
+    assert "labels" not in entry
+    assert found.left == {"answer": 1}
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"question": HOW_TALL, **SAID}, '"answer" and "contexts" may be what a system said'),
+        (
+            {"question": HOW_TALL, "ground_truth": "a", "expected_answer": "b"},
+            '"ground_truth" and "expected_answer" both give the reference, and differ',
+        ),
+        ({"inputs": {"instruction": "Translate.", "input": "Arbre"}}, "both give the question, and differ"),
+    ],
+)
+def test_fields_that_may_be_either_are_refused(tmp_path: Path, record: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        imported(tmp_path, [record])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,6 +155,21 @@ def test_least_score_of_a_leg_drops_candidates_and_searches_nothing_anew() -> No
     np.testing.assert_array_equal(kept.positions, np.where(stays, whole.positions, -1))
     assert lay(filtered(None)).ranking.address == lay(vector()).ranking.address
     assert len({lay(filtered(least)).ranking.address for least in (None, 0.7, 0.8)}) == 3
+
+
+@pytest.mark.parametrize("retriever", [vector(), built(Words()), hybrid()], ids=["vector", "words", "hybrid"])
+def test_an_excluded_document_leaves_the_rankings_of_its_text_and_the_others_move_up(retriever: BuiltPart) -> None:
+    asked, documents, executor = ["cats on the mat", "source code"], corpus(), Executor()
+    parts = Parts(documents, built(Whole()), retriever, NONE, 4, 2)
+    out = documents.ids[0]
+    configs = (parts, replace(parts, excluded={asked[0]: [out]}))
+    whole, kept = (executor.get(graph(one).ranking, asked) for one in configs)
+    left = [position for position in whole.positions[0].tolist() if position != 0]
+    assert kept.positions[0].tolist()[: len(left)] == left
+    assert 0 not in kept.positions[0]
+    np.testing.assert_array_equal(kept.positions[1], whole.positions[1])
+    others = [replace(parts, excluded=one) for one in ({}, {asked[0]: [out]}, {asked[1]: [out]})]
+    assert len({graph(one).ranking.address for one in others}) == 3
 
 
 def test_parameter_called_min_score_is_the_parts_own_business_unless_it_says_otherwise() -> None:

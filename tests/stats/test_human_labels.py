@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labelled import COUNT, M, answered, biased, label, pair, replace_outcomes, written
 from matrices import matrix
@@ -15,7 +17,7 @@ from ragsweep.commands.compare import compare
 from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.golden.human_labels import read_labels
+from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.prediction_powered import prediction_powered
@@ -75,10 +77,35 @@ def test_a_run_that_names_two_configs_is_refused() -> None:
 def test_columns_run_and_answer_are_read(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text('question_id,metric,label,run,answer\nq1,m,1,7f3a,"a, b"\nq1,m,0,7f3b,\n', "utf-8")
-    assert read_labels(path) == [HumanLabel("q1", "m", 1, "7f3a", "a, b"), HumanLabel("q1", "m", 0, "7f3b")]
+    first, second = HumanLabel("q1", "m", 1, "7f3a", "a, b"), HumanLabel("q1", "m", 0, "7f3b")
+    assert read_labels(path) == [first._replace(where=f"{path}:2"), second._replace(where=f"{path}:3")]
     path.write_text("question_id,metric,label,run\nq1,m,1,a\nq1,m,0,a\n", "utf-8")
     with pytest.raises(InputError, match=r"labels\.csv:3: .* is given twice"):
         read_labels(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "line", "meaning"),
+    [
+        ((4, 5, 1), (0, 1), 2, r"a scale of 1 to 5 becomes a share by \(label - 1\) / 4"),
+        ((0.5, 85, 100), (0, 1), 3, "per cent are a share when divided by 100"),
+        ((0, 8, 7.5), (0, 1), 3, "points of 10 are a share when divided by 10"),
+        ((0.5, -3, 1), (-1, 1), 3, "give scores from -1 to 1, or 1 and 0"),
+    ],
+)
+def test_labels_beyond_the_bounds_of_their_metric_are_refused_with_line_and_meaning(
+    tmp_path: Path, values: tuple[float, ...], bounds: tuple[float, float], line: int, meaning: str
+) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("question_id,metric,label\n" + "".join(f"q{n},m,{value}\n" for n, value in enumerate(values)))
+    with pytest.raises(InputError, match=rf"^{path}:{line}: the label .* of m is not within .*{meaning}"):
+        check_scale(read_labels(path), {"m": bounds})
+
+
+@given(st.lists(st.floats(-2, 3)), st.booleans())
+def test_labels_within_bounds_and_marks_of_right_and_wrong_are_accepted(values: list[float], marks: bool) -> None:
+    labels = [HumanLabel(f"q{n}", "m", float(value > 0) if marks else value) for n, value in enumerate(values)]
+    check_scale(labels, {"m": (0.5, 0.6) if marks else (-2, 3), "unlabelled": (0, 0)})
 
 
 # --- differences ---------------------------------------------------------------------------------------------------

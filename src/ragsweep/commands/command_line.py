@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
-from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import HumanLabel, Result, objectives
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import Result, objectives
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import discard_output
 
@@ -52,12 +52,3 @@ def usual_metrics(results: Sequence[Result]) -> list[str]:
     """Name the metrics to show first: the objective, then the columns of the table at the end."""
     named = [name for result in results for name in objectives(result.config)]
     return list(dict.fromkeys([*named, *headline(results)]))
-
-
-def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None:
-    """Raise InputError where all labels are of metrics that the command does not compare by."""
-    named = list(dict.fromkeys(label.metric for label in labels))
-    if named and not set(named) & set(metrics):
-        raise InputError(
-            f"--labels: are of {', '.join(named)}, and compared are {', '.join(metrics)}; label one of these"
-        )

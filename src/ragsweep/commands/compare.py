@@ -11,8 +11,8 @@ import numpy as np
 
 from ragsweep.commands.command_line import LABELS, METRIC, RUN, Parser, add_path, ignore_closed_pipe
 from ragsweep.commands.comparison import Comparison, compare_runs, find_family
+from ragsweep.commands.labels import read_run_labels
 from ragsweep.commands.pair_report import PAGE, PairReport, pair_metrics, write_report
-from ragsweep.golden.human_labels import read_labels
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
 from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
@@ -49,7 +49,7 @@ def compare(arguments: Sequence[str]) -> int:
     add_path(parser)
     options = parser.parse_args(arguments)
     baseline, candidate = (find_run(options.path, run) for run in options.runs)
-    labels = read_labels(options.labels) if options.labels else []
+    labels = read_run_labels(options.labels, (baseline.result, candidate.result))
     wanted = options.metric or (pair_metrics(baseline.result, candidate.result) if options.report else None)
     family = find_family(options.path, baseline, candidate)
     comparison = compare_runs(baseline, candidate, wanted, labels, family)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ragsweep.commands.command_line import check_labelled, usual_metrics
+from ragsweep.commands.command_line import usual_metrics
+from ragsweep.commands.labels import check_labelled
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.evidence import pair_words
 from ragsweep.report.naming import number_configs

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsweep.commands.command_line import LABELS, RUN, Parser, add_path, check_labelled, ignore_closed_pipe
+from ragsweep.commands.command_line import LABELS, RUN, Parser, add_path, ignore_closed_pipe
 from ragsweep.commands.comparison import pair_verdicts
 from ragsweep.commands.gate_report import (
     EXIT_STATUS,
@@ -19,10 +19,10 @@ from ragsweep.commands.gate_report import (
     correction,
     show,
 )
+from ragsweep.commands.labels import check_labelled, read_run_labels
 from ragsweep.commands.sequential import LOST_POWER, check_sequential, metric_range
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.results import Result
-from ragsweep.golden.human_labels import read_labels
 from ragsweep.golden.text_files import read_lines
 from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
@@ -218,7 +218,7 @@ def decide(
     metrics = comparable.shared_metrics([*baselines.values(), after], wanted, ())
     for condition in options.conditions:
         check_direction(condition, after)
-    given = read_labels(options.labels) if options.labels else []
+    given = read_run_labels(options.labels, (before, after))
     check_labelled(given, metrics)
     for label in options.slice:
         if label not in before.groups or label not in before.outcomes:

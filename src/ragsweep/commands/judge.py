@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.labels import bounds_of_scores, check_run_labels
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.golden.human_labels import read_labels
+from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.tables import to_json
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import (
@@ -110,6 +111,10 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
     verdicts = _scores(run.result) if run else by_metric(read_labels(options.verdicts, "value"))
+    if run:
+        check_run_labels(given, [run.result])
+    else:
+        check_scale(given, {name: bounds_of_scores(verdicts.get(name, {}).values()) for name in labels})
     weighted = run is not None and WEIGHT in run.result.outcomes
     metrics = options.metric or list(labels)
     for metric in metrics:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from ragsweep.core.building import Builder
-from ragsweep.core.errors import ConfigError, RagsweepError
+from ragsweep.commands.labels import metric_bounds
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result
 from ragsweep.golden.partition import ALL
 
@@ -52,26 +51,12 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
                 f"--sequential: {result.name} was measured on a part of the golden set, whose questions are not the"
                 " same in a larger one; run it with partition=all and no dataset.limit"
             )
-    ends = [_bounds(result.config.get("metrics") or {}, metric) for result in results]
+    try:
+        ends = [metric_bounds(result.config, metric) for result in results]
+    except ConfigError as fault:
+        raise ConfigError(f"--sequential: {fault}") from None
     lowest, highest = [low for low, _ in ends], [high for _, high in ends]
     spread = max(highest) - min(lowest)
     if not math.isfinite(spread):
         raise ConfigError(f"--sequential: {metric} has no bounds, on which its bets depend; gate it without it")
     return spread
-
-
-def _bounds(nodes: Mapping[str, Any], metric: str) -> tuple[float, float]:
-    """Return the bounds of a metric, infinite where it has none; its own entry in the config is tried first."""
-    for key in sorted(nodes, key=lambda key: key != metric):
-        if nodes[key] is None:
-            continue
-        try:
-            part = Builder().build(nodes[key], f"metrics.{key}").value
-        except RagsweepError as fault:
-            if key == metric:
-                raise ConfigError(f"--sequential: the bounds of {metric} are unknown: {fault}") from None
-            continue
-        if part.name == metric:
-            low, high = part.bounds
-            return (-math.inf if low is None else low), (math.inf if high is None else high)
-    raise ConfigError(f"--sequential: the bounds of {metric} are unknown, as the recorded config does not define it")

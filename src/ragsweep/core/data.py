@@ -160,6 +160,8 @@ class Dataset:
     golden: GoldenSet
     notes: tuple[str, ...] = ()  # for the user: how it was read
     division: Division | None = None  # None: all questions, or the sample that the config draws
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # search text -> ids of documents that are
+    # taken out of its rankings
 
 
 class Spans(NamedTuple):

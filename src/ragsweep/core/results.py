@@ -168,6 +168,7 @@ class HumanLabel(NamedTuple):
     value: float
     run: str = ""
     answer: str = ""
+    where: str = ""  # its place in a file, for messages
 
 
 STEPS = "steps"

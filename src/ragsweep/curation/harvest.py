@@ -20,8 +20,9 @@ from ragsweep.curation.by_hand import SentenceSpan, propose_all
 from ragsweep.curation.entries import SCHEMA_VERSION, Entry, as_label
 from ragsweep.curation.evidence_quotes import shortest_anchor
 from ragsweep.curation.exchange.layouts import read_turns
-from ragsweep.curation.exchange.records import decoded, is_filled, read_records
+from ragsweep.curation.exchange.records import is_filled, read_records
 from ragsweep.curation.gates import Floats
+from ragsweep.golden.structured_cells import decoded
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
 """Fields in which a log has its question, the first one that is filled."""
@@ -55,7 +56,13 @@ def read_log(path: Path) -> list[str]:
     faults = Faults()
     rows = read_records(path, faults)
     faults.raise_any()
-    questions = [find_question(dict(row.values)) for row in rows]
+    questions = []
+    for row in rows:
+        try:
+            questions.append(find_question(dict(row.values)))
+        except ValueError as fault:
+            faults.add(row.where, str(fault))
+    faults.raise_any()
     if not any(questions):
         seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "nothing"
         raise InputError(f"{path}: no field with a question: it has {seen}; known are {', '.join(NAMES)}")
@@ -63,14 +70,22 @@ def read_log(path: Path) -> list[str]:
 
 
 def find_question(value: Any) -> str:
-    """Return the question of an application's input: a text, an object with one, or messages; empty without any."""
+    """Return the question of an application's input: a text, an object with one, or messages; empty without any.
+
+    Raises ValueError, with the field, for a text or a list that spells out structure of another shape.
+    """
     found = decoded(value)
     if isinstance(found, list):
         return str(read_turns(found).get("question", "")).strip()
-    if isinstance(found, dict):
-        texts = (find_question(found[name]) for name in NAMES if is_filled(found.get(name)))
-        return next(filter(None, texts), "")
-    return found.strip() if isinstance(found, str) else ""
+    if not isinstance(found, dict):
+        return found.strip() if isinstance(found, str) else ""
+    for name in NAMES:
+        try:
+            if is_filled(found.get(name)) and (text := find_question(found[name])):
+                return text
+        except ValueError as fault:
+            raise ValueError(f'"{name}" {fault}') from None
+    return ""
 
 
 def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.building import Builder
@@ -21,10 +21,11 @@ def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> Bui
 
 def build_graph(
     builder: Builder, plain: Mapping[str, Any], corpus: Corpus, judged: Mapping[str, BuiltPart] | None = None,
-    exact: bool = False,
+    exact: bool = False, excluded: Mapping[str, Sequence[str]] | None = None,
 ) -> ConfigGraph:  # fmt: skip
-    """Build the graph of a config over a corpus; ``exact``: search exactly beside approximate indexes, too.
+    """Build the graph of a config over a corpus.
 
+    ``exact``: search exactly beside approximate indexes, too; ``excluded``: documents by search text, see Dataset.
     Raises ConfigError, with the key, for parts that do not fit together.
     """
     chunker, retriever, reranker = (builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker"))
@@ -35,6 +36,6 @@ def build_graph(
     return graph(
         Parts(
             corpus, chunker, retriever, reranker, depth, plain["top_k"], exact, plain["context_budget"], generator,
-            judged or {}, router, query,
+            judged or {}, router, query, excluded or {},
         )
     )  # fmt: skip

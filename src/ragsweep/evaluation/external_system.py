@@ -18,6 +18,7 @@ from ragsweep.evaluation.answering import Packed, cacheable, packed, read_questi
 from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context
+from ragsweep.evaluation.pipeline import exclude
 
 _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 
@@ -149,6 +150,7 @@ class ExternalSystem:
     depth: int
     documents: Sequence[str] = ()  # those that evidence is searched for in
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
 
 
 def external_graph(parts: ExternalSystem) -> ConfigGraph:
@@ -166,7 +168,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         "count", Spec("ragsweep.evidence.count_tokens", "1"), (searched, chunks),
         lambda work, rows: {"tokens": count_tokens(Chunks(work.get(searched), work.get(chunks)))},
     )  # fmt: skip
-    ranking = _ranking_node(parts, aligned, chunks)
+    ranking = exclude(parts.excluded, _ranking_node(parts, aligned, chunks), searched, chunks)
 
     def answer(work: StageContext, rows: Rows) -> Packed:
         return packed([one.answer for one in unpacked(work.get(respond, _wording_keys(rows)), Response)])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.spans import cut_within, parents_of
 from ragsweep.core.types import (
     NO_CHUNK,
@@ -30,7 +30,7 @@ from ragsweep.evaluation.answering import wording_node
 from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context, query_node
-from ragsweep.parts.ranking import cut_to_budget, drop_below, widen
+from ragsweep.parts.ranking import cut_to_budget, drop_below, drop_documents, widen
 from ragsweep.parts.reordering import reorder, reordering_of
 from ragsweep.stages.latency import latency_node, rule_latency_node
 from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
@@ -55,6 +55,7 @@ class Parts:
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
     router: BuiltPart | None = None
     query: BuiltPart | None = None  # writes what is searched with; None: the question as it is
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
 
 
 def graph(parts: Parts) -> ConfigGraph:
@@ -107,6 +108,20 @@ def _stage(
 ) -> Node:
     """Make a rows node of a step that belongs to the pipeline itself."""
     return Node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, "rows", result=Rankings)
+
+
+def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
+    """Take out of the ranking of every search text the documents that it excludes; the node itself where none does."""
+    if not excluded:
+        return found
+
+    def compute(work: StageContext, rows: Rows) -> Rankings:
+        position = work.get(corpus).position
+        dropped = [[position[name] for name in excluded.get(text, ())] for text in rows]
+        return drop_documents(work.get(found, rows), work.get(chunks).document, dropped)
+
+    pairs = content_hash([[text, *names] for text, names in sorted(excluded.items())])
+    return replace(_stage("exclude", {"excluded": pairs}, (found, corpus, chunks), compute), stored=False)
 
 
 def _extend(spec: Spec, **parameters: Any) -> Spec:
@@ -169,6 +184,8 @@ class _Stages:
             found = self._vector(unfiltered, label)
         else:
             found = self._text(unfiltered, label)
+        if not isinstance(built.value, HybridRetriever):
+            found = exclude(self.parts.excluded, found, self.corpus, self.chunks)
         least = built.value.min_score if "min_score" in filtering else None
         if least is None:
             return found

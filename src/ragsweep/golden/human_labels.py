@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragsweep.core.errors import Faults, InputError
@@ -11,6 +12,7 @@ from ragsweep.golden.reading import UniqueIds, plain_number, read_rows
 from ragsweep.golden.tables import Columns, is_table, read_table
 
 _WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+_SCALES, _PER_CENT = (2, 3, 4, 5, 7, 10, 20), 100
 _OPTIONAL = ("run", "answer")
 
 
@@ -39,8 +41,39 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
             row.fault(f'"{column}" is "{text}", not a number')
         run, answer = row.scalars().get("run", "").strip(), row.text("answer")
         unique.check(" / ".join(filter(None, [question, metric, run, answer])) if question and metric else "", row)
-        labels.append(HumanLabel(question, metric, number, run, answer))
+        labels.append(HumanLabel(question, metric, number, run, answer, row.where))
     faults.raise_any()
     if not labels:
         raise InputError(f"{path}: has no {column}; give rows with question_id, metric and {column}")
     return labels
+
+
+def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
+    """Raise InputError, with the lines, for labels beyond the bounds (lowest, highest) of their metric.
+
+    Labels of a metric that are all 0 and 1 are marks of right and wrong, whatever its bounds are.
+    """
+    faults = Faults()
+    for metric, (low, high) in bounds.items():
+        given = [label for label in labels if label.metric == metric]
+        values = [label.value for label in given]
+        if {*values} <= {0.0, 1.0} or (low <= min(values) and max(values) <= high):
+            continue
+        for label in given:
+            if not low <= label.value <= high:
+                fact = f"the label {label.value:g} of {metric} is not within {low:g} to {high:g}"
+                faults.add(label.where, f"{fact}; {_likely_scale(values, (low, high))}")
+    faults.raise_any()
+
+
+def _likely_scale(values: Sequence[float], bounds: tuple[float, float]) -> str:
+    """Return what labels beyond the bounds of their metric may mean, and how they become scores on its scale."""
+    low, high, way = min(values), max(values), f"give scores from {bounds[0]:g} to {bounds[1]:g}, or 1 and 0"
+    if bounds != (0.0, 1.0) or low < 0 or high > _PER_CENT:
+        return way
+    whole = all(value.is_integer() for value in values)
+    if whole and low >= 1 and high in _SCALES:
+        return f"a scale of 1 to {high:g} becomes a share by (label - 1) / {high - 1:g}; {way}"
+    most = next(most for most in (*_SCALES, _PER_CENT) if high <= most)
+    kind = "per cent are" if most == _PER_CENT else f"points of {most} are"
+    return f"{kind} a share when divided by {most}; {way}"

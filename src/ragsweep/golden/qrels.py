@@ -17,7 +17,6 @@ from ragsweep.golden.reading import plain_number
 from ragsweep.golden.text_files import read_lines
 
 LEFT_OUT = "labels without a grade in dataset.grades"
-_HEADER = ["query-id", "corpus-id", "score"]
 _HIGHEST = 1e9
 _MOST_SHOWN = 8
 
@@ -56,6 +55,10 @@ class Grades:
                 raise ConfigError(f'dataset.grades: "{code}" has the grade {grade!r}; give a number, or null for none')
         return self
 
+    def names_no_score(self, code: str) -> bool:
+        """Return whether a code is the name of a column: no number, and the config gives grades to numbers only."""
+        return math.isnan(plain_number(code)) and not any(math.isnan(plain_number(one)) for one in self._given or ())
+
     def apply(self, labels: Sequence[Qrel], faults: Faults) -> GradedQrels:
         """Grade labels; a code without a grade is a fault at the first label that has it."""
         counts = Counter(label.code for label in labels)
@@ -88,19 +91,22 @@ class Grades:
         return f'score "{code}" is no whole number of 0 or more; mend it, or {way}; seen: {seen}'
 
 
-def read_qrels(path: Path, faults: Faults) -> list[Qrel]:
-    """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score"."""
+def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
+    """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score".
+
+    The first line is a header where its score is no number, and ``grades`` names no scores but numbers.
+    """
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):
         fields = [field.strip() for field in line.split("\t")]
-        if number == 0 and fields == _HEADER:
-            continue
         if len(fields) != 3 and len(line.split()) == 4:
             question, _, document, score = line.split()
             fields = [question, document, score]
         if len(fields) != 3 or not all(fields):
             wanted = "query-id, corpus-id and score, with tabs between them"
             faults.add(where, f"{len(fields)} columns where three are needed: {wanted}")
+            continue
+        if number == 0 and grades.names_no_score(fields[2]):
             continue
         question, document, score = (unicodedata.normalize("NFC", field) for field in fields)
         labels.append(Qrel(question, Evidence(document, where=where), score))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,22 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
 def drop_below(rankings: Rankings, least: float) -> Rankings:
     """Replace all chunks that score less by padding."""
     return _pad_where_not(rankings.scores >= least, rankings)
+
+
+def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
+    """Take documents out of rankings; what follows moves up, and the rankings keep their depth, padded.
+
+    ``document`` (chunks,) is the document of every chunk, ``dropped`` (questions,) has the documents for each ranking.
+    """
+    of_ranks = np.where(rankings.positions == NO_CHUNK, NO_CHUNK, np.append(document, NO_CHUNK)[rankings.positions])
+    kept = np.ones(of_ranks.shape, dtype=bool)
+    for row, documents in enumerate(dropped):
+        if documents:
+            kept[row] = ~np.isin(of_ranks[row], documents)
+    order = np.argsort(~kept, axis=1, kind="stable")
+    positions = np.take_along_axis(rankings.positions, order, axis=1)
+    moved = Rankings(positions, np.take_along_axis(rankings.scores, order, axis=1), rankings.chunks)
+    return _pad_where_not(np.take_along_axis(kept, order, axis=1), moved)
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:

@@ -125,7 +125,7 @@ class Session:
             graph = self._external(plain, dataset, system, built)
         else:
             exact = any("exact" in part.value.needs for part in built.parts)
-            graph = build_graph(self.builder, plain, dataset.corpus, built.judged, exact)
+            graph = build_graph(self.builder, plain, dataset.corpus, built.judged, exact, dataset.excluded)
         metrics = checked_metrics(built.parts, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
         definitions = [part.spec.digest for part in built.parts]
@@ -264,7 +264,7 @@ class Session:
         labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in labelled]
         return external_graph(
-            ExternalSystem(dataset.corpus, system, questions, plain["depth"], documents, built.judged)
+            ExternalSystem(dataset.corpus, system, questions, plain["depth"], documents, built.judged, dataset.excluded)
         )
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:

@@ -12,7 +12,7 @@ from ragsweep.core.identity import BuiltPart
 from ragsweep.core.results import HumanLabel, objectives
 from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
-from ragsweep.golden.human_labels import read_labels
+from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.records.names import check_name
 from ragsweep.stats.costs import COSTS
 
@@ -69,11 +69,19 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
         raise InputError(f"judge.labels: {fault}") from None
 
 
-def check_labels_measured(labels: Sequence[HumanLabel], metrics: Collection[str]) -> None:
-    """Raise ConfigError where all labels are of metrics that no config measures."""
+def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Metric]) -> None:
+    """Raise ConfigError where all labels are of metrics that no config measures, InputError for another scale."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         raise ConfigError(f"judge.labels: are of {', '.join(named)}, which is not measured{nearest(named[0], metrics)}")
+    ends = {name: metrics[name].bounds for name in named if name in metrics}
+    check_scale(
+        labels,
+        {
+            name: (-math.inf if low is None else low, math.inf if high is None else high)
+            for name, (low, high) in ends.items()
+        },
+    )
 
 
 def check_config(plain: Mapping[str, Any]) -> None:

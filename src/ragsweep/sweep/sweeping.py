@@ -54,7 +54,7 @@ def _run(command: Command) -> int:
     jobs = prepare_jobs(session, command, configs)
     experiments = [job.experiment for job in jobs if job.experiment]
     check_shown([config.values for config in configs], _common_labels(experiments))
-    check_labels_measured(labels, {metric.name for one in experiments for metric in one.metrics})
+    check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
     race = _prepare_race(session, command, experiments)
     if command.searching:
         command = with_directions(command, values, experiments[0])

@@ -73,6 +73,12 @@ def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) 
     assert not dataset.golden.repeated_passages
 
 
+def test_a_first_line_whose_score_is_a_word_is_a_label_where_scores_are_words(tmp_path: Path) -> None:
+    path = folder(tmp_path, test="q1\td1\trelevant\nq1\td2\tnot\n")
+    first = beir(path, grades={"relevant": 1, "not": 0}).load().golden.questions[0]
+    assert first.evidence == (Evidence("d1", grade=1.0), Evidence("d2", grade=0.0))
+
+
 @pytest.mark.parametrize(
     "qrels",
     [
@@ -80,8 +86,10 @@ def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) 
         "q1\t0\td1\t2\nq1\t0\td2\t0\n",
         "q1\td1\t2.0\r\nq1\td2\t0\r\n",
         "\ufeffquery-id\tcorpus-id\tscore\n\nq1\td1\t2\nq1\td2\t0",
+        "qid\tdocId\trel\nq1\td1\t2\nq1\td2\t0\n",
+        "qid iter docno rel\nq1 0 d1 2\nq1 0 d2 0\n",
     ],
-    ids=["trec", "trec with tabs", "no header", "bom"],
+    ids=["trec", "trec with tabs", "no header", "bom", "other header", "trec header"],
 )
 def test_other_forms_of_labels_read_as_the_usual_one(tmp_path: Path, qrels: str) -> None:
     first = beir(folder(tmp_path, test=qrels)).load().golden.questions[0]
@@ -190,3 +198,18 @@ def test_real_collection_loads_unedited(
     assert sum(not question.answerable for question in golden) == unanswerable
     assert sum(len(question.evidence) for question in golden) == labels
     assert dataset.golden.left_out == left_out
+
+
+def test_documents_with_the_ids_of_queries_are_noted_or_excluded(tmp_path: Path) -> None:
+    queries = [
+        {"_id": "d1", "text": "It rains."},
+        {"_id": "d2", "text": "Why?"},  # its own document is its evidence
+        {"_id": "q3", "text": "And tomorrow?"},
+    ]
+    path = folder(tmp_path, queries=lines(queries), test="d1\td2\t1\nd2\td2\t1\nq3\td1\t1\n")
+    (note,) = beir(path).load().notes
+    assert note.startswith("1 queries have the id of a document")
+    assert "dataset.exclude_self=true" in note
+    assert beir(path, exclude_self=True).load().excluded == {"It rains.": ("d1",)}
+    with pytest.raises(ConfigError, match=r"exclude_self: must be true or false, given 'yes'"):
+        beir(path, exclude_self="yes").load()

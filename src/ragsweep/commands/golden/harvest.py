@@ -88,7 +88,15 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
         raise ConfigError("golden harvest: give --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI and experiment=NAME")
     if log is not None:
         return read_log(Path(str(log)).expanduser())
-    return [find_question(inputs) for inputs in read_root_inputs(str(traces), str(experiment))]
+    return [_traced_question(inputs) for inputs in read_root_inputs(str(traces), str(experiment))]
+
+
+def _traced_question(inputs: Any) -> str:
+    """Return the question of a trace, which nobody can mend; empty where its inputs are not readable."""
+    try:
+        return find_question(inputs)
+    except ValueError:
+        return ""
 
 
 def show(terminal: Terminal, found: Harvest, questions: Sequence[str], file: Path, corpus: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,24 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.curation.entries import SCHEMA_VERSION, as_entry, as_label, value
 from ragsweep.curation.evidence_quotes import FEWEST_WORDS
-from ragsweep.curation.exchange.layouts import LAYOUTS, RecordDraft, read_draft, recognise
+from ragsweep.curation.exchange.layouts import (
+    LAYOUTS,
+    RANKED,
+    FlatRecord,
+    Layout,
+    RecordDraft,
+    fields_of_system,
+    place_of,
+    read_draft,
+    recognise,
+)
 from ragsweep.curation.exchange.locating import Found, GivenText, locate, quote
 from ragsweep.curation.exchange.records import is_filled, read_records
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.qrels import Grades
 from ragsweep.golden.reading import Row, UniqueIds
 from ragsweep.golden.tables import is_table
-from ragsweep.parts.datasets.csv import read_question_table
+from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
 
 AUTO = "auto"
 
@@ -64,11 +74,9 @@ def import_file(path: Path, name: str, corpus: Corpus | None) -> Imported:
         raise InputError(f"{path}: format={found} needs {needed}, and there are {', '.join(columns) or 'no columns'}")
     imported = Imported(found)
     if found == "csv" and is_table(path):
-        named = {"reference": "answer"} if "answer" in columns else {}
-        raw, _ = read_question_table(path, named, Grades(None), faults)
-        faults.raise_any()
-        return finish([as_entry(one) for one in raw.questions], imported)
-    drafts = _read_drafts(rows, imported)
+        return _import_table(path, columns, imported, len(rows))
+    drafts = _read_drafts(rows, imported, faults)
+    faults.raise_any()
     _add_evidence(drafts, corpus, imported)
     _check(drafts, faults)
     return finish([draft.entry for _, draft in drafts], imported)
@@ -87,12 +95,31 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     return imported
 
 
-def _read_drafts(rows: Sequence[Row], imported: Imported) -> list[tuple[Row, RecordDraft]]:
+def _import_table(path: Path, columns: Sequence[str], imported: Imported, count: int) -> Imported:
+    """Read a table of our own columns; fields that other names give the same place are left out."""
+    faults = Faults()
+    try:
+        of_system = fields_of_system(columns)
+    except ValueError as fault:
+        raise InputError(f"{path}:1: {fault}") from None
+    ranked = [name for group in RANKED["reference"] for name in group if name in columns]
+    raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), Grades(None), faults)
+    faults.raise_any()
+    own = {*QUESTION_COLUMNS, *ranked[:1]}.difference(ranked[1:])
+    lost = [name for name in columns if name not in own and (name in of_system or place_of(name) in RANKED)]
+    imported.left.update(dict.fromkeys(lost, count))
+    entries = [as_entry(one) for one in raw.questions]
+    for entry in entries:
+        labels = {name: label for name, label in entry.pop("labels", {}).items() if name not in lost}
+        entry |= {"labels": labels} if labels else {}
+    return finish(entries, imported)
+
+
+def _read_drafts(rows: Sequence[Row], imported: Imported, faults: Faults) -> list[tuple[Row, RecordDraft]]:
     """Read all records; one without an id gets the hash of its content, and is left out where it is repeated."""
     drafts: list[tuple[Row, RecordDraft]] = []
     made: set[str] = set()
-    for row in rows:
-        draft = read_draft(row.values, LAYOUTS[imported.format])
+    for row, draft in _given_drafts(rows, LAYOUTS[imported.format], faults):
         if "id" not in draft.entry:
             draft.entry["id"] = identifier = content_hash([draft.entry, draft.passages])[:16]
             if identifier in made:
@@ -103,6 +130,27 @@ def _read_drafts(rows: Sequence[Row], imported: Imported) -> list[tuple[Row, Rec
         imported.left.update(draft.left)
         drafts.append((row, draft))
     return drafts
+
+
+def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterator[tuple[Row, RecordDraft]]:
+    """Yield each record with its draft; what is ambiguous, or no readable structure, is a fault of its row."""
+    flat: list[tuple[Row, FlatRecord]] = []
+    for row in rows:
+        try:
+            flat.append((row, layout.flatten(row.values)))
+        except (ValueError, KeyError, TypeError, AttributeError) as fault:
+            faults.add(row.where, f"the layout is another one: {fault}")
+    names = {name for _, record in flat for name, value in record.fields.items() if is_filled(value)}
+    try:
+        of_system = fields_of_system(names)
+    except ValueError as fault:
+        faults.add(rows[0].where, str(fault))
+        return
+    for row, record in flat:
+        try:
+            yield row, read_draft(record, of_system)
+        except ValueError as fault:
+            faults.add(row.where, str(fault))
 
 
 def _add_evidence(drafts: Sequence[tuple[Row, RecordDraft]], corpus: Corpus | None, imported: Imported) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import ast
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import Faults
 from ragsweep.golden.reading import Row, read_object, read_rows
+from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, is_table, read_table
 
+_TEXTS = ("content", "text", "page_content", "passage_text", "paragraph_text")
+_DOCUMENTS = ("doc_uri", "document", "id")
+_MARKS = ("is_selected", "is_supporting")
+"""Fields that say of a passage whether it answers: MS MARCO's and MuSiQue's."""
 _WRAPPERS = ("data", "records", "samples", "examples", "questions", "rows", "items")
 
 
@@ -31,18 +34,6 @@ def read_records(path: Path, faults: Faults) -> list[Row]:
     return rows
 
 
-def decoded(value: Any) -> Any:
-    """Decode a text that is a JSON or Python list or object, as tables have them in their cells."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
-        return value
-    for decode in (json.loads, ast.literal_eval):
-        try:
-            return decode(value)
-        except (ValueError, SyntaxError, RecursionError):
-            continue
-    return value
-
-
 def is_filled(value: Any) -> bool:
     """Return whether a field has content."""
     return value is not None and value not in ("", [], {})
@@ -55,21 +46,55 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the texts of a list, or of a text with commas or semicolons between them."""
+    """Return the texts of a list, or of a text with commas or semicolons between them; ValueError for other shapes."""
     found = decoded(value)
     if isinstance(found, str):
         found = found.split(";" if ";" in found else ",")
-    return [str(one).strip() for one in (found if isinstance(found, list) else [found]) if str(one).strip()]
+    return [text.strip() for text in plain_texts(found)]
 
 
-def as_passages(value: Any) -> list[tuple[str, str | None]]:
-    """Return the texts of a list, each with the id of its document where it has one."""
-    found = decoded(value)
-    items = found if isinstance(found, list) else [found]
-    passages: list[tuple[str, str | None]] = []
-    for item in items:
-        given = item if isinstance(item, dict) else {"text": item}
-        text = next((given[name] for name in ("content", "text", "page_content") if is_filled(given.get(name))), "")
-        document = next((given[name] for name in ("doc_uri", "document", "id") if is_filled(given.get(name))), None)
-        passages.append((str(text), None if document is None else str(document)))
-    return passages
+def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | None]]:
+    """Return the texts of a list, each with the id of its document where it has one.
+
+    ``supporting`` names the right sentences of titled paragraphs, by title and number from 0, as HotpotQA does. Of
+    passages that are marked as right or wrong the right ones are returned. Raises ValueError for other shapes.
+    """
+    items = _items(decoded(value))
+    if is_filled(supporting):
+        facts = [(plain_text(title), number) for title, number in map(_pair, _items(decoded(supporting)))]
+        titled = [(plain_text(title), sentences) for title, sentences in map(_pair, items)]
+        return [(sentence, None) for sentence in _sentences(titled, facts)]
+    passages = [item if isinstance(item, dict) else {"text": item} for item in items]
+    right = [one for one in passages if all(one.get(mark) not in (False, 0) for mark in _MARKS)]
+    return [(_first(one, _TEXTS) or "", _first(one, _DOCUMENTS)) for one in right]
+
+
+def _items(found: Any) -> list[Any]:
+    """Return a list; of an object of equally long lists, as data frames have it, the list of its rows."""
+    columns = list(found.values()) if isinstance(found, dict) else []
+    if columns and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
+        return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]
+    return found if isinstance(found, list) else [found]
+
+
+def _pair(item: Any) -> list[Any]:
+    pair = list(item.values()) if isinstance(item, dict) else item
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise ValueError("has no pairs of a title and sentences, or their numbers")
+    return pair
+
+
+def _sentences(titled: Sequence[tuple[str, Any]], facts: Sequence[tuple[str, Any]]) -> Iterator[str]:
+    """Yield the sentences that facts name. Raises ValueError for a fact that names none."""
+    paragraphs = {title: plain_texts(sentences) for title, sentences in titled}
+    for title, number in dict.fromkeys(facts):
+        sentences = paragraphs.get(title, [])
+        if not isinstance(number, int) or not 0 <= number < len(sentences):
+            raise ValueError(f'has no sentence {number} of "{title}", which supporting_facts names')
+        yield sentences[number].strip()
+
+
+def _first(item: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    if not any(is_filled(item.get(name)) for name in (*_TEXTS, *_DOCUMENTS)):
+        raise ValueError(f"has a passage without {', '.join(_TEXTS)} or {', '.join(_DOCUMENTS)}")
+    return next((plain_text(item[name]) for name in names if is_filled(item.get(name))), None)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ragsweep.core.errors import Faults, InputError, nearest
-from ragsweep.core.types import Dataset, Question
+from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
+from ragsweep.core.types import Corpus, Dataset, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_format import read_weight
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
+
+_NOTE = (
+    "{} queries have the id of a document; if that document is the query itself, as in ArguAna and Quora, set"
+    " dataset.exclude_self=true, which takes it out of the query's ranking"
+)
 
 
 @dataclass(eq=False)
@@ -30,6 +36,8 @@ class Beir:
         grades: What each score stands for, where it is no grade itself; None leaves a label out, and counts it.
         unknown: "error", or "drop" to leave out and count labels that name unknown documents or questions.
         limit, seed: How many questions to draw, None for all, and by which seed.
+        exclude_self: Take the document with a query's id out of the ranking of that query, as BEIR's evaluation does
+            for ArguAna and Quora, whose queries are documents; a document that is the query's evidence stays.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -40,23 +48,31 @@ class Beir:
     unknown: str
     limit: int | None
     seed: int
+    exclude_self: bool = False
 
     def load(self) -> Dataset:
         """Read corpus, queries and labels.
 
         Raises:
-            ConfigError: ``grades``, ``unknown`` or ``limit`` make no sense.
+            ConfigError: ``grades``, ``unknown``, ``limit`` or ``exclude_self`` make no sense.
             InputError: the folder or split does not exist, or faults of the files, all at once.
         """
         selection = Selection(self.unknown, self.limit, self.seed).check()
+        if not isinstance(self.exclude_self, bool):
+            raise ConfigError(f"dataset.exclude_self: must be true or false, given {self.exclude_self!r}")
         grades, faults, folder = Grades(self.grades).check(), Faults(), Path(self.path).expanduser()
         labels_file = self._labels_file(folder)
         corpus = read_corpus(plain_or_gzipped(folder / "corpus.jsonl"), faults)
         questions = _read_questions(plain_or_gzipped(folder / "queries.jsonl"), faults)
-        labels = grades.apply(read_qrels(labels_file, faults), faults)
+        labels = grades.apply(read_qrels(labels_file, faults, grades), faults)
         faults.raise_any()
         labelled = attach_evidence(questions, labels, labels_file, f"not in split {self.split}")
-        return Dataset(folder.resolve().name, corpus, golden_set(labelled, corpus, selection))
+        golden = golden_set(labelled, corpus, selection)
+        own = _own_documents(labelled.questions, corpus)
+        if not self.exclude_self:
+            return Dataset(folder.resolve().name, corpus, golden, (_NOTE.format(len(own)),) if own else ())
+        note = f"dataset.exclude_self: taken out of rankings are the documents of {len(own)} queries"
+        return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
         """Find the split among the files of labels: its name is never made a path."""
@@ -67,6 +83,18 @@ class Beir:
         if self.split not in splits:
             raise InputError(f'{folder / "qrels"}: no split "{self.split}"{nearest(self.split, splits)}')
         return plain_or_gzipped(splits[self.split])
+
+
+def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
+    """Return, by text, the documents with the ids of the queries of that text, but for evidence of these."""
+    own: dict[str, list[str]] = defaultdict(list)
+    relevant: dict[str, set[str]] = defaultdict(set)
+    for question in questions:
+        relevant[question.text].update(label.document for label in question.evidence if label.grade > 0)
+        if question.id in corpus.position:
+            own[question.text].append(question.id)
+    kept = {text: tuple(name for name in names if name not in relevant[text]) for text, names in own.items()}
+    return {text: names for text, names in kept.items() if names}
 
 
 def _read_questions(path: Path, faults: Faults) -> list[Question]:

@@ -16,6 +16,7 @@ from ragsweep.golden.golden_format import read_evidence, read_question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row, plain_number
+from ragsweep.golden.structured_cells import is_structure, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, read_table
 from ragsweep.golden.text_files import plain_or_gzipped
 
@@ -25,6 +26,7 @@ QUESTION_COLUMNS = (
 )  # fmt: skip
 EVIDENCE_COLUMNS = ("document", "anchor", "start", "grade")
 _COLUMNS = (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS)
+_LISTS = ("reference", "keywords")
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -67,8 +69,13 @@ class Csv:
         corpus, notes = self._read_corpus(faults)
         raw, rows = read_question_table(file, self.columns or {}, grades, faults)
         faults.raise_any()
-        if unknown := dict.fromkeys(name for row in rows for name in row.scalars() if name not in _COLUMNS):
-            notes = (*notes, f"columns read as labels: {', '.join(unknown)}")
+        others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
+        for is_label, fact in (
+            (True, "columns read as labels"),
+            (False, "lists and objects are no labels, left out of"),
+        ):
+            if names := dict.fromkeys(name for name, cell in others if is_structure(cell) != is_label):
+                notes = (*notes, f"{fact}: {', '.join(names)}")
         golden = golden_set(raw, corpus, selection)
         return Dataset(file.name.removesuffix(".gz"), corpus, golden, notes)
 
@@ -107,15 +114,27 @@ def _read_questions(rows: Sequence[Row]) -> list[Question]:
 
 def _question_values(row: Row) -> dict[str, Any]:
     cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a blank question may be meant
+    texts = {name: _texts(row, name) for name in QUESTION_COLUMNS if name in row and name != "question"}
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):
         if name in values:
             values[name] = _FLAGS.get(values[name].strip().lower(), values[name])
     if "weight" in values and math.isfinite(weight := plain_number(values["weight"])):
         values["weight"] = weight
-    keywords = [keyword.strip() for keyword in values.get("keywords", "").split(";")]
-    labels = {name: cell for name, cell in cells.items() if name not in _COLUMNS}
+    keywords = [part.strip() for keyword in texts.get("keywords", ()) for part in keyword.split(";")]
+    one = {name: "".join(cell) for name, cell in texts.items() if name not in _LISTS and is_structure(cells[name])}
+    values |= one | {"reference": "", "references": texts["reference"]} if "reference" in texts else one
+    labels = {name: cell for name, cell in cells.items() if name not in _COLUMNS and not is_structure(cell)}
     return values | {"keywords": [keyword for keyword in keywords if keyword], "labels": labels}
+
+
+def _texts(row: Row, name: str) -> list[str]:
+    """Return the texts of a cell; only ``reference`` and ``keywords`` may be lists of them."""
+    try:
+        return plain_texts(row.text(name)) if name in _LISTS else [plain_text(row.text(name))]
+    except ValueError as fault:
+        row.fault(f'"{name}" {fault}')
+        return []
 
 
 def _labels(row: Row) -> list[Qrel]:

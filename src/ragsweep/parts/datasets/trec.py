@@ -78,7 +78,7 @@ class Trec:
         corpus = read_corpus(plain_or_gzipped(Path(self.corpus).expanduser()), faults)
         topics = plain_or_gzipped(Path(self.topics).expanduser())
         questions = _read_questions(topics, [FIELDS[name] for name in self.fields], faults)
-        labels = grades.apply(read_qrels(plain_or_gzipped(qrels), faults), faults)
+        labels = grades.apply(read_qrels(plain_or_gzipped(qrels), faults, grades), faults)
         faults.raise_any()
         labelled = attach_evidence(questions, labels, qrels, "not in the qrels")
         return Dataset(qrels.name.removesuffix(".gz"), corpus, golden_set(labelled, corpus, selection))

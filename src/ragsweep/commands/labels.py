@@ -1,0 +1,71 @@
+"""Read people's labels for recorded configs, and check that they are on the scale of their metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError
+from ragsweep.core.results import HumanLabel, Result
+from ragsweep.golden.human_labels import check_scale, read_labels
+
+
+def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanLabel]:
+    """Read labels of the answers of recorded configs; none without a file.
+
+    Raises InputError for faults of the file, and for labels that are not on the scale of their metric.
+    """
+    labels = read_labels(path) if path else []
+    check_run_labels(labels, results)
+    return labels
+
+
+def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) -> None:
+    """Raise InputError for labels beyond the bounds of their metric, as the configs of the results define it."""
+    bounds = {}
+    for metric in dict.fromkeys(label.metric for label in labels):
+        for result in results:
+            try:
+                bounds[metric] = metric_bounds(result.config, metric)
+            except ConfigError:
+                bounds.setdefault(metric, bounds_of_scores(result.outcomes.get(metric) or ()))
+    check_scale(labels, bounds)
+
+
+def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
+    """Return the bounds that scores suggest where nothing defines their metric: 0 and 1 if all of them are shares."""
+    known = [score for score in scores if score is not None and math.isfinite(score)]
+    return (0.0, 1.0) if known and 0 <= min(known) <= max(known) <= 1 else (-math.inf, math.inf)
+
+
+def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None:
+    """Raise InputError where all labels are of metrics that the command does not compare by."""
+    named = list(dict.fromkeys(label.metric for label in labels))
+    if named and not set(named) & set(metrics):
+        raise InputError(
+            f"--labels: are of {', '.join(named)}, and compared are {', '.join(metrics)}; label one of these"
+        )
+
+
+def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
+    """Return the bounds of a metric, infinite where it has none; its own entry in the config is tried first.
+
+    Raises ConfigError where the config does not define it.
+    """
+    nodes = config.get("metrics") or {}
+    for key in sorted(nodes, key=lambda key: key != metric):
+        if nodes[key] is None:
+            continue
+        try:
+            part = Builder().build(nodes[key], f"metrics.{key}").value
+        except RagsweepError as fault:
+            if key == metric:
+                raise ConfigError(f"the bounds of {metric} are unknown: {fault}") from None
+            continue
+        if part.name == metric:
+            low, high = part.bounds
+            return (-math.inf if low is None else low), (math.inf if high is None else high)
+    raise ConfigError(f"the bounds of {metric} are unknown, as the recorded config does not define it")

@@ -1,0 +1,104 @@
+"""Read the lists and objects that stand in a field, or that a text spells out as JSON or as Python prints them."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import tokenize
+from itertools import pairwise
+from typing import Any
+
+_WRITTEN = re.compile(
+    r"""(?=[\[{]|array\()(?:[\[\](){},:\s]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[-+]?[\d.][\w.+-]*+"""
+    r"""|\b(?:None|True|False|null|true|false|nan|NaN|array|dtype=\w++)\b)++(?:'[^']*|"[^"]*)?""",
+    re.DOTALL,
+)
+"""Nothing but brackets, literals and what stands between them, maybe cut off within a literal."""
+_WAY = 'write it as JSON, ["...", "..."], or as plain text'
+_TEXT = ("text", "value")
+_MORE = ("aliases",)
+_UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_aliases", "matched_wiki_entity_name"))
+"""Fields beside the texts of an answer, in SQuAD's and TriviaQA's format."""
+
+
+def decoded(value: Any) -> Any:
+    """Return the list or object that a text spells out, and every other value as it is.
+
+    Tuples and sets become lists. Raises ValueError for a text that begins and ends as structure does and is not
+    readable: cut off, an array of numpy, or literals without a comma between them, which Python would join.
+    """
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{", "(", "array(")):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        found = _python_literal(value)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, TypeError):
+        if _WRITTEN.fullmatch(value.strip()):
+            raise ValueError(
+                f"spells out a list or an object that is not readable ({value.strip()[:40]}); {_WAY}"
+            ) from None
+        return value
+    if isinstance(found, tuple) and not any(isinstance(one, str | list | dict | tuple) for one in found):
+        return value  # (1, 2) is a text with numbers
+    return _as_json(found) if isinstance(found, list | dict | tuple | set) else value
+
+
+def _python_literal(text: str) -> Any:
+    found = ast.literal_eval(text.strip())
+    kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
+             if token.type not in (tokenize.NL, tokenize.NEWLINE)]  # fmt: skip
+    if any(pair == (tokenize.STRING, tokenize.STRING) for pair in pairwise(kinds)):
+        raise ValueError("literals without a comma")
+    return found
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _as_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_as_json(one) for one in (sorted(value, key=repr) if isinstance(value, set) else value)]
+    return value
+
+
+def is_structure(text: str) -> bool:
+    """Return whether a text spells out a list or an object, readable or not."""
+    try:
+        return not isinstance(decoded(text), str)
+    except ValueError:
+        return True
+
+
+def plain_texts(value: Any) -> list[str]:
+    """Return the texts of a text, a number, a list of these, or an answer of SQuAD's or TriviaQA's format.
+
+    Blank texts are left out. Raises ValueError for structure of another shape.
+    """
+    found = decoded(value)
+    if isinstance(found, dict) and any(name in found for name in _TEXT) and {*found} <= {*_TEXT, *_MORE, *_UNREAD}:
+        found = [text for name in (*_TEXT, *_MORE) for text in plain_texts(found.get(name) or [])]
+    texts = [_plain_text(one) for one in found] if isinstance(found, list) else [_plain_text(found)]
+    return list(dict.fromkeys(text for text in texts if text.strip()))
+
+
+def plain_text(value: Any) -> str:
+    """Return the one text of a value, "" where it has none. Raises ValueError for several, and for other structure."""
+    texts = plain_texts(value)
+    if len(texts) > 1:
+        raise ValueError(f"has {len(texts)} texts where one is needed")
+    return texts[0] if texts else ""
+
+
+def _plain_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str) and isinstance(decoded(value), str):
+        return value
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    raise ValueError(f"has {shown[:40]} where a text is needed; {_WAY}")

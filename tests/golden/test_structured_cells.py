@@ -1,0 +1,179 @@
+"""Structured cells, of any shape and notation, in every reader, importer and harvester: read, or refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.curation.exchange.importing import import_file
+from ragsweep.curation.harvest import read_log
+from ragsweep.golden.golden_format import read_questions
+from ragsweep.golden.qrels import Grades
+from ragsweep.golden.structured_cells import decoded, plain_texts
+from ragsweep.parts.datasets import Squad
+from ragsweep.parts.datasets.csv import read_question_table
+
+WORDS = st.from_regex(r"[a-z]{1,6}( [a-z]{1,6})?", fullmatch=True)
+LEAVES = st.one_of(WORDS, st.integers(0, 99), st.none(), st.booleans())
+SHAPES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3), max_leaves=6
+).filter(lambda value: isinstance(value, list | dict))
+ANSWERS = WORDS.flatmap(lambda word: st.sampled_from([[word], [word, "b"], {"text": [word], "answer_start": [1]}]))
+NOTATIONS: list[Callable[[Any], Any]] = [
+    lambda value: value,
+    json.dumps,
+    repr,
+    lambda value: repr(tuple(value)) if isinstance(value, list) else repr(value),
+    lambda value: repr(value).replace(", ", " "),  # as numpy prints an array
+    lambda value: f"{{'text': array({value!r}, dtype=object)}}",
+]
+QUIET = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def has_brackets(text: str) -> bool:
+    return any(sign in text for sign in "[]{}'\"")
+
+
+def texts_of(entry: dict[str, Any]) -> list[str]:
+    return [str(entry.get("question", "")), entry.get("reference", ""), *entry.get("references", ()),
+            *entry.get("keywords", ()), entry.get("category", "")]  # fmt: skip
+
+
+def imported(path: Path, record: dict[str, Any], suffix: str) -> list[str]:
+    file = path / f"given.{suffix}"
+    if suffix == "csv":
+        with file.open("w", newline="") as handle:
+            writer = csv.DictWriter(handle, list(record))
+            writer.writeheader()
+            writer.writerow(record)
+    else:
+        file.write_text(json.dumps(record))
+    return [text for entry in import_file(file, "auto", None).entries for text in texts_of(entry)]
+
+
+def by_table(path: Path, record: dict[str, Any]) -> list[str]:
+    imported_file = path / "set.csv"
+    with imported_file.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, list(record))
+        writer.writeheader()
+        writer.writerow(record)
+    faults = Faults()
+    raw, _ = read_question_table(imported_file, {}, Grades(None), faults)
+    faults.raise_any()
+    return [text for one in raw.questions
+            for text in (one.text, *one.references, *one.keywords, one.category, *one.labels.values())]  # fmt: skip
+
+
+def by_jsonl(path: Path, record: dict[str, Any]) -> list[str]:
+    (path / "set.jsonl").write_text(json.dumps(record))
+    faults = Faults()
+    raw = read_questions(path / "set.jsonl", "", faults)
+    faults.raise_any()
+    return [text for one in raw.questions for text in (one.text, *one.references)]
+
+
+def by_squad(path: Path, record: dict[str, Any]) -> list[str]:
+    answers = record.get("reference", [{"text": "a", "answer_start": 0}])
+    row = {"id": "q", "question": record["question"], "answers": answers}
+    (path / "s.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "a", "qas": [row]}]}]}))
+    dataset = Squad(str(path / "s.json"), "error", None, 0).load()
+    return [text for one in dataset.golden.questions for text in one.references]
+
+
+def by_log(path: Path, record: dict[str, Any]) -> list[str]:
+    (path / "log.jsonl").write_text(json.dumps({"question": record["question"]}) + '\n{"question": "x"}')
+    return read_log(path / "log.jsonl")
+
+
+READERS: dict[str, Callable[[Path, dict[str, Any]], list[str]]] = {
+    "import of a table": lambda path, record: imported(path, record, "csv"),
+    "import of JSON lines": lambda path, record: imported(path, record, "jsonl"),
+    "import of a faq": lambda path, record: imported(
+        path, {"query": record["question"], "answer": record.get("reference", "a")}, "jsonl"
+    ),
+    "import of mlflow": lambda path, record: imported(
+        path,
+        {"inputs": {"question": record["question"]}, "expectations": {"expected_response": record.get("reference")}},
+        "jsonl",
+    ),
+    "import of argilla": lambda path, record: imported(
+        path,
+        {"fields": {"question": record["question"]}, "responses": {"answer": [{"value": record.get("reference")}]}},
+        "jsonl",
+    ),
+    "table": by_table,
+    "own format": by_jsonl,
+    "squad": by_squad,
+    "log": by_log,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("field", ["question", "reference", "category"])
+@given(value=SHAPES, notation=st.sampled_from(NOTATIONS))
+@QUIET
+def test_structure_is_read_or_refused_and_never_a_text_with_brackets(
+    tmp_path: Path, reader: str, field: str, value: Any, notation: Callable[[Any], Any]
+) -> None:
+    record = {"id": "q", "question": "Why?", "reference": "a", field: notation(value)}
+    if reader == "squad" and field == "reference":
+        record = {"id": "q", "question": "Why?", "reference": value}
+    texts, refusal = list[str](), ""
+    try:
+        texts = READERS[reader](tmp_path, record)
+    except InputError as fault:
+        refusal = str(fault)
+    assert not any(map(has_brackets, texts))
+    assert not refusal or any(mark in refusal for mark in (":1", ":2", "$")), "the place is named"
+
+
+@pytest.mark.parametrize("reader", [name for name in READERS if name not in ("squad", "log", "own format")])
+@given(value=ANSWERS, notation=st.sampled_from(NOTATIONS[:3]))
+@QUIET
+def test_several_right_answers_are_read_in_every_notation(
+    tmp_path: Path, reader: str, value: Any, notation: Callable[[Any], Any]
+) -> None:
+    wanted = list(dict.fromkeys(value["text"] if isinstance(value, dict) else value))
+    texts = READERS[reader](tmp_path, {"id": "q", "question": "Why?", "reference": notation(value)})
+    assert [text for text in texts if text not in ("", "Why?")] == wanted
+
+
+@pytest.mark.parametrize("text", ["see [page 4]", "[see page 4]", "{x} is a set", "(1, 2)", "a [b", "['a'] and ['b']?"])
+def test_a_text_with_brackets_that_is_no_structure_stays_as_it_is(text: str) -> None:
+    assert decoded(text) == text
+    assert plain_texts(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "['a' 'b']",
+        "['a'\n 'b']",
+        "{'text': array(['a'], dtype=object)}",
+        "['a', nan]",
+        "[0.1 0.2]",
+        "[0 'a']",
+        "['a', 'b",
+    ],
+)
+def test_arrays_of_numpy_are_refused_and_not_joined(text: str) -> None:
+    with pytest.raises(ValueError, match="not readable"):
+        decoded(text)
+
+
+def test_a_message_of_parts_is_the_text_of_its_parts(tmp_path: Path) -> None:
+    parts = [
+        {"type": "text", "text": "How tall"},
+        {"type": "image_url", "image_url": {}},
+        {"type": "text", "text": "?"},
+    ]
+    (tmp_path / "log.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": parts}]}))
+    assert read_log(tmp_path / "log.jsonl") == ["How tall ?"]
