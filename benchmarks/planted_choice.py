@@ -33,15 +33,13 @@ from planted_scores import (
     right_or_wrong,
     zipf,
 )
-from ragsweep.stats.comparison import MARGIN
 from ragsweep.stats.inference.best import winner
-from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals, needed_p_value
 from ragsweep.stats.inference.paired_tests import holm, randomisation
 from ragsweep.stats.inference.rare_losses import chance_of_no_gain, largest_loss, losses_are_seen, rare_losses
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
-from ragsweep.stats.verdict import LIKELY, pair_verdict
+from ragsweep.stats.verdict import LIKELY
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999
@@ -176,12 +174,6 @@ def of_best(values: Doubles, truth: Doubles) -> float:
     return float(truth.max() - truth[values >= values.max() - 1e-9].mean())
 
 
-def is_called_better(matrix: Matrix, choice: int, found: Posterior) -> bool:
-    """Return whether the choice is called better by intervals or by its probability."""
-    shown = compare_with_baseline(matrix, 0, resamples=RESAMPLES)
-    return pair_verdict(shown, choice, found, MARGIN).is_better
-
-
 def choose(counts: Counts, found: Posterior, drawn: Planted, prices: Doubles) -> None:
     """Count the choice, and the cheapest of the configs whose expected loss against it is small.
 
@@ -191,7 +183,7 @@ def choose(counts: Counts, found: Posterior, drawn: Planted, prices: Doubles) ->
     choice = int(found.means.argmax())
     if choice:
         chance, survives = found.probability_better(choice, 0), True
-        if chance > LIKELY or is_called_better(matrix, choice, found):
+        if chance > LIKELY:
             loss = largest_loss(matrix.values[0], falls=True)
             survives = rare_losses(matrix.values[choice] - matrix.values[0], matrix.clusters, loss).survives
             counts.count(OURS, choice if survives else None, truth)

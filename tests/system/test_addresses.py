@@ -42,10 +42,10 @@ DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude"
            "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
            "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
            "seed": "-", "repeated_passages": "labels", "status": "labels", "cases": "labels", "query": "labels",
-           "request": "labels"}  # fmt: skip
+           "request": "labels", "exclude_self": "exclude"}  # fmt: skip
 DATASETS = {
     "python_reference": (),
-    "beir": ("path", "split", "grades", "unknown"),
+    "beir": ("path", "split", "grades", "unknown", "exclude_self"),
     "jsonl": ("corpus", "golden", "unknown", "repeated_passages", "status"),
     "trec": ("corpus", "topics", "qrels", "fields", "grades", "unknown"),
     "squad": ("path", "unknown"),
@@ -210,12 +210,12 @@ CHANGES: Mapping[str, str] = {
     "headline": "[mrr]", "rerun": "true", "name": "mine", "by": "category",
     "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
     "until": "8", "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere",
-    "store.stages": "false",
+    "store.stages": "false", "exclude_self": "true",
 }  # fmt: skip
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
-STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "route", "query", "respond"}
+STAGES = {"chunk", "index", "retrieve", "drop", "exclude", "fuse", "context", "generate", "route", "query", "respond"}
 
 
 FEW = ("mrr", "ndcg_at_3", "latency_p50_ms", "context_recall", "context_ndcg", "context_tokens", "latency_p95_ms")

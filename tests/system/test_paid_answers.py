@@ -121,7 +121,7 @@ def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServe
     needed = len(server.log)
     for limit in (needed - 3, needed - 2):  # in the middle of a verdict of two calls, or between two verdicts
         few = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path, f"budget.calls={limit}"))
-        assert few.state == PARTIAL
+        assert any(summary.n_failed for summary in few.summaries.values())
         whole = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path))
         assert whole.usage == fresh.usage
         assert len(server.log) == 2 * needed

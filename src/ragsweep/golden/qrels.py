@@ -56,8 +56,9 @@ class Grades:
         return self
 
     def names_no_score(self, code: str) -> bool:
-        """Return whether a code is the name of a column: no number, and the config gives grades to numbers only."""
-        return math.isnan(plain_number(code)) and not any(math.isnan(plain_number(one)) for one in self._given or ())
+        """Return whether a code is the name of a column: without digits, and the config gives grades to numbers only."""
+        named = not any(map(str.isdigit, code))
+        return named and not any(math.isnan(plain_number(one)) for one in self._given or ())
 
     def apply(self, labels: Sequence[Qrel], faults: Faults) -> GradedQrels:
         """Grade labels; a code without a grade is a fault at the first label that has it."""

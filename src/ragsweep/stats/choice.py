@@ -141,7 +141,10 @@ def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> l
     def preference(row: int) -> tuple[float | str, ...]:
         prices = [float(values[row]) for name, values in costs.values.items() if not name.startswith("latency")]
         known = [math.inf if math.isnan(price) else price for price in prices]
-        return (-round(float(means[row]) / size / TIE) * TIE, *known, costs.results[row].signature)
+        result = costs.results[row]
+        # Of two configs of a sweep the first parameter that differs decides; a signature may hold a path or a port.
+        settings = "\n".join(f"{key}={value}" for key, value in sorted(result.parameters.items()))
+        return (-round(float(means[row]) / size / TIE) * TIE, *known, settings, result.signature)
 
     return sorted(rows, key=preference)
 

@@ -31,7 +31,7 @@ from ragsweep.stats.inference.rare_losses import RareLosses, largest_loss, rare_
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 from ragsweep.stats.repetition import VarianceShares, variance_shares
-from ragsweep.stats.verdict import Beliefs, PairVerdict, pair_verdict
+from ragsweep.stats.verdict import LIKELY, Beliefs, PairVerdict, pair_verdict
 
 SLICED = 20
 """Configs compared by slice: the reference and those with the best means; more would widen every interval."""
@@ -142,11 +142,14 @@ class SweepComparison:
 
     @property
     def is_better(self) -> bool:
-        """Whether the choice is called better than the declared baseline: shown or likely, beyond unseen losses."""
+        """Whether the choice is called better than the declared baseline: by its probability, beyond unseen losses.
+
+        An interval alone does not suffice: the posterior allows for skewed differences, the interval does not.
+        """
         row, losses = self.choice.row, self.choice.losses
         if self.baseline is None or row is None:
             return False
-        return self.verdicts[row].is_better and (losses is None or losses.survives)
+        return self.verdicts[row].probability > LIKELY and (losses is None or losses.survives)
 
     @property
     def means(self) -> Doubles:
