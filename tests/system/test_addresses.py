@@ -42,7 +42,7 @@ DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude"
            "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
            "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
            "seed": "-", "repeated_passages": "labels", "status": "labels", "cases": "labels", "query": "labels",
-           "request": "labels", "exclude_self": "exclude"}  # fmt: skip
+           "request": "labels", "exclude_self": "-"}  # fmt: skip
 DATASETS = {
     "python_reference": (),
     "beir": ("path", "split", "grades", "unknown", "exclude_self"),
@@ -215,7 +215,7 @@ CHANGES: Mapping[str, str] = {
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
-STAGES = {"chunk", "index", "retrieve", "drop", "exclude", "fuse", "context", "generate", "route", "query", "respond"}
+STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "route", "query", "respond"}
 
 
 FEW = ("mrr", "ndcg_at_3", "latency_p50_ms", "context_recall", "context_ndcg", "context_tokens", "latency_p95_ms")

@@ -212,14 +212,14 @@ def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def incomplete(
-    summaries: Mapping[str, Summary], config: Mapping[str, Any], targets: Iterable[str], least: float
+    summaries: Mapping[str, Summary], config: Mapping[str, Any], further: Iterable[str], least: float
 ) -> list[Summary]:
     """List the summaries with a coverage below ``least`` of the metrics that decide or are shown.
 
-    These are the objectives, the columns of the table, and the metrics with a target or a constraint; all metrics
-    where there are none of these.
+    These are the objectives, the columns of the table, ``further`` ones (with a target, or judged), and those with a
+    constraint; all metrics where there are none of these.
     """
-    names = dict.fromkeys((*shown_metrics(config), *targets, *(config.get("constraints") or {})))
+    names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())
     return [one for one in known if one.coverage < least]
 
@@ -227,7 +227,8 @@ def incomplete(
 def below_coverage(result: Result) -> list[Summary]:
     """List the summaries that make a result PARTIAL; of older records, for which every metric counted, all that may."""
     least = float(result.config.get("coverage", 1.0))
-    below = incomplete(result.summaries, result.config, [one.metric for one in result.targets], least)
+    further = [*(one.metric for one in result.targets), *judged_metrics(result)]
+    below = incomplete(result.summaries, result.config, further, least)
     return below or [one for one in result.summaries.values() if one.coverage < least]
 
 

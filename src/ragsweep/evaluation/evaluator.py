@@ -96,7 +96,8 @@ class Evaluator:
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
-        below = incomplete(summaries, experiment.config, experiment.targets, experiment.coverage)
+        shown = (*experiment.targets, *experiment.graph.verdicts)
+        below = incomplete(summaries, experiment.config, shown, experiment.coverage)
         address, cut = (table.written_address(node.address) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
