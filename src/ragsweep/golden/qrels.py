@@ -56,7 +56,7 @@ class Grades:
         return self
 
     def names_no_score(self, code: str) -> bool:
-        """Return whether a code is the name of a column: without digits, and the config gives grades to numbers only."""
+        """Return whether a code names a column: without digits, where the config gives grades to numbers only."""
         named = not any(map(str.isdigit, code))
         return named and not any(math.isnan(plain_number(one)) for one in self._given or ())
 
