@@ -96,8 +96,6 @@ class Evaluator:
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
-        shown = (*experiment.targets, *experiment.graph.verdicts)
-        below = incomplete(summaries, experiment.config, shown, experiment.coverage)
         address, cut = (table.written_address(node.address) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
@@ -133,7 +131,7 @@ class Evaluator:
                 "chunk": graph.chunks.address, "ranking": graph.ranking.address, "context": graph.context.address,
             },
             usage=_usage(table, views, experiment.price),
-            state=PARTIAL if below else COMPLETE,
+            state=_state(experiment, summaries),
         )  # fmt: skip
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
@@ -281,6 +279,12 @@ def _lengths(rankings: Rankings) -> NDArray[np.int64]:
 
 def _cut_share(embeddings: Embeddings) -> float:
     return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
+
+
+def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
+    """Return PARTIAL where a metric that decides or is shown, judged ones included, lacks too many scores."""
+    further = (*experiment.targets, *experiment.graph.verdicts)
+    return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
 
 
 def _usage(table: QuestionTable, views: Sequence[EvaluationView], price: Pricing) -> dict[str, dict[str, float]]:
