@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.results import COMPLETE, PARTIAL, STEPS, DatasetFacts, Result, incomplete, objectives
+from ragsweep.core.results import COMPLETE, PARTIAL, STEPS, DatasetFacts, Result, Summary, incomplete, objectives
 from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
