@@ -12,7 +12,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.report.evidence import evidence_sentences
 from ragsweep.report.numbers import change_with_interval, number, with_interval
-from ragsweep.report.verdict import in_order, name, score, size
+from ragsweep.report.verdict import in_order, name, plain_size, score, size
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.context_effect import refuses_all
@@ -288,8 +288,8 @@ def result_facts(decision: Decision) -> dict[str, Any]:
         "against_runner_up": _against_facts(verdict, choice.runner_up),
         "against_best": _against_facts(verdict, choice.sacrificed),
         "cost": choice.cost or None,
-        "loss": _plain(verdict, choice.loss),
-        "margin": _plain(verdict, verdict.margin),
+        "loss": plain_size(verdict, choice.loss),
+        "margin": plain_size(verdict, verdict.margin),
         "limits": dict(choice.limits),
         "rises_with": list(verdict.rises_with),
         "rare_losses": None if choice.losses is None else vars(choice.losses),
@@ -304,14 +304,9 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
     return {
         "config": verdict.matrix.configs[found.row],
         "probability_better": found.probability,
-        "expected_gain": _plain(verdict, found.gain),
-        "lost_if_wrong": _plain(verdict, found.lost),
+        "expected_gain": plain_size(verdict, found.gain),
+        "lost_if_wrong": plain_size(verdict, found.lost),
     }
-
-
-def _plain(verdict: SweepComparison, value: float) -> float:
-    """Return a difference; of ratios as a share of the amount."""
-    return math.expm1(value) if verdict.differences.ratios else value
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:

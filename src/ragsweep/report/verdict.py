@@ -191,6 +191,11 @@ def size(verdict: SweepComparison, value: float) -> str:
     return distance(value, verdict.unit, verdict.differences.ratios)
 
 
+def plain_size(verdict: SweepComparison, value: float) -> float:
+    """Return the size of a difference as a number; of ratios as a share of the amount."""
+    return math.expm1(value) if verdict.differences.ratios else value
+
+
 def distance(value: float, unit: str, ratios: bool) -> str:
     """Write a difference in a unit, or in per cent given a logarithm."""
     return f"{number(100 * math.expm1(value), '%')} %" if ratios else _score(value, unit, True, False)

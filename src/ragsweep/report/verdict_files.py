@@ -13,7 +13,7 @@ from ragsweep.report.conclusion import Decision, percent
 from ragsweep.report.evidence import verdict_word
 from ragsweep.report.numbers import NOT_MEASURED, chance
 from ragsweep.report.tables import csv_table, markdown
-from ragsweep.report.verdict import change, limits
+from ragsweep.report.verdict import change, limits, plain_size
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
@@ -68,8 +68,8 @@ def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[s
         "optimism": verdict.selection_bias.optimism,
         "expected": verdict.selection_bias.crossfitted,
         **({"optimism_is_lower_bound": True} if verdict.adaptive else {}),
-        "detectable": _share(verdict, verdict.power.typical),
-        "detectable_alone": _share(verdict, verdict.power.alone),
+        "detectable": plain_size(verdict, verdict.power.typical),
+        "detectable_alone": plain_size(verdict, verdict.power.alone),
         "ratios": verdict.differences.ratios,
         "questions": len(verdict.matrix.questions),
         "asked": verdict.matrix.asked,
@@ -107,15 +107,10 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
         "verdict/best_set": int(verdict.may_be_best.sum()),
         "verdict/optimism": verdict.selection_bias.optimism,
         "verdict/expected": verdict.selection_bias.crossfitted,
-        "verdict/detectable": _share(verdict, verdict.power.typical),
+        "verdict/detectable": plain_size(verdict, verdict.power.typical),
         "verdict/coverage": verdict.matrix.coverage,
     }
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}
-
-
-def _share(verdict: SweepComparison, value: float) -> float:
-    """Return the size of a difference; of ratios as a share of the amount."""
-    return math.expm1(value) if verdict.differences.ratios else value
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
