@@ -97,7 +97,7 @@ def test_sweep_of_which_nothing_is_said_has_the_reason_and_no_tables() -> None:
     assert isinstance(verdict, NoComparison)
     found = artifacts("sweep", RESULTS[:1], [], [], verdict)
     assert not [name for name in found if name.startswith("verdict/")]
-    assert json.loads(found["results.json"])["sweep"]["verdict"]["lines"] == [f"None: {verdict.why}."]
+    assert json.loads(found["results.json"])["sweep"]["verdict"]["lines"] == [f"No choice: {verdict.why}."]
 
 
 def test_numbers_that_compare_sweeps_are_finite() -> None:

@@ -66,7 +66,7 @@ class Decision(NamedTuple):
         """Yield which config to run if one must be run today, and what is expected of it."""
         if isinstance(self.verdict, NoComparison):
             why = self.verdict.why
-            yield f"None: {why}{f', {self.where}' if self.where else ''}."
+            yield f"No choice: {why}{f', {self.where}' if self.where else ''}."
             return
         yield from choice_sentences(self.verdict)
         if self.where:
