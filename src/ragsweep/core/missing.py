@@ -63,7 +63,7 @@ CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOS
                            FILTERED, REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
 """Why a call can fail; such a result is never stored, and the next run repeats the call."""
 
-REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TRUNCATED, UNREADABLE})
+REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TRUNCATED, THINKING, UNREADABLE})
 """Failures that an equal call meets again."""
 
 INAPPLICABLE = frozenset({
