@@ -18,8 +18,8 @@ from functools import partial
 
 import numpy as np
 
-from ragsweep.stats.inference.best import probability_of_best, selection_bias
-from ragsweep.stats.inference.confidence_set import affordable, model_confidence_set
+from ragsweep.stats.inference.best import selection_bias
+from ragsweep.stats.inference.confidence_set import affordable, all_pairs
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import RESAMPLES
@@ -58,7 +58,6 @@ def main() -> None:
     for number in range(1, given.passes + 1):
         parts = [
             timed("  differences, tests, Holm", lambda: compare_with_baseline(matrix, 0)),
-            timed("  probability of being the best", lambda: probability_of_best(matrix)),
             timed("  optimism", lambda: selection_bias(matrix)),
         ]
         totals.append(sum(parts))
@@ -69,7 +68,7 @@ def main() -> None:
     for one, bar in ((part, f" (bar {SET_BAR:g} s)"), (matrix, "")):
         count = len(one.values)
         drawn = f"{affordable(count, RESAMPLES):,} resamples"
-        timed(f"set of {count:,} configs, {drawn}{bar}", partial(model_confidence_set, one))
+        timed(f"all pairs of {count:,} configs, {drawn}{bar}", partial(all_pairs, one))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from scipy.special import stdtr
 from doc_pages import fill, table
 from planted_scores import Planted, Scenario, drawn_from, normal, one_better, planted, real, synthetic
 from ragsweep.stats.inference.best import selection_bias, winner
-from ragsweep.stats.inference.confidence_set import all_pairs, model_confidence_set
+from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
@@ -93,7 +93,6 @@ RULES: Mapping[str, Callable[[Matrix], Flags]] = {
     "median of points": median,
     "single-arm z": z_bound,
     **{name: partial(not_worse, test) for name, test in TESTS.items()},
-    "ours: range": lambda matrix: model_confidence_set(matrix, resamples=RESAMPLES).mask,
     "ours: all pairs": lambda matrix: all_pairs(matrix, resamples=RESAMPLES).may_be_best,
 }
 

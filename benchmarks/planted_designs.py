@@ -32,7 +32,7 @@ from planted_scores import Draw, Planted, normal, one_better, planted, skewed, t
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.stats.comparison import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias
-from ragsweep.stats.inference.confidence_set import all_pairs, model_confidence_set
+from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.factorial import Effect, effects
 from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, relative, score_matrix
@@ -518,7 +518,7 @@ def weights(replications: int) -> list[str]:
             bare = max_t_intervals(plain.values - plain.values[0], plain.clusters, resamples=RESAMPLES)
             found["hold"] += not ((shown.low > 1e-12) | (shown.high < -1e-12)).any()
             found["unweighted"] += not ((bare.low > 1e-12) | (bare.high < -1e-12)).any()
-            found["left"] += not model_confidence_set(weighted, resamples=RESAMPLES).mask.all()
+            found["left"] += not all_pairs(weighted, resamples=RESAMPLES).may_be_best.all()
             found["better"] += bool(shown.better.any())
             worse = weighted.select_configs((0, 9))
             worse.values[1] -= MARGIN * weighted.weights

@@ -494,7 +494,6 @@ def test_one_scale_decides_everything_about_an_amount() -> None:
     assert found.choice.row == other.choice.row == 2
     assert other.beliefs.expected_gain(2, 0) == pytest.approx(found.beliefs.expected_gain(2, 0))
     assert found.beliefs.expected_gain(2, 0) == pytest.approx(0.5, abs=0.1)
-    assert other.probability.tolist() == pytest.approx(found.probability.tolist())
     assert other.power.typical == pytest.approx(found.power.typical)
     assert found.sliced == (0, 2, 1)
     assert [part.better.tolist() for part in found.slices] == [[False, True, False]] * 2
@@ -514,7 +513,6 @@ def test_one_huge_value_does_not_decide_about_an_amount() -> None:
     assert found.means[1] > found.means[0]
     assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, True]
     assert found.selection_bias.winner == found.choice.row == 1
-    assert found.probability[1] > 0.95
 
 
 # --- what can only rise -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ragsweep.sweep.command import reference, sweep_title
 from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 
 MOST = 20
-HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best", "status"]
+HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best mean", "status"]
 NAME = 1
 """The column that is left out where nothing has a name."""
 

@@ -31,7 +31,7 @@ from ragsweep.sweep.recorded_runs import RecordedRun, find_run, find_target
 from ragsweep.sweep.session import open_session
 
 UNSERVED = frozenset({
-    "arch", "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",
+    "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",
     "langchain-community",
 })  # fmt: skip
 """Requirements of ragsweep that answering a question needs none of."""

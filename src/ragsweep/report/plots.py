@@ -32,8 +32,8 @@ MOST_CONFIGS = 40
 PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # of Okabe and Ito, too
 ABSTENTION = "Token F1 by how much is answered. Dot: the best threshold in hindsight. Ends at the generator's own."
 DIFFERENCES = (
-    "Bar: 95 % interval; all hold together. Full: cannot be told from the best. Hollow: worse than the best, beyond"
-    " chance. Diamond: the choice."
+    "Bar: 95 % interval; all hold together. Full: shown worse than no other config. Hollow: shown worse than"
+    " one. Diamond: the choice."
 )
 RATIO_STEPS = (1.005, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 100, 10**4, 10**8, 10**16, 10**32, 10**64)
 MOST_TICKS = 8

@@ -22,7 +22,7 @@ from ragsweep.stats.inference.slices import Slice
 DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standard_error", "effect", "wilcoxon_p",
                "wilcoxon_p_holm", "randomisation_p", "randomisation_p_holm", "questions", "questions_apart",
                "note")  # fmt: skip
-SET = ("verdict", "probability_better", "may_be_best", "probability_of_best")
+SET = ("verdict", "probability_better", "may_be_best")
 SLICES = ("label", "value", "questions", "small", "config", "difference", "low", "high", "randomisation_p",
           "randomisation_p_holm", "note")  # fmt: skip
 RATIOS = ("ratio", "ratio_low", "ratio_high")
@@ -121,13 +121,12 @@ def differences_csv(verdict: SweepComparison) -> bytes:
             "" if n == verdict.reference else verdict_word(verdict, n),
             verdict.verdicts[n].probability,
             bool(verdict.may_be_best[n]),
-            float(verdict.probability[n]),
             *_ratios(verdict.differences, n, verdict.differences.ratios),
         ]
         for n, row in enumerate(_rows(verdict.matrix, verdict.differences, verdict.means))
     ]
     rows += [
-        [*row, "", "", "", "", *_ratios(found, n, found.ratios)]
+        [*row, "", "", "", *_ratios(found, n, found.ratios)]
         for metric, (matrix, found) in verdict.others.items()
         for n, row in enumerate(_rows(matrix, found, _means(verdict, metric)))
     ]

@@ -21,7 +21,7 @@ from ragsweep.stats.comparable import is_mean, labels_of
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.context_length import length_keys, rises_with
 from ragsweep.stats.costs import ConfigCosts
-from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
+from ragsweep.stats.inference.best import SelectionBias, selection_bias
 from ragsweep.stats.inference.concentration import Concentration, compare_parts
 from ragsweep.stats.inference.confidence_set import AllPairs, all_pairs
 from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
@@ -93,7 +93,6 @@ class SweepComparison:
     choice: Choice
     differences: Differences
     pairs: AllPairs
-    probability: Doubles  # of being the best, by resampling
     selection_bias: SelectionBias
     power: Power
     margin: float
@@ -245,7 +244,6 @@ def _compare(
         choice=choice,
         differences=differences,
         pairs=pairs,
-        probability=probability_of_best(compared),
         selection_bias=_in_the_unit(selection_bias(compared), matrix) if differences.ratios else selection_bias(matrix),
         power=estimate_power(compared, reference, level=each_level(differences)),
         margin=find_margin(results[0].config, matrix, unit),

@@ -13,7 +13,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.stats.comparable import OF_NO_MATTER
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
-from ragsweep.stats.inference.confidence_set import model_confidence_set
+from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 
@@ -41,8 +41,8 @@ class Point:
 class Curve:
     """A metric over one parameter, all others equal, in plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``flat`` is the range of neighbours around the best value that cannot be told from the best. ``chosen`` is the value
-    that cross-validation chooses most often (the best in sample with fewer than ten clusters), ``held_out`` the mean
+    ``flat`` is the range of neighbours around the best value not shown worse than it. ``chosen`` is the value that
+    cross-validation chooses most often (the best in sample with fewer than ten clusters), ``held_out`` the mean
     that choosing this way has on unseen questions, below ``best_mean`` by the optimism of the choice.
     """
 
@@ -87,7 +87,7 @@ def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | N
         return None
     band = max_t_intervals(matrix.values, matrix.clusters, weights=matrix.weights)
     bias, share = selection_bias(matrix), choices_by_fold(matrix)
-    alike = model_confidence_set(matrix).mask
+    alike = all_pairs(matrix).may_be_best
     low = high = bias.winner
     while low > 0 and alike[low - 1]:
         low -= 1

@@ -199,7 +199,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
     return replace(
         verdict, differences=found.differences, beliefs=beliefs, choice=choice,
         rises_with=keys,
-        pairs=AllPairs(math.nan, _undominated(beliefs)), probability=unknown,
+        pairs=AllPairs(math.nan, _undominated(beliefs)),
         selection_bias=SelectionBias(best, float(found.correction.means[best]), math.nan, math.nan),
         power=Power(unknown, unknown, math.nan, math.nan, verdict.power.questions, verdict.power.clusters),
         variance={}, reversals=reversals(found.differences, verdict.slices, verdict.sliced),

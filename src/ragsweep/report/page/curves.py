@@ -13,7 +13,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.stats import curves as swept
 from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.inference.confidence_set import model_confidence_set
+from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.differences import transform_amounts
 from ragsweep.stats.intervals import means_with_intervals
 
@@ -120,7 +120,7 @@ def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Seq
     mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
     return ParameterMeans(
         key, name, tuple(values), None if numbers is None else tuple(sorted(numbers)), mean, low, high,
-        model_confidence_set(transform_amounts(pooled, verdict.unit)).mask, len(rows[values[0]]),
+        all_pairs(transform_amounts(pooled, verdict.unit)).may_be_best, len(rows[values[0]]),
     )  # fmt: skip
 
 

@@ -288,7 +288,7 @@ class _Page:
         if one is None:
             return
         low, high = one.flat
-        same = f"{low:g} to {high:g} cannot be told from the best" if low < high else "no neighbour is as good"
+        same = f"{low:g} to {high:g} are not shown worse than the best" if low < high else "no neighbour is as good"
         chosen = next(point for point in one.points if point.value == one.chosen)
         often = "" if math.isnan(chosen.chosen) else f" chooses {one.chosen:g} in {chosen.chosen:.0%} of the folds"
         where = (

@@ -1,4 +1,4 @@
-"""The config with the highest mean: how likely it is the best, and how much of its lead is luck."""
+"""The config with the highest mean, and how much of its lead is luck."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, cluster_scores, deviations
+from ragsweep.stats.inference.resampling import NEGLIGIBLE
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -35,24 +35,6 @@ class SelectionBias(NamedTuple):
     observed: float
     optimism: float
     crossfitted: float
-
-
-def probability_of_best(matrix: Matrix, resamples: int = RESAMPLES) -> Doubles:
-    """Return the share of resamples in which each config has the best mean; those that tie share it. They sum to 1.
-
-    Clusters are drawn. It is a share of bootstrap samples, not a posterior probability, and choosing by it is choosing
-    by the mean. NaN of no questions.
-    """
-    data = cluster_scores(matrix.better, matrix.clusters, matrix.weights)
-    if not data.clusters:
-        return np.full(len(matrix.values), np.nan)
-    won, near = np.zeros(len(data.means)), np.float32(TIE * np.abs(matrix.values).max())
-    middle = (data.means - data.means.max()).astype(np.float32)
-    for block in deviations(data.sums / data.sizes.sum(), resamples):
-        block += middle
-        first = block >= block.max(axis=1, keepdims=True) - near
-        won += (first / first.sum(axis=1, keepdims=True)).sum(axis=0)
-    return np.asarray(won / won.sum())
 
 
 def winner(matrix: Matrix) -> int:

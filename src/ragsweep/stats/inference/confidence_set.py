@@ -1,23 +1,19 @@
-"""Configs that may be the best: all pairs at once, and the model confidence set."""
+"""Configs that may be the best: all pairs compared at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import LARGEST, as_normal
 from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
-Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 WORK = 500_000_000
@@ -28,43 +24,11 @@ SAME = 1e-5
 """Two configs whose difference varies by less than this part of their own spreads differ by rounding, or a constant."""
 
 
-@dataclass(frozen=True, eq=False)
-class ConfidenceSet:
-    """Which configs are kept (``mask``), and for each the level at which it would go (``p_values``).
-
-    With too few data p-values are NaN, all configs are kept, and ``note`` has the reason.
-    """
-
-    mask: Flags
-    p_values: Doubles
-    note: str = ""
-
-
 class PairErrors(NamedTuple):
     """Every config against every other: by how many standard errors it is worse, and 1 / the spread of resamples."""
 
     worse: Doubles  # (configs, configs)
     scale: Floats  # (configs, configs); 0 where the difference has no spread
-
-
-def model_confidence_set(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> ConfidenceSet:
-    """Return the configs that may be the best: it is among them with probability ``level``.
-
-    The range statistic T_R (Hansen, Lunde and Nason, Econometrica 79, 2011): as long as the largest difference among
-    those left is too large for chance, the worse of the two goes. All that are equally best stay together in ``level``
-    of all cases. Clusters of questions are drawn, with fixed standard errors, stretched as Student's t against the
-    normal; p-values are (beyond + 1) / (drawn + 1). Configs with the same scores stay or go together.
-    """
-    rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    data = cluster_scores(rows, matrix.clusters, matrix.weights, compared=True)
-    if not data.enough:
-        unknown = np.full(len(place), np.nan)
-        note = f"fewer than {FEWEST} independent questions: nobody can be left out"
-        return ConfidenceSet(np.ones(len(place), dtype=bool), unknown if len(rows) > 1 else np.ones(len(place)), note)
-    drawn = deviations(data.sums, affordable(len(rows), resamples))
-    p_values = range_p_values(pairs(data), drawn)[place]
-    return ConfidenceSet(p_values > 1 - level, p_values)
 
 
 class AllPairs(NamedTuple):
@@ -132,48 +96,8 @@ def _squared_distances(products: Doubles) -> Doubles:
     return np.asarray(own[:, None] + own[None, :] - 2 * products)
 
 
-def range_p_values(compared: PairErrors, drawn: Iterable[Floats]) -> Doubles:
-    """Return the p-values of the model confidence set by the range statistic, from deviations (resamples, configs).
-
-    The order of elimination depends on the observed differences alone, so it is found first. Each resample is then
-    passed once, from the last pair backwards: the range of a set is that of the next smaller one, or of a pair with the
-    config that left.
-    """
-    order, statistics = _elimination(compared.worse)
-    scale = compared.scale[np.ix_(order, order)]
-    beyond, total = np.zeros(len(order)), 0
-    small = (block[start : start + AT_ONCE] for block in drawn for start in range(0, len(block), AT_ONCE))
-    for block in small:
-        rows = np.ascontiguousarray(block.T[order])
-        widest = np.zeros(len(block), dtype=np.float32)
-        total += len(block)
-        for step in range(len(order) - 2, -1, -1):
-            np.maximum(widest, _widest(rows, step, scale[step]), out=widest)
-            beyond[step] += np.count_nonzero(widest >= statistics[step])
-    p_values = np.ones(len(order))
-    p_values[order[:-1]] = np.maximum.accumulate((beyond[:-1] + 1) / (total + 1))
-    return p_values
-
-
 def _widest(rows: Floats, step: int, scale: Floats) -> Floats:
     """Return how far one row is from any of those after it, in standard errors, a resample."""
     apart = rows[step + 1 :] - rows[step]
     apart *= scale[step + 1 :, None]
     return np.asarray(np.maximum(apart.max(axis=0), -apart.min(axis=0)))
-
-
-def _elimination(worse: Doubles) -> tuple[Numbers, Doubles]:
-    """Order the configs by when they would go, and return the range of the set before each of them goes."""
-    left = np.where(np.eye(len(worse), dtype=bool), -np.inf, worse)
-    order, statistics = [], []
-    rival, most = left.argmax(axis=1), left.max(axis=1)
-    for _ in range(len(worse) - 1):
-        gone = int(most.argmax())
-        order.append(gone)
-        statistics.append(most[gone])
-        left[:, gone] = -np.inf
-        most[gone] = -np.inf
-        again = np.flatnonzero((rival == gone) & (most > -np.inf))
-        rival[again], most[again] = left[again].argmax(axis=1), left[again].max(axis=1)
-    order.append(next(iter(set(range(len(worse))) - set(order)), 0))
-    return np.array(order), np.array([*statistics, 0.0])
