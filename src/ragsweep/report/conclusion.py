@@ -88,7 +88,8 @@ def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
     yield _headline(verdict, choice.row)
     yield from _refusing(verdict, choice.row)
     if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
-        yield f"Against the runner-up, {name(verdict, choice.runner_up.row)}: {_expected(verdict, choice.runner_up)}."
+        runner_up = name(verdict, choice.runner_up.row)
+        yield f"Against the runner-up, {runner_up}, it is {_expected(verdict, choice.runner_up)}."
     if choice.sacrificed is not None and choice.cost and verdict.differences.apart.any():
         yield _cheaper(verdict, choice.sacrificed)
     elif choice.baseline is not None:
@@ -109,7 +110,7 @@ def _refusing(verdict: SweepComparison, row: int) -> Iterator[str]:
             return
         higher = verdict.ranked[other] > verdict.ranked[row]
         mean = score(verdict, float(verdict.means[other]))
-        weigh = "success.unanswerable weighs unanswerable questions as they occur in use"
+        weigh = "set success.unanswerable to the share of unanswerable questions in use"
         better = f"; refusing scores {mean}, more than the choice: {weigh}" if higher else ""
         refused = refuses_all(verdict.results[other])
         yield f"{name(verdict, other)} refuses all {refused:,} answerable questions and is not chosen{better}."
@@ -150,7 +151,7 @@ def _expected(verdict: SweepComparison, found: Against) -> str:
     """Write the probability of being better, the expected gain, and what is lost where that is wrong."""
     gain = size(verdict, found.gain)
     if math.isnan(found.probability):
-        return f"{gain} in the mean; too few independent questions for a probability"
+        return f"better by {gain} in the mean; too few independent questions for a probability"
     lost = f"; if wrong, it loses {size(verdict, found.lost)} on average" if found.probability < SURE else ""
     return f"better with {percent(found.probability)} probability, expected gain {gain}{lost}"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from ragsweep.core.missing import INAPPLICABLE, NO_EVIDENCE
 from ragsweep.golden.golden_set import describe_weights
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.naming import short
@@ -135,6 +136,7 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
         parts.append(describe_weights(verdict.matrix.weights.tolist()))
     if note := verdict.matrix.declined_note:
         parts.append(note)
+    parts += _inapplicable(verdict)
     if questions < scored:
         parts.append(f"{questions:,} of {scored:,} scored questions, those that every config was scored on")
     for why, count in Counter(config.why for config in verdict.left_out).items():
@@ -144,6 +146,19 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
         parts.append(f"not by {verdict.objective}: {verdict.skipped[verdict.objective]}")
     if parts:
         yield f"Compared: {'; '.join(parts)}."
+
+
+def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
+    """Yield of how many questions the metric can be measured, and why not of the others.
+
+    Questions without evidence are counted in the heading of the table.
+    """
+    summary = verdict.results[verdict.reference].summaries[verdict.metric]
+    counts = {why: count for why, count in summary.reasons.items() if why in INAPPLICABLE and why != NO_EVIDENCE}
+    if counts:
+        most = max(counts, key=lambda why: counts[why])
+        applies = f"{summary.n_total - summary.n_skipped:,} of {summary.n_total:,}"
+        yield f"{summary.name} applies to {applies} questions ({counts[most]:,}: {most})"
 
 
 # --- words and numbers -------------------------------------------------------------------------------------------
