@@ -111,7 +111,9 @@ class Evaluator:
                 label: {value: collected.summarise(rows) for value, rows in values.items()}
                 for label, values in table.groups.items()
             },
-            outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names)
+            outcomes=outcomes(
+                view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names, failures.upstream != ""
+            )
             | {TRACE: failures.blank(self._traced(experiment, view, stages)), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
