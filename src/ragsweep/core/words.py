@@ -53,9 +53,9 @@ def pattern(kind: Kind) -> re.Pattern[str]:
     """Compile the pattern of a kind of piece.
 
     word: see the module; token: a word or one punctuation mark; term: a word of a ``search_form``, where syllabic
-    characters are paired; search: a term of two characters and more, or one syllabic character; letter: one character of a word that is not syllabic; run: neighbouring syllabic characters;
-    character: one syllabic character; quoted: what a quote cannot cut, text between white space or one unspaced
-    character; unspaced: one unspaced character.
+    characters are paired; search: a term of two characters and more, or one syllabic character; letter: one character
+    of a word that is not syllabic; run: neighbouring syllabic characters; character: one syllabic character; quoted:
+    what a quote cannot cut, text between white space or one unspaced character; unspaced: one unspaced character.
     """
     letter, character = rf"(?:[^\W{_SYLLABIC}]|[{_marks()}])", f"[{_SYLLABIC}][{_marks()}]*"
     unspaced = f"[{_UNSPACED}][{_marks()}]*"

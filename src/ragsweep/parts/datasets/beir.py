@@ -113,6 +113,8 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
     unique, questions = UniqueIds("question"), []
     for row in read_rows(path, faults):
         metadata, text = row.row("metadata"), row.given_text("text")
+        row.refuse_structure("text")
+        metadata.refuse_structure("category")
         unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
         labels.pop("unanswerable", None)
         labels.pop("weight", None)
