@@ -39,6 +39,19 @@ def test_the_report_has_every_gate_with_its_value_and_verdict(place: Path, capsy
     assert found["G5-1"] == (0, "passed")
 
 
+def test_notes_on_the_documents_are_shown_beside_a_report(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "pages" / "picture.png").write_bytes(b"")
+    note = "files of other kinds left out: 1 .png"
+    golden(["check", "golden.jsonl", "corpus=pages"])
+    assert note in capsys.readouterr().err
+    data = ["dataset=folder", "dataset.path=pages", "dataset.golden=golden.jsonl"]
+    for given in (["golden.jsonl", "corpus=pages"], data):
+        golden(["gates", *given, "embedder=hashing", "--json"])
+        printed = capsys.readouterr()
+        assert note in printed.err
+        assert json.loads(printed.out)
+
+
 def test_the_table_says_what_was_not_measured_and_the_exit_status_too(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

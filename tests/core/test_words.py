@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.words import is_question, is_unsegmented, pattern, search_form, word_count, words
+from ragsweep.core.words import is_question, is_unsegmented, pattern, search_form, search_terms, word_count, words
 
 ASCII = st.text(st.characters(max_codepoint=127))
 
@@ -40,6 +40,15 @@ def test_words_of_ascii_are_runs_of_letters_and_digits(text: str) -> None:
 )
 def test_words_of_other_scripts(text: str, expected: list[str]) -> None:
     assert words(text) == expected
+
+
+@given(ASCII)
+def test_search_terms_of_ascii_are_its_words(text: str) -> None:
+    assert search_terms(text) == words(text)
+
+
+def test_search_terms_are_pairs_of_characters_and_words_of_one_letter() -> None:
+    assert search_terms("C 东西南 กา of\ufb01ce हिन्दी") == ["C", "东西", "西南", "กา", "office", "हिन्दी"]
 
 
 @pytest.mark.parametrize(

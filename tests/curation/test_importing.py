@@ -296,3 +296,46 @@ def test_the_right_answer_wins_in_a_table_of_our_own_columns(tmp_path: Path) -> 
 def test_fields_that_may_be_either_are_refused(tmp_path: Path, record: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         imported(tmp_path, [record])
+
+
+UNSPACED = {
+    "Chinese": (
+        "赤杨能长多高\uff1f",
+        "老的赤杨在水边能长到十米高",
+        "赤杨是一种树。老的赤杨在水边能长到十米高\uff0c而且生长很快。",
+        "红豆杉四季常青\uff0c生长很慢。它的种子有毒。",
+    ),
+    "Japanese": (
+        "ハンノキはどのくらい高くなりますか\uff1f",
+        "ハンノキは水辺で十メートルまで育ちます",
+        "これは木です。ハンノキは水辺で十メートルまで育ちます。とても速い。",
+        "イチイは常緑樹で、とても遅いです。種は有毒です。",
+    ),
+    "Thai": (
+        "ต้นไม้สูงเท่าไร",
+        "ต้นไม้ริมน้ำโตได้สูงสิบเมตร",
+        "นี่คือต้นไม้ ต้นไม้ริมน้ำโตได้สูงสิบเมตร และโตเร็วมาก",
+        "อีกชนิดเขียวตลอดทั้งปี แต่โตช้า เมล็ดมีพิษ",
+    ),
+    "Khmer": (
+        "តើដើមឈើខ្ពស់ប៉ុន្មាន?",
+        "ដើមឈើនៅក្បែរទឹកលូតលាស់ដល់ដប់ម៉ែត្រ",
+        "នេះជាដើមឈើ។ ដើមឈើនៅក្បែរទឹកលូតលាស់ដល់ដប់ម៉ែត្រ។ វាលូតលាស់លឿន។",
+        "មួយទៀតបៃតងពេញមួយឆ្នាំ ប៉ុន្តែយឺត។",
+    ),
+}
+
+
+@pytest.mark.parametrize("script", UNSPACED)
+def test_a_script_without_spaces_is_imported_like_english(tmp_path: Path, script: str) -> None:
+    """A long answer is evidence, a chunk is found nearly, and one of the other document's words is not."""
+    question, answer, page, other = UNSPACED[script]
+    corpus = Corpus(["alder", "yew"], ["", ""], [page, other])
+    (entry,) = imported(tmp_path, [{"question": question, "answer": answer}], corpus=corpus).entries
+    (label,) = entry["evidence"]
+    assert label["document"] == "alder"
+    assert 6 <= len(label["anchor"]) <= len(answer)  # short, as of English; not the whole answer
+    nearly = page.replace(answer[:2], "", 1)
+    found = imported(tmp_path, [{"query": question, "relevant_chunks": [nearly, other[::-1]]}], corpus=corpus)
+    assert [one["document"] for one in found.entries[0]["evidence"]] == ["alder"]
+    assert (found.near + found.exact, len(found.unfound)) == (1, 1)

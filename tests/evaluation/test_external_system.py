@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +49,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *overrides: str, status: int = 0) -> tuple[dict[str, Any], str]:
+JSONL = ("dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl")
+
+
+def run(folder: Path, *overrides: str, status: int = 0, dataset: Sequence[str] = JSONL) -> tuple[dict[str, Any], str]:
     """Run one config; return its results and what it printed."""
     told = {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
             "RAGSWEEP_TRUSTED_PACKAGES": "animals", "COLUMNS": "160"}  # fmt: skip
     done = forked.run(
-        [sys.executable, "-m", "ragsweep", "run", "dataset=jsonl", "dataset.corpus=corpus.jsonl",
-         "dataset.golden=golden.jsonl", "tracking=none", "targets=none", "hydra.run.dir=out", "retriever=bm25",
-         *overrides],
+        [sys.executable, "-m", "ragsweep", "run", *dataset, "tracking=none", "targets=none", "hydra.run.dir=out",
+         "retriever=bm25", *overrides],
         cwd=folder, env={**os.environ, **told}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr
@@ -78,11 +82,32 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     assert list(table["answer"]) == ["It purrs.", "bones", "", "Hello to you."]
     assert list(table["context_recall"])[:2] == [1.0, 0.0]
     assert list(table["exact_match"])[:2] == [1.0, 0.0]
+    retrieved, rank = table["retrieved"], table["first_evidence_rank"]
+    assert [retrieved[n] for n in (0, 1, 3)] == [1, 2, 0]
+    assert math.isnan(retrieved[2])  # it failed; the greeting has no context
+    assert math.isnan(rank[2])
     assert table["context"][0] == ["cats:0-60"]
     assert record.summaries["exact_match"].n_failed == 1
     assert json.loads(table["unscored"][2])["refusal"] == "the system raised an error"
     assert record.warnings[0].startswith("1 contexts of the system were not found")
     assert "not found in the corpus" in shown
+
+
+def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder: Path) -> None:
+    copied = {"_id": "cats", "text": GOLDEN[0]["question"]}
+    corpus = [{"_id": one["id"], "text": one["text"]} for one in CORPUS]
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("cats\tdogs\t1\nq2\tdogs\t1\n")
+    for name, rows in (("corpus", corpus), ("queries", [copied, {"_id": "q2", "text": GOLDEN[1]["question"]}])):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    lengths = {}
+    for excluded in ("false", "true"):
+        beir = ("dataset=beir", "dataset.path=.", f"dataset.exclude_self={excluded}")
+        run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval", dataset=beir)
+        record = Ledger(folder / ".ragsweep").singles()[-1].outcome
+        assert isinstance(record, Result)
+        lengths[excluded] = list(record.outcomes["retrieved"])
+    assert lengths == {"false": [1, 2], "true": [0, 2]}
 
 
 def test_what_a_system_said_is_kept_and_asked_again_only_where_it_failed(folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.golden.anchors import nearest_passage, resolve
+from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_words
 
 
 @pytest.mark.parametrize(
@@ -145,3 +145,51 @@ def test_a_start_before_or_behind_the_blanks_of_a_quote_is_the_same_place() -> N
         [(16, 22)],
         [],
     ]
+
+
+SCRIPTS = {
+    "Chinese": (
+        "赤杨是一种树。它在水边能长到十米高\uff0c生长很快。红豆杉四季常青。",
+        "它在水边能长到八米高\uff0c生长很快",
+        "它在水边能长到十米高\uff0c生长很快",
+    ),
+    "Japanese": (
+        "ハンノキは木です。水辺で十メートルまで育ちます。イチイは常緑樹です。",
+        "水辺で八メートルまで育ちます",
+        "水辺で十メートルまで育ちます",
+    ),
+    "Thai": (
+        "ต้นไม้ริมน้ำโตได้สิบเมตร และโตเร็วมาก อีกต้นเขียวตลอดปี",
+        "ริมน้ำโตได้แปดเมตร และโตเร็วมาก",
+        "ริมน้ำโตได้สิบเมตร และโตเร็วมาก",
+    ),
+    "Khmer": ("ដើមឈើនៅក្បែរទឹកលូតលាស់ដល់ដប់ម៉ែត្រ។ វាលូតលាស់លឿន។", "ក្បែរទឹកលូតលាស់ដល់ប្រាំម៉ែត្រ", "ក្បែរទឹកលូតលាស់ដល់ដប់ម៉ែត្រ"),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_nearest_passage_in_a_script_without_spaces_is_not_the_whole_sentence(script: str) -> None:
+    text, quote, passage = SCRIPTS[script]
+    found = nearest_passage(text, quote)
+    assert found is not None
+    at, words = found
+    assert abs(at - text.index(passage)) <= 3
+    assert abs(len(words) - len(passage)) <= 6
+    assert words[-4:] in text
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_markup_within_a_script_without_spaces_does_not_hide_a_quote(script: str) -> None:
+    text, _, passage = SCRIPTS[script]
+    cut = len("".join(visible_words(passage)[:2]))
+    marked = text.replace(passage, f"{passage[:cut]}**{passage[cut:]}**")
+    assert resolve(marked, passage)
+    assert in_order(composed(marked), visible_words(passage))
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"), [("of\ufb01ce \ufb02ight", "office flight"), ("com\u00adpany re\u00adport", "company report")]
+)
+def test_ligatures_and_soft_hyphens_match_in_both_directions(text: str, quote: str) -> None:
+    for source, anchor in ((text, quote), (quote, text), (text, text)):
+        assert resolve(f"The {source}.", anchor) == [(4, 4 + len(source))]

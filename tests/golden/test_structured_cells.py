@@ -12,15 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ragsweep.commands.golden.harvest import _traced_question
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.curation.exchange.importing import import_file
+from ragsweep.curation.exchange.layouts import LAYOUTS
 from ragsweep.curation.harvest import read_log
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.qrels import Grades
 from ragsweep.golden.structured_cells import decoded, plain_texts
-from ragsweep.parts.datasets import Squad
+from ragsweep.parts.datasets import Beir, Squad
 from ragsweep.parts.datasets.csv import read_question_table
 
+ROOT = Path(__file__).parents[2]
 WORDS = st.from_regex(r"[a-z]{1,6}( [a-z]{1,6})?", fullmatch=True)
 LEAVES = st.one_of(WORDS, st.integers(0, 99), st.none(), st.booleans())
 SHAPES = st.recursive(
@@ -77,15 +80,15 @@ def by_jsonl(path: Path, record: dict[str, Any]) -> list[str]:
     faults = Faults()
     raw = read_questions(path / "set.jsonl", "", faults)
     faults.raise_any()
-    return [text for one in raw.questions for text in (one.text, *one.references)]
+    return [text for one in raw.questions for text in (one.text, *one.references, one.category)]
 
 
 def by_squad(path: Path, record: dict[str, Any]) -> list[str]:
-    answers = record.get("reference", [{"text": "a", "answer_start": 0}])
+    answers = [{"text": "a", "answer_start": 0}] if record.get("reference") == "a" else record["reference"]
     row = {"id": "q", "question": record["question"], "answers": answers}
     (path / "s.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "a", "qas": [row]}]}]}))
     dataset = Squad(str(path / "s.json"), "error", None, 0).load()
-    return [text for one in dataset.golden.questions for text in one.references]
+    return [text for one in dataset.golden.questions for text in (one.text, *one.references)]
 
 
 def by_log(path: Path, record: dict[str, Any]) -> list[str]:
@@ -93,10 +96,30 @@ def by_log(path: Path, record: dict[str, Any]) -> list[str]:
     return read_log(path / "log.jsonl")
 
 
+def by_beir(path: Path, record: dict[str, Any]) -> list[str]:
+    query = {"_id": "q", "text": record["question"], "metadata": {"category": record.get("category", "")}}
+    (path / "qrels").mkdir(exist_ok=True)
+    (path / "queries.jsonl").write_text(json.dumps(query))
+    (path / "corpus.jsonl").write_text(json.dumps({"_id": "d", "text": "a"}))
+    (path / "qrels" / "test.tsv").write_text("q\td\t1\n")
+    dataset = Beir(str(path), "test", None, "error", None, 0).load()
+    return [text for one in dataset.golden.questions for text in (one.text, one.category)]
+
+
+def by_trace(path: Path, record: dict[str, Any]) -> list[str]:
+    return [_traced_question({"question": record["question"]}), _traced_question({"inputs": record["question"]})]
+
+
+def label_studio(record: dict[str, Any]) -> dict[str, Any]:
+    answer = {"type": "textarea", "from_name": "answer", "value": {"textarea": record.get("reference")}}
+    return {"data": {"question": record["question"], "category": record.get("category")},
+            "annotations": [{"result": [answer]}]}  # fmt: skip
+
+
 READERS: dict[str, Callable[[Path, dict[str, Any]], list[str]]] = {
     "import of a table": lambda path, record: imported(path, record, "csv"),
     "import of JSON lines": lambda path, record: imported(path, record, "jsonl"),
-    "import of a faq": lambda path, record: imported(
+    "import of faq": lambda path, record: imported(
         path, {"query": record["question"], "answer": record.get("reference", "a")}, "jsonl"
     ),
     "import of mlflow": lambda path, record: imported(
@@ -109,11 +132,39 @@ READERS: dict[str, Callable[[Path, dict[str, Any]], list[str]]] = {
         {"fields": {"question": record["question"]}, "responses": {"answer": [{"value": record.get("reference")}]}},
         "jsonl",
     ),
-    "table": by_table,
-    "own format": by_jsonl,
+    "import of labelstudio": lambda path, record: imported(path, label_studio(record), "jsonl"),
+    "import of ragas": lambda path, record: imported(
+        path, {"user_input": record["question"], "reference": record.get("reference")}, "jsonl"
+    ),
+    "import of keywords": lambda path, record: imported(
+        path, {"question": record["question"], "expected_keywords": record.get("reference")}, "csv"
+    ),
+    "import of chunks": lambda path, record: imported(
+        path, {"query": record["question"], "relevant_chunks": "b", "reference": record.get("reference")}, "jsonl"
+    ),
+    "csv": by_table,
+    "jsonl": by_jsonl,
     "squad": by_squad,
+    "beir": by_beir,
     "log": by_log,
+    "trace": by_trace,
 }  # fmt: skip
+
+ALIKE = {
+    "folder": "its golden file is that of jsonl",
+    "python_reference": "its golden file is that of jsonl, and part of the package",
+    "trec": "the question is an element of a file that is no table",
+    "cases": "any field may be structure, which metrics of a task read",
+}
+"""Readers without cells, or whose cells another reader reads."""
+
+
+def test_every_reader_and_layout_is_covered() -> None:
+    """A new option of ``dataset`` or a new layout of an import has its cells read here, too."""
+    shipped = {path.stem for path in (ROOT / "conf" / "dataset").glob("*.yaml")}
+    assert shipped == {*ALIKE, *READERS} & shipped
+    table = {"import of a table", "import of JSON lines"}  # the layout "csv", as a file of each kind
+    assert {f"import of {name}" for name in LAYOUTS if name != "csv"} <= {*READERS} - table
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -135,7 +186,9 @@ def test_structure_is_read_or_refused_and_never_a_text_with_brackets(
     assert not refusal or any(mark in refusal for mark in (":1", ":2", "$")), "the place is named"
 
 
-@pytest.mark.parametrize("reader", [name for name in READERS if name not in ("squad", "log", "own format")])
+@pytest.mark.parametrize(
+    "reader", [name for name in READERS if name not in ("squad", "log", "jsonl", "beir", "trace", "import of chunks")]
+)
 @given(value=ANSWERS, notation=st.sampled_from(NOTATIONS[:3]))
 @QUIET
 def test_several_right_answers_are_read_in_every_notation(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.parts.ranking import arrange, best_chunks, drop_below, empty_rankings
+from ragsweep.parts.ranking import arrange, best_chunks, drop_below, drop_documents, empty_rankings
 from ragsweep.testing.rankings import assert_lawful
 
 scores = st.lists(st.sampled_from([-1e30, -2.5, -1e-30, -0.0, 0.0, 1e-30, 1.0, 1 + 1e-9, 3.0, 1e30]), max_size=12)
@@ -53,3 +53,24 @@ def test_at_least_drops_the_end_of_a_ranking_and_keeps_its_shape(row: list[float
     assert kept.positions[0].tolist() == whole.positions[0, :length].tolist() + [-1] * (15 - length)
     assert kept.scores[0, :length].tolist() == whole.scores[0, :length].tolist()
     assert kept.chunks == "here"
+
+
+@settings(deadline=None)
+@given(st.lists(scores, min_size=1, max_size=4), st.data())
+def test_dropped_documents_are_gone_and_the_others_move_up_in_their_order(
+    rows: list[list[float]], data: st.DataObject
+) -> None:
+    document = np.array(data.draw(st.lists(st.integers(0, 3), min_size=12, max_size=12)))
+    dropped = data.draw(st.lists(st.sets(st.integers(0, 4)).map(sorted), min_size=len(rows), max_size=len(rows)))
+    width = max(map(len, rows))
+    values = np.array([row + [-np.inf] * (width - len(row)) for row in rows]).reshape(len(rows), width)
+    positions = np.where(np.isfinite(values), np.arange(width), -1)
+    whole = arrange(positions, values, 13)._replace(chunks="here")
+    kept = drop_documents(whole, document, dropped)
+    assert_lawful(kept, 13, 12)
+    assert kept.chunks == "here"
+    for n, documents in enumerate(dropped):
+        pairs = zip(whole.positions[n].tolist(), whole.scores[n].tolist(), strict=True)
+        expected = [(p, s) for p, s in pairs if p >= 0 and document[p] not in documents]
+        assert list(zip(kept.positions[n].tolist(), kept.scores[n].tolist(), strict=True))[: len(expected)] == expected
+        assert set(kept.positions[n, len(expected) :].tolist()) <= {-1}

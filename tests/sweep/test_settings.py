@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
 from configs import composed
-from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.settings import check_command, check_config, check_constraints, check_shown
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.parts.metrics import ContextRecall
+from ragsweep.sweep.settings import (
+    check_command,
+    check_config,
+    check_constraints,
+    check_labels_measured,
+    check_shown,
+    read_sweep_labels,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +92,18 @@ def test_constraint_that_could_never_be_kept_is_an_error(name: str, limit: objec
 def test_name_and_label_of_a_sweep_are_checked(configs: list[dict[str, object]], fault: str) -> None:
     with pytest.raises(ConfigError, match=fault):
         check_shown(configs, ["category", "level"])
+
+
+@pytest.mark.parametrize(
+    ("values", "meaning"),
+    [((1, 3, 5), r"a scale of 1 to 5 becomes a share by \(label - 1\) / 4"), ((0.5, 85, 40), "per cent are a share")],
+)
+def test_labels_of_a_sweep_are_on_the_scale_of_their_metric(
+    tmp_path: Path, values: tuple[float, ...], meaning: str
+) -> None:
+    path, metric = tmp_path / "labels.csv", ContextRecall()
+    rows = "".join(f"q{n},{metric.name},{value}\n" for n, value in enumerate(values))
+    path.write_text(f"question_id,metric,label\n{rows}")
+    labels = read_sweep_labels([{"judge": {"labels": str(path)}}])
+    with pytest.raises(InputError, match=rf"^{path}:3: the label .*{metric.name} is not within 0 to 1; {meaning}"):
+        check_labels_measured(labels, {metric.name: metric})

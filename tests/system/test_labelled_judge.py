@@ -92,6 +92,9 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
 
         with pytest.raises(InputError, match=r"judge\.labels: none\.csv"):
             sweep("judge.labels=none.csv")
+        write(tmp_path / "stars.jsonl", [{"question_id": f"q{n}", "metric": M, "label": n} for n in range(1, 6)])
+        with pytest.raises(InputError, match=r"stars\.jsonl:2: the label 2 of .*a scale of 1 to 5 becomes a share"):
+            sweep("judge.labels=stars.jsonl")
         assert not server.log
         assert re.search(r"#2 model=b \(.*?\) is better than #1 model=a in \S+: \+", printed(sweep))
         asked, ledger = len(server.log), Ledger(tmp_path / ".ragsweep")

@@ -133,12 +133,9 @@ def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> It
     columns = result.outcomes
     rank = columns.get("first_evidence_rank", [math.nan] * (n + 1))[n]
     evidence = columns.get("evidence", [0] * (n + 1))[n]
-    where = (
-        f"first at rank {number(rank, '-')}"
-        if rank is not None and math.isfinite(rank) and rank > 0
-        else "not retrieved"
-    )
-    yield f"{evidence} evidences: {where}"
+    is_measured = rank is not None and math.isfinite(rank)
+    where = f"first at rank {number(rank, '-')}" if is_measured and rank > 0 else "not retrieved"
+    yield f"{evidence} evidences: {where if is_measured else 'not measured'}"
     chunks = columns.get("context", [[]] * (n + 1))[n] or []
     if chunks:
         names = map(str, chunks[:MOST_CONTEXT])

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.errors import InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus
 from ragsweep.curation.ranking import rank_texts
-from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import ServedTrace
@@ -70,14 +69,3 @@ def read_shipped_corpus(registry: ModelRegistry, version: ModelVersion, folder: 
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     excluded = ((manifest["config"].get("dataset") or {}).get("exclude")) or ()
     return read_bundled_corpus(folder, manifest), [excluded] if isinstance(excluded, str) else list(excluded)
-
-
-def read_todays_corpus(place: str, excluded: Sequence[str]) -> Corpus:
-    """Read a folder of pages, a JSONL file or a BEIR folder. Raises InputError for faults of the files."""
-    path, faults = Path(place).expanduser(), Faults()
-    if path.is_dir() and not (path / "corpus.jsonl").exists():
-        corpus = read_folder(path, excluded, faults)[0]
-    else:
-        corpus = read_corpus(path / "corpus.jsonl" if path.is_dir() else path, faults)
-    faults.raise_any()
-    return corpus

@@ -12,7 +12,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
-from ragsweep.commands.stale import compare_corpora, read_shipped_corpus, read_todays_corpus
+from ragsweep.commands.golden.inputs import read_documents
+from ragsweep.commands.stale import compare_corpora, read_shipped_corpus
 from ragsweep.commands.watch_report import EXIT_STATUS, Threshold, Watch, as_json, next_steps, show, write_prometheus
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.parts.tracking import Mlflow
@@ -138,7 +139,7 @@ def look(registry: ModelRegistry, version: ModelVersion, since: float, options: 
         changes = None
         if options.corpus:
             shipped, excluded = read_shipped_corpus(registry, version, Path(name))
-            changes = compare_corpora(shipped, read_todays_corpus(options.corpus, excluded), options.corpus)
+            changes = compare_corpora(shipped, read_documents(options.corpus, excluded), options.corpus)
     stale = changes.concerned(traces) if changes and traces else None
     compared = RequestComparison(requests, reference, options.tolerances, stale)
     if not traces:

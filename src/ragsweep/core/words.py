@@ -35,7 +35,7 @@ STOPS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
 
 _BEHIND, _CLOSING = frozenset("\"'`*_!\uff01"), frozenset({"Pe", "Pf", "Pi", "Cf"})
 
-Kind = Literal["word", "token", "search", "letter", "run", "character", "quoted", "unspaced"]
+Kind = Literal["word", "token", "term", "search", "letter", "run", "character", "quoted", "unspaced"]
 
 
 @cache
@@ -52,20 +52,22 @@ def _marks() -> str:
 def pattern(kind: Kind) -> re.Pattern[str]:
     """Compile the pattern of a kind of piece.
 
-    word: see the module; token: a word or one punctuation mark; search: a word of two characters and more, or one
-    syllabic character; letter: one character of a word that is not syllabic; run: neighbouring syllabic characters;
-    character: one syllabic character; quoted: what a quote cannot cut, text between white space or one unspaced
-    character; unspaced: one unspaced character.
+    word: see the module; token: a word or one punctuation mark; term: a word of a ``search_form``, where syllabic
+    characters are paired; search: a term of two characters and more, or one syllabic character; letter: one character
+    of a word that is not syllabic; run: neighbouring syllabic characters; character: one syllabic character; quoted:
+    what a quote cannot cut, text between white space or one unspaced character; unspaced: one unspaced character.
     """
     letter, character = rf"(?:[^\W{_SYLLABIC}]|[{_marks()}])", f"[{_SYLLABIC}][{_marks()}]*"
     unspaced = f"[{_UNSPACED}][{_marks()}]*"
     spaced_word = rf"[^\W{_SYLLABIC}]+(?:[{_marks()}]+[^\W{_SYLLABIC}]*)*"  # runs: several times as fast as letters
     word = rf"{spaced_word}|{character}"
+    term = rf"\w*(?:[{_marks()}]+\w*)*"
     return re.compile(
         {
             "word": word,
             "token": rf"{word}|[^\w\s]",
-            "search": rf"\w(?=[\w{_marks()}])\w*(?:[{_marks()}]+\w*)*|[{_SYLLABIC}]",
+            "term": rf"\w{term}",
+            "search": rf"\w(?=[\w{_marks()}]){term}|[{_SYLLABIC}]",
             "letter": letter,
             "run": f"(?:{character})+",
             "character": character,
@@ -113,6 +115,11 @@ def search_form(text: str) -> str:
         return text
     folded = unicodedata.normalize("NFKC", _IGNORED.sub("", without_soft_hyphens(text)))
     return pattern("run").sub(_pairs, folded)
+
+
+def search_terms(text: str) -> list[str]:
+    """Return the words that a text is searched and compared by, in their order: those of its ``search_form``."""
+    return pattern("term").findall(search_form(text))
 
 
 def _pairs(run: re.Match[str]) -> str:

@@ -96,6 +96,7 @@ class Evaluator:
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
+        reasons = dict(zip(scores, collected.reasons, strict=True))
         address, cut = (table.written_address(node.address) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
@@ -111,7 +112,7 @@ class Evaluator:
                 label: {value: collected.summarise(rows) for value, rows in values.items()}
                 for label, values in table.groups.items()
             },
-            outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names)
+            outcomes=outcomes(view, table, scores, reasons, names, failures.upstream != "")
             | {TRACE: failures.blank(self._traced(experiment, view, stages)), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),

@@ -237,20 +237,24 @@ def outcomes(
     scores: Mapping[str, Scores],
     reasons: Mapping[str, ReasonCodes],
     names: ChunkNames,
+    failed: NDArray[np.bool_],
 ) -> dict[str, list[Any]]:
-    """Return one row a question: labels, retrieved evidence, every score, and why a score is missing."""
+    """Return one row a question: labels, retrieved evidence, every score, and why a score is missing.
+
+    ``failed`` (questions,) is where a stage before the search failed, so that nothing that it returns is measured.
+    """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
     columns["evidence"] = np.bincount(view.evidence_question, minlength=count).tolist()
     never = np.iinfo(np.int64).max
     first = np.full(count, never)
     np.minimum.at(first, view.evidence_question, np.where(view.first_rank > 0, view.first_rank, never))
-    columns["first_evidence_rank"] = np.where(first == never, 0, first).tolist()
-    columns["retrieved"] = np.count_nonzero(positions != NO_CHUNK, axis=1).tolist()
+    columns["first_evidence_rank"] = _measured(np.where(first == never, 0, first), failed)
+    columns["retrieved"] = _measured(np.count_nonzero(positions != NO_CHUNK, axis=1), failed)
     columns["context"] = names.of(view.context)
     if view.context_length is not None:
         uncut = np.count_nonzero(positions[:, : view.top_k] != NO_CHUNK, axis=1)
-        columns["context_cut"] = (uncut - view.context_length).tolist()
+        columns["context_cut"] = _measured(uncut - view.context_length, failed)
     if view.answers is not None:
         answers = view.answers.answers
         columns["answer"] = [answer.text for answer in answers]
@@ -263,6 +267,12 @@ def outcomes(
     columns |= {name: scored.values.tolist() for name, scored in scores.items()}
     columns["unscored"] = _unscored(reasons, count)
     return columns
+
+
+def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:
+    """Return counts, as numbers with NaN where a question failed if any did."""
+    values: list[Any] = (np.where(failed, np.nan, counts) if failed.any() else counts).tolist()
+    return values
 
 
 def _unscored(reasons: Mapping[str, ReasonCodes], questions: int) -> list[str]:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
-from ragsweep.core.words import SOFT_HYPHEN, without_soft_hyphens
+from ragsweep.core.words import SOFT_HYPHEN, pattern, without_soft_hyphens, words
 from ragsweep.golden.rendered import Derived, Piece, derive, render
 
 Span = tuple[int, int]
@@ -54,24 +54,29 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
 
 def visible_words(anchor: str) -> list[str]:
     """Return the words of an anchor's visible text, without signs."""
-    return re.findall(r"\w+", _rendered(_plain(anchor)))
+    return words(visible_text(anchor))
 
 
-def in_order(text: str, words: Sequence[str]) -> bool:
+def visible_text(anchor: str) -> str:
+    """Return an anchor without markup, composed, with single spaces between its words."""
+    return _rendered(_plain(anchor))
+
+
+def in_order(text: str, wanted: Sequence[str]) -> bool:
     """Return whether words occur in a text in order and close together: a cheap check before ``resolve``."""
-    reach = 4 * sum(map(len, words)) + _LONGEST_MARKUP
-    at = text.find(words[0]) if words else -1
+    reach = 4 * sum(map(len, wanted)) + _LONGEST_MARKUP
+    at = text.find(wanted[0]) if wanted else -1
     while at >= 0:
         end = at
-        for word in words:
+        for word in wanted:
             place = text.find(word, end, at + reach)
             if place < 0:
                 break
             end = place + len(word)
         else:
             return True
-        at = text.find(words[0], at + 1)
-    return not words
+        at = text.find(wanted[0], at + 1)
+    return not wanted
 
 
 def composed(text: str) -> str:
@@ -101,36 +106,33 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
     normal = _normal(form.text)
     lower = normal.text.lower()
     haystack = lower if len(lower) == len(normal.text) else normal.text
-    words = _rendered(_plain(anchor)).lower().split()
-    at, run = _longest_run(haystack, words)
+    quote = visible_text(anchor).lower()
+    at, run = _longest_run(haystack, quote)
     if len(run) < 4:
         return None
     # as many words before and after it as the anchor has
-    before, after = (len(part.split()) for part in " ".join(words).split(run, 1))
-    head = normal.text[:at][-20 * (before + 1) :]
-    starts = [match.start() for match in re.finditer(r"\S+", head)][-before:] if before else []
+    before, after = (len(pattern("quoted").findall(part)) for part in quote.split(run, 1))
+    head, tail = normal.text[:at][-20 * (before + 1) :], normal.text[at + len(run) :][: 20 * (after + 1)]
+    starts = [match.start() for match in pattern("quoted").finditer(head)][-before:] if before else []
+    stops = [match.end() for match in pattern("quoted").finditer(tail)][:after]
     begin = at - len(head) + (starts[0] if starts else len(head))
-    end = at + len(run)
-    end += len(_matched(rf"\A(?:\s*\S+){{0,{after}}}", normal.text[end : end + 20 * (after + 1)]))
+    end = at + len(run) + (stops[-1] if stops else 0)
     first, _ = normal.source(begin, end)
     passage = normal.text[begin:end].strip()
     return form.source(first, first + 1)[0], passage if len(passage) <= _SHOWN else f"{passage[:_SHOWN]}..."
 
 
-def _longest_run(haystack: str, words: list[str]) -> tuple[int, str]:
-    """Find the longest run of the words in a text, by bisection: a text with a run of n has one of n - 1, too."""
-    best, low, high = (0, ""), 1, len(words)
+def _longest_run(haystack: str, quote: str) -> tuple[int, str]:
+    """Find the longest run of a quote's words in a text, by bisection: a text with a run of n has one of n - 1, too."""
+    places = [match.span() for match in pattern("quoted").finditer(quote)]
+    best, low, high = (0, ""), 1, len(places)
     while low <= high:
         length = (low + high) // 2
-        runs = (" ".join(words[n : n + length]) for n in range(len(words) - length + 1))
+        windows = zip(places, places[length - 1 :], strict=False)
+        runs = (quote[first[0] : last[1]] for first, last in windows)
         run = next((run for run in sorted(runs, key=len, reverse=True) if run in haystack), "")
         best, low, high = ((haystack.find(run), run), length + 1, high) if run else (best, low, length - 1)
     return best
-
-
-def _matched(pattern: str, text: str) -> str:
-    match = re.search(pattern, text)
-    return match[0] if match else ""
 
 
 def _rendered(quote: str) -> str:

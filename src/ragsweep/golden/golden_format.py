@@ -8,7 +8,6 @@ from ragsweep.core.errors import Faults, nearest
 from ragsweep.core.types import Evidence, Question, Turn
 from ragsweep.golden.golden_set import BLANK, RawGoldenSet
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
-from ragsweep.golden.structured_cells import is_structure
 
 QUESTION_KEYS = (
     "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "history", "reference",
@@ -70,10 +69,7 @@ def read_question(row: Row) -> Question:
     references = row.texts("references")
     if any(not reference.strip() for reference in references):
         row.fault('"references" holds a blank text')
-    for name in ("question", "reference"):
-        if is_structure(row.text(name)):
-            way = 'give its texts in "references"' if name == "reference" else "give its text"
-            row.fault(f'"{name}" is a text that spells out a list or an object; {way}')
+    row.refuse_structure("question", "reference", "category")
     answers = dict.fromkeys(answer for answer in (row.text("reference"), *references) if answer.strip())
     return Question(
         id=row.identifier("id"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ragsweep.core.errors import Faults, nearest
+from ragsweep.golden.structured_cells import is_structure
 from ragsweep.golden.text_files import read_lines, read_text
 
 _NOTHING = object()
@@ -144,6 +145,13 @@ class Row:
         if name not in self:
             self.fault(f'has no "{name}"')
         return self.text(name)
+
+    def refuse_structure(self, *names: str) -> None:
+        """Add a fault for each text that spells out a list or an object, as JSON or as Python prints it."""
+        for name in names:
+            if isinstance(value := self.values.get(name), str) and is_structure(value):
+                way = 'give its texts in "references"' if name == "reference" else "give its text"
+                self.fault(f'"{name}" is a text that spells out a list or an object; {way}')
 
     def filled_text(self, name: str) -> str:
         """Take a text that must be there and must not be blank."""

@@ -104,7 +104,7 @@ def write_reference(
     columns = result.outcomes
     questions = [str(text) for text in columns["question"]]
     routed = at[0].route is not None
-    is_searched = [found > 0 if routed else name not in spoken
+    is_searched = [found > 0 if routed else found == found and name not in spoken
                    for name, found in zip(columns["question_id"], columns["retrieved"], strict=True)]  # fmt: skip
     lengths = [len(found) for found in columns["context"]]
     numbers: dict[str, Sequence[float]] = {
@@ -133,7 +133,7 @@ def _score_columns(
 ) -> dict[str, list[float]]:
     """Return the top score of each question and its gap to the second, by step that ranks."""
     texts = columns.get("query", columns["question"])
-    searched = [n for n, found in enumerate(columns["retrieved"]) if found]
+    searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: it failed
     scores: dict[str, list[float]] = {}
     for step, node in ranking_nodes(graph).items() if searched else ():
         both = np.full((2, len(texts)), np.nan)

@@ -37,7 +37,7 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
         graph = session.prepare(Job(PlainConfig(values, values, {}), result.name, result.overrides)).graph
     except RagsweepError:
         return Retrieved(contexts, whole=False)
-    searched = [n for n, count in enumerate(columns["retrieved"]) if count]
+    searched = [n for n, count in enumerate(columns["retrieved"]) if count > 0]  # NaN: it failed
     texts = columns.get("query", columns["question"])
     rows, executor = [texts[n] for n in searched], session.evaluator.executor
     if plan([[Wanted(graph.ranking, rows), Wanted(graph.chunks, ())]], executor).missing:

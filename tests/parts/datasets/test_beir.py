@@ -208,8 +208,22 @@ def test_documents_with_the_ids_of_queries_are_noted_or_excluded(tmp_path: Path)
     ]
     path = folder(tmp_path, queries=lines(queries), test="d1\td2\t1\nd2\td2\t1\nq3\td1\t1\n")
     (note,) = beir(path).load().notes
-    assert note.startswith("1 queries have the id of a document")
+    assert "in the document of the same id, as in ArguAna and Quora: 1;" in note
     assert "dataset.exclude_self=true" in note
     assert beir(path, exclude_self=True).load().excluded == {"It rains.": ("d1",)}
     with pytest.raises(ConfigError, match=r"exclude_self: must be true or false, given 'yes'"):
         beir(path, exclude_self="yes").load()
+
+
+def test_ids_that_queries_and_documents_share_by_chance_are_not_noted(tmp_path: Path) -> None:
+    """Where both are numbered, the first query is no copy of the first document, and a short text is in any."""
+    queries = [{"_id": f"d{n}", "text": "Rain" if n == 1 else f"Who knows {n}?"} for n in range(1, 5)]
+    corpus = [{"_id": f"d{n}", "title": "Rain", "text": f"It rains {n} times."} for n in range(1, 6)]
+    labels = "".join(f"d{n}\td5\t1\n" for n in range(1, 5))
+    path = folder(tmp_path, corpus=lines(corpus), queries=lines(queries), test=labels)
+    assert beir(path).load().notes == ()
+    assert len(beir(path, exclude_self=True).load().excluded) == 4
+
+
+def test_collections_whose_queries_and_documents_are_numbered_get_no_note(collections: Path) -> None:
+    assert beir(collections / "cranfield").load().notes == ()

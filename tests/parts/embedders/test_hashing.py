@@ -20,6 +20,15 @@ def test_common_words_and_parts_of_words_are_near() -> None:
     assert query @ same > query @ inflected > query @ other + 0.2
 
 
+def test_a_question_in_a_script_without_spaces_is_near_the_text_with_its_words() -> None:
+    query, same, other = HashingEmbedder().embed_queries(
+        ["检索器的深度是多少", "本章说明检索器的所有设置\uff0c以及深度", "天气很好\uff0c我们今天去公园散步"]
+    )
+    assert query @ same > query @ other + 0.2
+    of_ligatures, plain = HashingEmbedder().embed_queries(["of\ufb01ce re\u00adimburse", "office reimburse"])
+    assert of_ligatures @ plain == pytest.approx(1)
+
+
 @pytest.mark.parametrize("wrong", [{"dimensions": 0}, {"ngram": 0}])
 def test_impossible_values_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="must be 1 or more"):

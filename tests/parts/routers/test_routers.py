@@ -104,3 +104,8 @@ class TestLlm(RouterContract):
     def test_a_service_that_fails_is_a_reason(self) -> None:
         self.server.faults = {"server_error": 1.0}
         assert collect(self.part(retries=0).route, [Request("hello")])[0].failed == SERVER_ERROR
+
+
+def test_a_long_question_without_spaces_is_searched_for_though_it_begins_with_a_greeting() -> None:
+    asked = ["你好", "你好\uff0c请告诉我检索器的深度应该设置为多少才合适"]
+    assert [one.search for one in collect(Rule(["你好"]).route, list(map(Request, asked)))] == [False, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -167,6 +168,16 @@ def test_scores_of_first_chunks_are_divided_by_where_the_evidence_is() -> None:
     ranks = result.outcomes["first_evidence_rank"][: COUNT - 4]
     assert sizes == {"evidence in the context": sum(rank > 0 for rank in ranks), "evidence missed": ranks.count(0),
                      "no evidence exists": 4}  # fmt: skip
+
+
+def test_a_question_that_failed_is_neither_found_nor_missed() -> None:
+    given = config(0, 1, k="1")
+    ranks = [math.nan, *map(float, given.outcomes["first_evidence_rank"][1:])]
+    result = replace(given, outcomes={**given.outcomes, "first_evidence_rank": ranks})
+    sizes = {trace["name"]: len(trace["x"]) for trace in scores_of_first(result)["data"]}
+    assert sum(sizes.values()) == COUNT - 1
+    (found,) = section(build_document(source([result])), "questions")
+    assert found["configs"][0]["ranks"] == [None, *ranks[1:]]
 
 
 def test_the_bars_of_a_tornado_are_named_by_the_changes() -> None:

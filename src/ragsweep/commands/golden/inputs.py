@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.identity import BuiltPart
-from ragsweep.core.secrets import Secrets
+from ragsweep.core.secrets import Secrets, mask_text
 from ragsweep.core.types import Corpus, Dataset, Question, Spans
 from ragsweep.curation.entries import as_entry, read_entries_with_questions
 from ragsweep.golden.corpora import read_corpus, read_folder
@@ -44,19 +45,29 @@ def read_config(overrides: Sequence[str], secrets: Secrets) -> dict[str, Any]:
 
 
 def read_given_corpus(place: str | None) -> Corpus | None:
-    """Read the corpus that ``corpus=`` names: a folder of pages, a BEIR folder, or a file; None where none is given.
+    """Read the corpus that ``corpus=`` names; None where none is given. Raises as ``read_documents``."""
+    return read_documents(place) if place else None
 
-    Raises InputError for its faults.
+
+def read_documents(place: str, excluded: Sequence[str] = ()) -> Corpus:
+    """Read a folder of pages, a BEIR folder, or a file, and print notes on it to standard error.
+
+    ``excluded`` are patterns of ids that are no documents. Raises InputError for faults of the files.
     """
-    if not place:
-        return None
-    path, faults = Path(place).expanduser(), Faults()
+    path, faults, notes = Path(place).expanduser(), Faults(), tuple[str, ...]()
     if path.is_dir() and not (path / "corpus.jsonl").exists():
-        corpus = read_folder(path, (), faults)[0]
+        corpus, notes = read_folder(path, excluded, faults)
     else:
         corpus = read_corpus(path / "corpus.jsonl" if path.is_dir() else path, faults)
     faults.raise_any()
+    show_notes(notes)
     return corpus
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """Print notes on the given documents to standard error: standard output may be JSON."""
+    for note in notes:
+        print(f"ragsweep: note: {mask_text(note)}", file=sys.stderr)
 
 
 def need_corpus(values: Mapping[str, Any], command: str) -> Corpus:
@@ -91,6 +102,7 @@ def read_given_set(file: str | None, values: Mapping[str, Any], builder: Builder
         return Given([entry for entry, _ in read], [question for _, question in read])
     dataset: Dataset = builder.build(values["dataset"], "dataset").value.load()
     questions = dataset.golden.questions
+    show_notes(dataset.notes)
     return Given([as_entry(question) for question in questions], questions, dataset.corpus)
 
 

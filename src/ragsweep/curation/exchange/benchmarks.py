@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.types import Corpus
+from ragsweep.core.words import word_count
 from ragsweep.curation.entries import Entry, value
 from ragsweep.curation.exchange.exporting import labels_as_texts
 from ragsweep.curation.exchange.fields import Exported, count_lost, place, references, relevant, whole_grade
@@ -112,7 +113,7 @@ def _answers(
         used = False
         for (start, end), label in spans.items():
             text = corpus.texts[corpus.position[label["document"]]]
-            is_sure = len(reference.split()) >= SURE_WORDS and text.count(reference.strip()) == 1
+            is_sure = word_count(reference) >= SURE_WORDS and text.count(reference.strip()) == 1
             at = text.find(reference.strip(), *(() if is_sure else (start, end)))
             if at >= 0:
                 answers[reference.strip(), at] = None

@@ -11,6 +11,7 @@ from typing import Any
 from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Evidence
+from ragsweep.core.words import word_count
 from ragsweep.curation.entries import SCHEMA_VERSION, as_entry, as_label, value
 from ragsweep.curation.evidence_quotes import FEWEST_WORDS
 from ragsweep.curation.exchange.layouts import (
@@ -168,7 +169,7 @@ def _given(draft: RecordDraft) -> list[GivenText]:
     if draft.passages:
         return [GivenText(text.strip(), document) for text, document in draft.passages]
     answer = str(draft.entry.get("reference") or "").strip()
-    is_answer = len(answer.split()) >= FEWEST_WORDS and not is_filled(draft.entry.get("evidence"))
+    is_answer = word_count(answer) >= FEWEST_WORDS and not is_filled(draft.entry.get("evidence"))
     return [GivenText(answer, exact=True)] if is_answer else []
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragsweep.core.types import Corpus
+from ragsweep.core.words import search_terms, word_count
 from ragsweep.curation.evidence_quotes import shortest_anchor
 from ragsweep.curation.ranking import best_sentence, rank_texts
-from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_words
+from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_text, visible_words
 from ragsweep.parts.languages import detect_language
 
 LEAST_SHARED = 0.6
@@ -77,9 +78,8 @@ def _nearest(text: str, number: int, document: str) -> Found | None:
         return None
     start = passage[0]
     end = min(len(document), start + len(text))
-    wanted = {word.lower() for word in visible_words(text)}
-    shared = wanted & {word.lower() for word in visible_words(document[start:end])}
-    return Found(number, start, end, len(shared) / len(wanted))
+    wanted, present = (set(search_terms(visible_text(part).casefold())) for part in (text, document[start:end]))
+    return Found(number, start, end, len(wanted & present) / len(wanted)) if wanted else None
 
 
 def quote(place: Found, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
@@ -94,7 +94,7 @@ def quote(place: Found, question: str, reference: str, corpus: Corpus) -> tuple[
     if reference.strip() and passage.count(reference.strip()) == 1:
         start += passage.index(reference.strip())
         end = start + len(reference.strip())
-    elif len(passage.split()) > _LONG:
+    elif word_count(passage) > _LONG:
         code = detect_language(question) or detect_language(passage)
         start, end = best_sentence(f"{question} {reference}", text, (start, end), code) or (start, end)
     return shortest_anchor(text, start, end)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.types import Corpus, Dataset, Question
+from ragsweep.core.words import search_terms
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_format import read_weight
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
@@ -17,9 +18,10 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
+_FEW = 3  # queries whose text is found in the document of the same id by more than chance
 _NOTE = (
-    "{} queries have the id of a document; if that document is the query itself, as in ArguAna and Quora, set"
-    " dataset.exclude_self=true, which takes it out of the query's ranking"
+    "queries whose text is in the document of the same id, as in ArguAna and Quora: {:,};"
+    " dataset.exclude_self=true takes that document out of the query's ranking"
 )
 
 
@@ -70,7 +72,9 @@ class Beir:
         golden = golden_set(labelled, corpus, selection)
         own = _own_documents(labelled.questions, corpus)
         if not self.exclude_self:
-            return Dataset(folder.resolve().name, corpus, golden, (_NOTE.format(len(own)),) if own else ())
+            repeated = sum(any(_contains(corpus, name, text) for name in names) for text, names in own.items())
+            notes = (_NOTE.format(repeated),) if repeated >= min(_FEW, len(own) or _FEW) else ()
+            return Dataset(folder.resolve().name, corpus, golden, notes)
         note = f"dataset.exclude_self: taken out of rankings are the documents of {len(own)} queries"
         return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
@@ -97,10 +101,20 @@ def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, t
     return {text: names for text, names in kept.items() if names}
 
 
+def _contains(corpus: Corpus, name: str, text: str) -> bool:
+    """Return whether a document has the words of a text in sequence."""
+    number = corpus.position[name]
+    document = f"{corpus.titles[number]} {corpus.texts[number]}"
+    inside, wanted = (" ".join(search_terms(one.casefold())) for one in (document, text))
+    return bool(wanted) and f" {wanted} " in f" {inside} "
+
+
 def _read_questions(path: Path, faults: Faults) -> list[Question]:
     unique, questions = UniqueIds("question"), []
     for row in read_rows(path, faults):
         metadata, text = row.row("metadata"), row.given_text("text")
+        row.refuse_structure("text")
+        metadata.refuse_structure("category")
         unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
         labels.pop("unanswerable", None)
         labels.pop("weight", None)

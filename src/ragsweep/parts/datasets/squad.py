@@ -84,6 +84,7 @@ def _question(row: Row, document: str, context: str) -> Question:
         misplaced = not context.startswith(text, start) and context.count(text) == 1
         placed[text, context.index(text) if misplaced else start] = None
     answerable = not row.flag("is_impossible", False)
+    row.refuse_structure("question")
     return Question(
         id=row.identifier("id"),
         text=row.given_text("question"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embeddings, Floats
+from ragsweep.core.words import search_terms
 from ragsweep.parts.tokens import count
 from ragsweep.parts.unit_vectors import unit
 
@@ -25,7 +25,7 @@ class HashingEmbedder:
     vectors have length 1; that of a text without words is zero. Texts are read whole.
     """
 
-    VERSION: ClassVar[str] = "1"
+    VERSION: ClassVar[str] = "2"
 
     dimensions: int = 1024
     ngram: int = 4
@@ -51,7 +51,7 @@ class HashingEmbedder:
         return unit(vectors)
 
     def _features(self, text: str) -> Iterator[str]:
-        for word in re.findall(r"\w+", text.casefold()):
+        for word in search_terms(text.casefold()):
             marked = f"<{word}>"
             yield marked
             if len(marked) > self.ngram:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Request, Route
+from ragsweep.core.words import word_count
 
 
 @dataclass(eq=False)
@@ -20,7 +21,7 @@ class Rule:
     text is searched for whatever its beginning: people greet before they ask.
     """
 
-    VERSION: ClassVar[str] = "1"
+    VERSION: ClassVar[str] = "2"
 
     conversation: list[str]
     most_words: int = 6
@@ -42,7 +43,7 @@ class Rule:
         begins = re.compile("(?:" + "|".join(f"(?:{_bare(pattern)})" for pattern in self.conversation) + r")(?!\w)")
         for number, request in enumerate(requests):
             text = _bare(request.question).strip()
-            chat = len(re.findall(r"[\w']+", text)) <= self.most_words and begins.match(text) is not None
+            chat = word_count(text) <= self.most_words and begins.match(text) is not None
             done(number, Route(search=not chat, score=float(chat)))
 
 

@@ -197,8 +197,9 @@ def scores_of_first(result: Result) -> Figure:
     scores = np.array(columns["top_score"], dtype=np.float64)
     ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
     depth = np.array([len(context or ()) for context in columns["context"]])
-    found = (evidence > 0) & (ranks > 0) & (ranks <= depth)
-    groups = (("evidence in the context", found, ACCENT), ("evidence missed", (evidence > 0) & ~found, MUTED),
+    found, missed = (ranks > 0) & (ranks <= depth), (ranks == 0) | (ranks > depth)  # neither where a question failed
+    groups = (("evidence in the context", (evidence > 0) & found, ACCENT),
+              ("evidence missed", (evidence > 0) & missed, MUTED),
               ("no evidence exists", evidence == 0, INK))  # fmt: skip
     known = scores[np.isfinite(scores)]
     step = float(np.ptp(known)) / 24 or 1.0

@@ -253,7 +253,7 @@ const ragsweep = (() => {
     }
 
     function chunkNode(config, q, chunk, n) {
-      const name = `${n + 1}. ${item.chunks[chunk]}`, found = config.ranks && config.ranks[q] === n + 1 ? "chunk found" : "chunk";
+      const name = `${n + 1}. ${item.chunks[chunk]}`, found = config.ranks[q] === n + 1 ? "chunk found" : "chunk";
       if (!item.texts[chunk]) return el("span", { class: found }, name);
       return el("details", { class: "text", open: n === 0 }, el("summary", { class: found }, name), el("div", {}, item.texts[chunk]));
     }
@@ -283,7 +283,7 @@ const ragsweep = (() => {
       const numbers = [...new Set(configs.flatMap((config) => Object.keys(config.numbers)))].filter((name) => !item.metrics.includes(name));
       return [
         ...item.metrics.map((name) => line(name, score(name))),
-        line("first evidence at rank", (config) => !config.ranks || !item.evidence || !item.evidence[q] ? null
+        line("first evidence at rank", (config) => !item.evidence || !item.evidence[q] || (config.ranks[q] ?? null) === null ? null
           : config.ranks[q] > 0 ? digits(config.ranks[q]) : "not retrieved"),
         line("evidence by stage", (config) => (config.paths[q] || []).map((path) => el("span", { class: "chunk" }, path))),
         line("context", (config) => (config.contexts[q] || []).map((chunk, n) => chunkNode(config, q, chunk, n))),

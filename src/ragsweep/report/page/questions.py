@@ -148,7 +148,7 @@ def _config(
         "role": role,
         "scores": {name: [_rounded(value) for value in column(name) or ()] for name in metrics if name in columns},
         "unscored": [_reason(text, metrics[0]) for text in column("unscored") or ()],
-        "ranks": column("first_evidence_rank"),
+        "ranks": [_rounded(rank) for rank in column("first_evidence_rank") or ()],
         "contexts": contexts,
         "texts": {name: _texts(some, len(ids)) for name, some in _written(column, result).items() if any(some)},
         "numbers": {name: [_rounded(value) for value in column(name) or ()]
