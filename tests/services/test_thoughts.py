@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,9 +13,17 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import FILTERED, THINKING, TRUNCATED
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import Reply, read_chat
-from ragsweep.services.thoughts import TAGS, check_tags, separate
+from ragsweep.services.thoughts import TAGS, check_tags, read_content, separate
 
 FENCED = "```html\n<think>a</think>\n```\nThis is a block of thoughts."
+WRAPPERS = [
+    *((f"<{tag}>", f"</{tag}>") for tag in TAGS),
+    ("[THINK]", "[/THINK]"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>\n\n<|begin_of_solution|>"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("<|channel|>analysis<|message|>", "<|channel|>final <|constrain|>json<|message|>"),
+]
+WRAPPER = st.sampled_from(WRAPPERS)
 TEXT = st.text(st.characters(exclude_characters="<`{[", exclude_categories=("Cs",)), max_size=30)
 
 
@@ -79,6 +88,56 @@ def test_any_blocks_before_any_answer_leave_the_answer(thoughts: list[str], answ
     assert (found.answer, found.unclosed) == (answer.strip() if thoughts else answer, False)
 
 
+@given(st.text(st.sampled_from("<>[]|/`\n thinkTHINKchannel"), max_size=60))
+def test_text_without_a_tag_is_never_changed(text: str) -> None:
+    if not any(mark.lower() in text.lower() for wrapper in WRAPPERS for mark in wrapper):
+        assert separate(text, TAGS) == (text, "", False)
+
+
+@pytest.mark.parametrize("text", ["[thinking](a.html) b", "[think] it over", "a <|end|>", "<|return|>", "[THINKER] a"])
+def test_text_that_resembles_a_tag_is_never_changed(text: str) -> None:
+    assert separate(text, TAGS) == (text, "", False)
+
+
+@given(WRAPPER, TEXT, TEXT)
+def test_thoughts_in_any_wrapper_are_no_part_of_the_answer(wrapper: tuple[str, str], thought: str, answer: str) -> None:
+    opening, closing = wrapper
+    for before in ("", opening, f"\n{opening}", f"Well, {opening}"):
+        found = separate(f"{before}{thought}{closing}{answer}", TAGS)
+        assert found.answer == answer.strip()
+        assert found.thoughts == f"{before.replace(opening, '')}{thought}".strip()
+        assert not found.unclosed
+
+
+@given(WRAPPER, TEXT)
+def test_thoughts_that_nothing_closes_leave_no_answer_in_any_wrapper(wrapper: tuple[str, str], thought: str) -> None:
+    for before in ("", f"{wrapper[0]}a{wrapper[1]}", f"{wrapper[0]}a{wrapper[1]}b\n"):
+        found = separate(f"{before}{wrapper[0]}{thought}", TAGS)
+        assert (found.answer, found.unclosed) == ("", True)
+
+
+@given(WRAPPER, WRAPPER, TEXT, TEXT)
+def test_wrappers_may_be_nested(outer: tuple[str, str], inner: tuple[str, str], thought: str, answer: str) -> None:
+    found = separate(f"{outer[0]}a{inner[0]}{thought}{inner[1]}c{outer[1]}{answer}", TAGS)
+    assert (found.answer, found.thoughts) == (answer.strip(), f"a{thought}c")
+
+
+@given(WRAPPER, WRAPPER, TEXT)
+def test_wrapper_in_code_remains(wrapper: tuple[str, str], other: tuple[str, str], word: str) -> None:
+    inline = "`{}` and `{}`".format(*(mark.replace("\n", "") for mark in wrapper))
+    for code in (inline, f"```\n{wrapper[0]}{word}{wrapper[1]}\n```", f"```\n{wrapper[0]}"):
+        said = f"So: {code}"
+        assert separate(said, TAGS) == (said, "", False)
+        assert separate(f"{other[0]}a{other[1]}{said}", TAGS) == (said, "a", False)
+
+
+def test_end_tokens_behind_an_answer_are_no_part_of_it() -> None:
+    reply = "<|channel|>analysis<|message|>A hotel.<|end|><|start|>assistant<|channel|>final<|message|>120<|return|>"
+    assert separate(reply, TAGS) == ("120", "A hotel.", False)
+    solved = "<|begin_of_thought|>a<|end_of_thought|>\n<|begin_of_solution|>120<|end_of_solution|>"
+    assert separate(solved, TAGS) == ("120", "a", False)
+
+
 @pytest.mark.parametrize("tags", [None, []])
 def test_without_tags_every_text_stays(tags: Any) -> None:
     assert separate("<think>a</think>b", tags) == ("<think>a</think>b", "", False)
@@ -129,3 +188,58 @@ def test_reply_without_an_answer_has_its_reason(message: dict[str, Any], finish:
 def test_thoughts_alone_are_no_answer() -> None:
     with pytest.raises(ValueError, match="a message without text"):
         read(content="<think>a</think>\n")
+
+
+THOUGHT = [{"type": "thinking", "thinking": "A hotel."}, {"type": "reasoning", "summary": [{"text": "A hotel."}]},
+           {"type": "thinking", "thinking": [{"type": "text", "text": "A "}, {"type": "text", "text": "hotel."}]},
+           {"type": "reasoning", "text": "A hotel."}]  # fmt: skip
+
+
+@pytest.mark.parametrize("thought", THOUGHT)
+def test_parts_of_thoughts_are_kept_apart_from_the_parts_of_text(thought: dict[str, Any]) -> None:
+    said = [thought, {"type": "text", "text": "120 "}, {"type": "text", "text": "euros"}]
+    reply = read(content=said)
+    assert (reply.text, reply.thoughts, reply.usage.tokens_out) == ("120 euros", "A hotel.", 5)
+    assert read(content=[{"type": "redacted_thinking", "data": "x"}, *said]).thoughts == "A hotel."
+    assert read(content=said, reasoning="A hotel.").thoughts == "A hotel."
+    with pytest.raises(CallFailed, match="thinking"):
+        read("length", content=[thought])
+
+
+def test_tags_within_a_part_of_text_enclose_thoughts() -> None:
+    reply = read(content=[{"type": "text", "text": "[THINK]A hotel.[/THINK]120 euros"}])
+    assert (reply.text, reply.thoughts) == ("120 euros", "A hotel.")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (3, "content 3, which is neither text nor a list of parts"),
+        ({"text": "a"}, "neither text nor a list of parts"),
+        (["a"], "a part of its content is 'a', not of a known type"),
+        ([{"type": "image_url", "image_url": "x"}], r"'image_url'.* not of a known type \(text, output_text, thinking"),
+        ([{"type": "text"}], "without a text"),
+        ([{"type": "thinking", "thinking": [{"type": "reference"}]}], "without a text"),
+        ([{"type": "text", "text": {"value": "a"}}], "without a text"),
+    ],
+)
+def test_content_of_an_unknown_form_is_refused(content: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read(content=content)
+
+
+CONTENT = st.recursive(
+    st.none() | st.text(max_size=5) | st.sampled_from(["text", "thinking", "reasoning", "redacted_thinking"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "text", "thinking", "summary"]), inner, max_size=3)
+    ),
+)
+
+
+@given(CONTENT)
+def test_any_content_is_read_or_refused(content: Any) -> None:
+    with suppress(ValueError):
+        found = read_content(content)
+        assert isinstance(found.answer, str)
+        assert isinstance(found.thoughts, str)

@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.core.missing import FILTERED, THINKING, TRUNCATED
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.thoughts import TAGS, separate
+from ragsweep.services.thoughts import TAGS, read_content, separate
 
 MAX_BYTES = 32 * 2**20
 """Size of a response. 64 vectors of 4,096 numbers are 6 MB."""
@@ -75,14 +75,17 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
         choice = response["choices"][0]
         message = choice["message"]
         reason, refusal = choice.get("finish_reason"), message.get("refusal")
-        text, *fields = (given if isinstance(given := message.get(name), str) else "" for name in ("content", *APART))
+        content = message.get("content")
+        fields = [given for name in APART if isinstance(given := message.get(name), str)]
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
     if not isinstance(reason, str | None):
         raise ValueError(f"a finish_reason of {reason!r:.60}, which is no word")
-    usage = read_usage(response, characters, len(text) + max(map(len, fields)))
-    text, thoughts, unclosed = separate(text, tags)
-    thoughts = "\n\n".join(dict.fromkeys(filter(None, (*fields, thoughts))))  # some servers fill both fields
+    written, parts, _ = read_content(content)
+    apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers fill several of them with the same
+    usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
+    text, thoughts, unclosed = separate(written, tags)
+    thoughts = "\n\n".join(filter(None, (*apart, thoughts)))
     if unclosed or (reason in TRUNCATION and thoughts and not text.strip()):
         raise CallFailed("the reply ended while the model was thinking; raise max_tokens", THINKING, usage)
     if reason in TRUNCATION:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,6 +13,16 @@ from ragsweep.core.errors import ConfigError
 
 TAGS = ("think", "thinking", "reasoning")
 """Tags of DeepSeek-R1, Qwen3 and others, where the server does not separate the thoughts."""
+
+_CHANNEL = r"(?:<\|end\|>)?(?:(?:<\|start\|>)?assistant)?<\|channel\|>"
+_MESSAGE = r"\b(?:[^<]|<\|constrain\|>)*<\|message\|>"
+OPENING = rf"<\|begin_of_thought\|>|{_CHANNEL}(?:analysis|commentary){_MESSAGE}"
+CLOSING = rf"<\|end_of_thought\|>(?:\s*<\|begin_of_solution\|>)?|{_CHANNEL}final{_MESSAGE}"
+"""Special tokens with the meaning of tags: of OpenThinker and Sky-T1, and the channels of gpt-oss (Harmony format)."""
+
+_END = re.compile(r"\s*<\|(?:end_of_solution|return|end)\|>\s*\Z")
+
+THINKING_PARTS, TEXT_PARTS = ("thinking", "reasoning", "redacted_thinking"), ("text", "output_text")
 
 
 class Separated(NamedTuple):
@@ -34,7 +44,8 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
     """Separate the answer, which is the text behind the last closed block, from the thoughts.
 
     A closing tag needs no opening one: a chat template may have opened the block at the end of ``prompt``. Tags within
-    code stay, as does a reply that is JSON as a whole, and an opening tag within a line that no tag closes.
+    code stay, as does a reply that is JSON as a whole, and an opening tag within a line that no tag closes. Names in
+    capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match tags of other forms.
     """
     if not tags or _is_json(text):
         return Separated(text)
@@ -51,15 +62,55 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
         elif found:
             place = found.end()
         inside = False
-    return Separated(text[start:].strip() if start else text, tag.sub("", text[:start]).strip())
+    return Separated(_END.sub("", text[start:]).strip() if start else text, tag.sub("", text[:start]).strip())
+
+
+def read_content(content: Any) -> Separated:
+    """Read the content of a chat message: text, or a list of parts, of which those of thoughts are no part of the text.
+
+    Raises ValueError for any other content, and for a part of an unknown type.
+    """
+    if content is None or isinstance(content, str):
+        return Separated(content or "")
+    if not isinstance(content, list):
+        raise ValueError(f"content {content!r:.60}, which is neither text nor a list of parts")
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in (*THINKING_PARTS, *TEXT_PARTS):
+            known = ", ".join((*TEXT_PARTS, *THINKING_PARTS))
+            raise ValueError(f"a part of its content is {part!r:.60}, not of a known type ({known})")
+        texts[kind in THINKING_PARTS].append(_text_of(part, kind))
+    return Separated("".join(texts[False]), "".join(texts[True]))
+
+
+def _text_of(part: Mapping[str, Any], kind: str) -> str:
+    """Return the text of a part, which is in the field of its type, in ``text`` or in ``summary``."""
+    if kind == "redacted_thinking":  # encrypted
+        return ""
+    given = next((part[name] for name in (kind, "text", "summary") if part.get(name) is not None), None)
+    pieces = given if isinstance(given, list) else [given]
+    texts = [piece.get("text") if isinstance(piece, dict) else piece for piece in pieces]
+    known = [text for text in texts if isinstance(text, str)]
+    if len(known) < len(texts):
+        raise ValueError(f"a part of its content is {part!r:.60}, without a text")
+    return "".join(known)
+
+
+def is_tag(token: str, tags: Sequence[str] | None) -> bool:
+    """Return whether a special token is a tag, or a part of one: it must be in a text that is to be separated."""
+    tokens = ("<|channel|>", "<|constrain|>", "<|message|>")
+    return bool(tags) and (token in tokens or _patterns(tuple(tags or ()))[0].fullmatch(token) is not None)
 
 
 @cache
 def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return what matches a tag, and what matches code or a tag."""
-    tag = rf"<(?P<close>/)?(?:{'|'.join(map(re.escape, tags))})\s*>"
-    code = r"(?P<code>```.*?(?:```|\Z)|`[^`\n]*`)"
-    return re.compile(tag, re.IGNORECASE), re.compile(f"{code}|{tag}", re.IGNORECASE | re.DOTALL)
+    name = "|".join(map(re.escape, tags))
+    opening = rf"<(?i:{name})\s*>|\[(?:{name.upper()})\]|{OPENING}"
+    closing = rf"</(?i:{name})\s*>|\[/(?:{name.upper()})\]|{CLOSING}"
+    tag, code = rf"(?P<close>{closing})|{opening}", r"(?P<code>```.*?(?:```|\Z)|`[^`\n]*`)"
+    return re.compile(tag), re.compile(f"{code}|{tag}", re.DOTALL)
 
 
 def _next_tag(text: str, place: int, tag: re.Pattern[str], token: re.Pattern[str]) -> re.Match[str] | None:

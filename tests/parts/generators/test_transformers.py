@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,22 @@ def test_block_that_the_chat_template_opens_and_nothing_closes_is_no_answer(tiny
     assert answer.usage.tokens_out > 0
     with pytest.raises(ConfigError, match=r"llm.thoughts must be a list of names of tags"):
         writer(tiny_writer, thoughts=["<think>"]).check()
+
+
+def test_special_token_that_is_a_tag_separates_the_thoughts(tiny_writer: Path, tmp_path: Path) -> None:
+    drawn = {"temperature": 2.0, "seed": 5, "max_new_tokens": 20}
+    (plain,) = collect(writer(tiny_writer, **drawn).generate, [ASKED])
+    words = plain.text.split()
+    tag = next(word for word in words[1:] if word not in ["the", "who", "knows", "cat", "sat", words[0], words[-1]])
+    folder = Path(shutil.copytree(tiny_writer, tmp_path / "thinker"))
+    tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["[/THINK]"] = number = vocabulary.pop(tag)
+    tokenizer["added_tokens"] += [{**tokenizer["added_tokens"][0], "id": number, "content": "[/THINK]"}]  # special
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    (answer,) = collect(writer(folder, **drawn).generate, [ASKED])
+    last = max(n for n, word in enumerate(words) if word == tag)
+    assert answer.text.split() == words[last + 1 :]
+    assert answer.thoughts.split() == [word for word in words[:last] if word != tag]
+    (answer,) = collect(writer(folder, thoughts=None, **drawn).generate, [ASKED])
+    assert answer.text.split() == [word for word in words if word != tag]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import MALFORMED, SYSTEM_RAISED
+from ragsweep.core.missing import MALFORMED, SYSTEM_RAISED, THINKING
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.systems import Http, Pipeline, Python
 from ragsweep.testing.requests import collect
@@ -67,6 +67,19 @@ class TestHttp(SystemContract):
             assert found.answer.abstained
             assert not found.answer.failed
 
+    def test_thoughts_are_no_part_of_an_answer(self) -> None:
+        alone = {"answer": "a", "contexts": None, "ids": None, "tokens_in": None, "tokens_out": None}
+        parts = [{"type": "thinking", "thinking": "A hotel."}, {"type": "text", "text": "120"}]
+        for said in ("<think>A hotel.</think>\n120", "[THINK]A hotel.[/THINK]120", parts):
+            self.server.reply = lambda body, n, said=said: (200, {}, json.dumps({"a": said}).encode())
+            (found,) = collect(self.part(**alone).ask, [Request("?")])
+            assert (found.answer.text, found.answer.thoughts, found.answer.abstained) == ("120", "A hotel.", False)
+        self.server.reply = lambda body, n: (200, {}, json.dumps({"a": "<think>No idea"}).encode())
+        (found,) = collect(self.part(**alone).ask, [Request("?")])
+        assert (found.answer.text, found.answer.failed, found.answer.abstained) == ("", THINKING, False)
+        (found,) = collect(self.part(**alone, thoughts=None).ask, [Request("?")])
+        assert (found.answer.text, found.answer.failed) == ("<think>No idea", "")
+
     @pytest.mark.parametrize(
         "told",
         [{"data": {}}, {"data": {"answer": 3, "sources": []}}, [], {"data": {"answer": "a", "sources": "x"}},
@@ -81,7 +94,8 @@ class TestHttp(SystemContract):
         [({"url": "ftp://x/ask"}, r"system\.url must begin"), ({"url": "http://x:9"}, r"system\.url must be a path"),
          ({"url": "http://me:secret@x/ask"}, r"system\.url .* no user"),
          ({"url": "http://x/ask?key=1"}, "query"), ({"body": {"q": 1}}, "body"),
-         ({"contexts": "a..b"}, r"system\.contexts"), ({"key_env": "sk-secret"}, "key_env")],
+         ({"contexts": "a..b"}, r"system\.contexts"),
+         ({"thoughts": ["<think>"]}, r"system\.thoughts must be"), ({"key_env": "sk-secret"}, "key_env")],
     )  # fmt: skip
     def test_what_could_not_work_is_refused_before_anything_is_called(self, changed: dict[str, Any], said: str) -> None:
         with pytest.raises(ConfigError, match=said):
@@ -109,6 +123,9 @@ def full(question, history):
 
 def odd(question):
     return 3
+
+def thinks(question):
+    return "<think>A hotel.</think>\\n120" if question == "close" else {"answer": "<think>A hotel."}
 """
 
 
@@ -138,6 +155,15 @@ class TestPython(SystemContract):
         assert found[0].answer.failed == SYSTEM_RAISED
         assert found[1].answer.text == "about go on"
         assert collect(Python("owned_system.odd").ask, [Request("?")])[0].answer.failed == SYSTEM_RAISED
+
+    def test_thoughts_are_no_part_of_an_answer(self) -> None:
+        closed, unclosed = collect(Python("owned_system.thinks").ask, [Request("close"), Request("go on")])
+        assert (closed.answer.text, closed.answer.thoughts) == ("120", "A hotel.")
+        assert (unclosed.answer.text, unclosed.answer.failed) == ("", THINKING)
+        (whole,) = collect(Python("owned_system.thinks", thoughts=None).ask, [Request("close")])
+        assert whole.answer.text == "<think>A hotel.</think>\n120"
+        with pytest.raises(ConfigError, match=r"system\.thoughts must be a list"):
+            Python("owned_system.thinks", thoughts="think").check()
 
     def test_its_source_is_part_of_what_it_is(self, module: Path) -> None:
         before = Python("owned_system.plain").fingerprint()

@@ -15,7 +15,7 @@ from ragsweep.core.types import Answer, Request, Usage
 from ragsweep.parts import model_files
 from ragsweep.parts.local_model import LocalModel, silence_libraries
 from ragsweep.parts.prompts import Prompt
-from ragsweep.services.thoughts import TAGS, check_tags, separate
+from ragsweep.services.thoughts import TAGS, check_tags, is_tag, separate
 
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of classes that generate text; any other class would get a head of random weights."""
@@ -100,10 +100,16 @@ class Transformers(LocalModel):
                 **drawn,
             )[0]  # fmt: skip
         written = whole[length:]
-        text = str(tokenizer.decode(written, skip_special_tokens=True)).strip()
-        text, thoughts, unclosed = separate(text, self.thoughts, str(tokenizer.decode(read[0])))
+        text, thoughts, unclosed = separate(self._decode(written), self.thoughts, str(tokenizer.decode(read[0])))
         declined, usage = not unclosed and self.prompt.is_refusal(text), Usage(0, length, len(written))
         return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
+
+    def _decode(self, written: Any) -> str:
+        """Decode tokens without the special ones, except for those that are tags of thoughts (Mistral's [THINK])."""
+        tokenizer = self._loaded[0]
+        added = tokenizer.added_tokens_decoder.items()
+        left_out = {n for n, token in added if token.special and not is_tag(token.content, self.thoughts)}
+        return str(tokenizer.decode([n for n in written.tolist() if n not in left_out])).strip()
 
     def _read(self, request: Request) -> Any:
         """Return the prompt's tokens (1, tokens)."""

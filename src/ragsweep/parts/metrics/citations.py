@@ -42,7 +42,7 @@ class CitationsCorrect(SupportMetric):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "2"
+    VERSION = "3"
     name = "citations_correct"
     _unscored = NO_CITATIONS
 
@@ -75,7 +75,7 @@ class CitationRecall(CitationsCorrect):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "2"
+    VERSION = "3"
     name = "citation_recall"
     _unscored = NOTHING_SAID
 

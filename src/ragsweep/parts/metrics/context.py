@@ -95,7 +95,7 @@ class ContextTokenPrecision(Proportion):
     An empty context scores 0, like context precision; a context without text (an imported run) is not scored.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "context_token_precision"
 
     def score(self, view: EvaluationView) -> Scores:
@@ -108,7 +108,7 @@ class ContextTokenPrecision(Proportion):
 class ContextTokens(RetrievalMetric):
     """Number of tokens of the context with titles, by one fixed tokenizer, of questions that need retrieval."""
 
-    VERSION = "1"
+    VERSION = "2"
     name = "context_tokens"
     unit = "tokens"
     higher_is_better = False

@@ -19,7 +19,7 @@ from ragsweep.parts.tokens import count
 class AnswerLength(AnswerMetric):
     """Number of tokens of the answer without citations, by one fixed tokenizer; refusals are not scored."""
 
-    VERSION = "1"
+    VERSION = "2"
     name = "answer_length"
     unit = "tokens"
     higher_is_better = None
@@ -114,7 +114,7 @@ class AnswerLanguage(AnswerMetric):
     words of English, French, German, Spanish, Italian, Dutch and Portuguese; a name or a number has no language.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "answer_language"
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:

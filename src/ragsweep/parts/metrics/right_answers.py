@@ -49,11 +49,17 @@ class _Overlap(AnswerMetric):
 
     def _score_text(self, text: str, right: str) -> float:
         """Return 1 for the right answer itself: a text without words has no score by its words."""
-        return 1.0 if text == right.strip() else self._compare(text, right)
+        text, right = composed(text), composed(right)
+        return 1.0 if text == right else self._compare(text, right)
 
     @abstractmethod
     def _compare(self, text: str, right: str) -> float:
         """Compare an answer with one right answer."""
+
+
+def composed(text: str) -> str:
+    """Return a stripped text in Unicode's composed form (NFC), in which equal letters are equal characters."""
+    return unicodedata.normalize("NFC", text.strip())
 
 
 class RougeL(_Overlap):
@@ -203,7 +209,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
         embedder: Embeds both texts as documents.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "semantic_similarity"
     needs = ("answer", "reference")
     bounds = (-1.0, 1.0)
@@ -215,7 +221,8 @@ class SemanticSimilarity(JudgedAnswerMetric):
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Embed both texts of every case."""
         for batch in batches(cases, CASES_EMBEDDED):
-            pairs = {n: (without_citations(case.answer), case.reference) for n, case in batch}
+            texts = {n: (without_citations(case.answer, [case.reference]), case.reference) for n, case in batch}
+            pairs = {n: (composed(answer), composed(reference)) for n, (answer, reference) in texts.items()}
             vectors = embed_texts(self.embedder, [text for pair in pairs.values() for text in pair])
             for n, (answer, reference) in pairs.items():
                 done(n, Judgement(1.0 if answer == reference else float(vectors[answer] @ vectors[reference])))

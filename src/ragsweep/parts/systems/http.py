@@ -13,6 +13,7 @@ from ragsweep.parts.systems.responses import PathNotFound, parse_path, to_respon
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service
 from ragsweep.services.replies import MAX_TOKENS
+from ragsweep.services.thoughts import TAGS, check_tags
 
 QUESTION, HISTORY = "{question}", "{history}"
 PATHS = ("answer", "contexts", "ids", "tokens_in", "tokens_out")
@@ -24,11 +25,11 @@ class Http:
 
     In ``body`` every ``{question}`` is replaced by the question, and a value ``{history}`` by the conversation so far
     (a list of role and content). ``answer``, ``contexts``, ``ids``, ``tokens_in`` and ``tokens_out`` are paths into the
-    response (see :mod:`ragsweep.parts.systems.responses`); all but ``answer`` may be null. Change ``version`` when the
-    system changes, since its responses are stored.
+    response (see :mod:`ragsweep.parts.systems.responses`); all but ``answer`` may be null. Text within tags of
+    ``thoughts`` is no part of an answer. Change ``version`` when the system changes, since its responses are stored.
     """
 
-    VERSION: ClassVar[str] = "1"
+    VERSION: ClassVar[str] = "2"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
         {"key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"}
     )
@@ -41,6 +42,7 @@ class Http:
     tokens_in: str | None = None
     tokens_out: str | None = None
     refusals: Sequence[str] = ()
+    thoughts: Sequence[str] | None = TAGS
     version: str = ""
     key_env: str | None = None
     timeout: float = 60
@@ -60,6 +62,7 @@ class Http:
         if "?" in self.path or "#" in self.path or not self.path or "://" not in self.service.base_url:
             raise ConfigError("system.url must be a path on a host without a query; put what is sent into system.body")
         self.service.check("system", "url")
+        check_tags(self.thoughts, "system")
         if QUESTION not in str(self.body):
             raise ConfigError(f"system.body must contain {QUESTION} somewhere, given {dict(self.body)!r}")
         for name, path in self.paths.items():
@@ -98,7 +101,8 @@ class Http:
         if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (read, written)):
             raise ValueError(f"the tokens are {[read, written]!r:.60}, not counts")
         usage = Usage(1, read, written)
-        return to_response(values["answer"], values["contexts"], values["ids"], self.refusals, usage)
+        found = values["answer"], values["contexts"], values["ids"]
+        return to_response(*found, self.refusals, usage, self.thoughts)
 
 
 def _fill(value: Any, request: Request) -> Any:

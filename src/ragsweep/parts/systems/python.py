@@ -20,6 +20,7 @@ from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import TRUSTED, is_trusted
 from ragsweep.core.types import Answer, Request, Response, Usage
 from ragsweep.parts.systems.responses import to_response
+from ragsweep.services.thoughts import TAGS, check_tags
 
 _log = logging.getLogger(__name__)
 
@@ -32,16 +33,17 @@ class Python:
 
     The function takes the question, and the conversation so far (a list of role and content) if it has a second
     parameter. It returns the answer, or a mapping with ``answer`` and optionally ``contexts``, ``ids``, ``tokens_in``
-    and ``tokens_out``; an exception is that question's failure. Its module must be trusted. The address of a result
-    contains the module's source, that of the modules of its package that it imports, and ``version``: change that when
-    something else changes on which the function depends.
+    and ``tokens_out``; an exception is that question's failure. Text within tags of ``thoughts`` is no part of an
+    answer. Its module must be trusted. The address of a result contains the module's source, that of the modules of its
+    package that it imports, and ``version``: change that when something else changes on which the function depends.
     """
 
-    VERSION: ClassVar[str] = "1"
+    VERSION: ClassVar[str] = "2"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"concurrency"})
 
     function: str
     refusals: Sequence[str] = ()
+    thoughts: Sequence[str] | None = TAGS
     version: str = ""
     concurrency: int = 1
 
@@ -56,6 +58,7 @@ class Python:
                 f'system.function: package "{package}" is not trusted; to call your own function set the environment'
                 f" variable {TRUSTED}={package}"
             )
+        check_tags(self.thoughts, "system")
         if self.concurrency < 1:
             raise ConfigError(f"system.concurrency is {self.concurrency}; it must be 1 or more")
         if not callable(self._function):
@@ -105,17 +108,17 @@ class Python:
         arguments = (request.question, history) if self._takes_history else (request.question,)
         begin = time.perf_counter()
         try:
-            response = _parse(self._function(*arguments), self.refusals)
+            response = self._parse(self._function(*arguments))
             return response._replace(answer=response.answer._replace(seconds=time.perf_counter() - begin))
         except Exception:  # a user's function may raise anything
             _log.exception("%s raised an error for the question %r", self.function, request.question)
             return Response(Answer(failed=SYSTEM_RAISED))
 
-
-def _parse(returned: Any, refusals: Sequence[str]) -> Response:
-    if returned is None or isinstance(returned, str):
-        return to_response(returned, None, None, refusals, Usage())
-    if not isinstance(returned, Mapping) or "answer" not in returned or not {*returned} <= {*KEYS}:
-        raise ValueError(f"it returned {returned!r:.60}; return a text, or a mapping of {', '.join(KEYS)}")
-    usage = Usage(1, int(returned.get("tokens_in", 0)), int(returned.get("tokens_out", 0)))
-    return to_response(returned["answer"], returned.get("contexts"), returned.get("ids"), refusals, usage)
+    def _parse(self, returned: Any) -> Response:
+        if returned is None or isinstance(returned, str):
+            return to_response(returned, None, None, self.refusals, Usage(), self.thoughts)
+        if not isinstance(returned, Mapping) or "answer" not in returned or not {*returned} <= {*KEYS}:
+            raise ValueError(f"it returned {returned!r:.60}; return a text, or a mapping of {', '.join(KEYS)}")
+        usage = Usage(1, int(returned.get("tokens_in", 0)), int(returned.get("tokens_out", 0)))
+        found = returned["answer"], returned.get("contexts"), returned.get("ids")
+        return to_response(*found, self.refusals, usage, self.thoughts)

@@ -7,29 +7,35 @@ from collections.abc import Sequence
 from itertools import starmap, zip_longest
 from typing import Any
 
+from ragsweep.core.missing import THINKING
 from ragsweep.core.types import Answer, Passage, Response, Usage
 from ragsweep.parts.prompts import begins_with_refusal
+from ragsweep.services.thoughts import TAGS, read_content, separate
 
 _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
 
-def to_response(answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usage: Usage) -> Response:
+def to_response(
+    answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usage: Usage, tags: Sequence[str] | None = TAGS
+) -> Response:
     """Create a response; ``texts`` and ``ids`` are lists of equal length, or None.
 
-    An answer that is null or blank, or begins with one of the refusals, is an abstention.
+    The answer is a text or the parts of a chat message, without its thoughts, which ``tags`` enclose. An answer that is
+    null or blank, or begins with one of the refusals, is an abstention; one that ends within thoughts is a failure.
 
     Raises:
         ValueError: A value has the wrong type or length.
     """
-    if answer is not None and not isinstance(answer, str):
-        raise ValueError(f"the answer is {answer!r:.60}, not a text")
-    text = (answer or "").strip()
+    written, parts, _ = read_content(answer)
+    text, thoughts, unclosed = separate(written.strip(), tags)
+    thoughts = "\n\n".join(filter(None, (parts, thoughts)))
+    declined = not unclosed and (not text or begins_with_refusal(text, refusals))
     contexts, names = _texts("contexts", texts), _texts("ids", ids)
     if texts is not None and ids is not None and len(contexts) != len(names):
         raise ValueError(f"there are {len(contexts)} contexts and {len(names)} ids")
     passages = starmap(Passage, zip_longest(names, contexts, fillvalue=""))
     return Response(
-        Answer(text, not text or begins_with_refusal(text, refusals), usage=usage),
+        Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts),
         tuple(passage for passage in passages if passage.name or passage.text.strip()),
     )
 
