@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -154,3 +155,24 @@ def test_the_parser_reads_every_form_that_is_tried() -> None:
     parser = OverridesParser.create()
     for line in [*SINGLE, *SWEPT]:
         parser.parse_override(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ragsweep ", "run ablate compare"),
+        ("ragsweep ju", "run ablate compare"),
+        ("ragsweep run retriever=hy", "retriever=hybrid_convex retriever=hybrid_rrf"),
+        ("ragsweep show to", ""),
+    ],
+)
+def test_ragsweep_completes_its_commands_and_what_run_takes(
+    line: str, expected: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setattr(sys, "argv", ["ragsweep", "-sc", "query=bash"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    printed = capfd.readouterr().out.strip()
+    assert printed.startswith(expected)
+    assert bool(printed) == bool(expected)
