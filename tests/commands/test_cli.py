@@ -179,8 +179,10 @@ def test_interrupted_sweep_is_marked_killed(
         assert process.stdout is not None
         assert any(line.startswith("job") for line in process.stdout)
         process.send_signal(sent)
-        process.communicate(timeout=60)
+        printed = process.communicate(timeout=60)[0]
     assert process.returncode == status
+    assert "stopped   1 of 2 configs are done; the same command goes on from there" in printed
+    assert "failed" not in printed
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "KILLED"
     assert [run.info.status for run in runs(tmp_path, "config")] == ["FINISHED"]

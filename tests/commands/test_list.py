@@ -14,6 +14,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.recorded_runs import find_run
+from recorded import a_result
 from scored import normal, record, record_sweep, refuse, scored
 
 PARENT = "feed" * 8
@@ -104,7 +105,12 @@ def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: s
     name(["feed#2", "baseline", "--path", path])  # of the same config it is no contradiction
     with pytest.raises(ConfigError, match=r'"baseline" is taken by feedfeed#2; choose another, or free it'):
         name(["feed#1", "baseline", "--path", path])
-    for wrong, why in (("feed#1", "is none"), ("bad", "looks like the id"), ("a b", "is none"), ("7th", "is none")):
+    for wrong, why in (
+        ("feed#1", "is none"),
+        ("badcafe0", "looks like the id"),
+        ("a b", "is none"),
+        ("7th", "is none"),
+    ):
         with pytest.raises(ConfigError, match=why):
             name(["feed#1", wrong, "--path", path])
     name(["--drop", "baseline", "--path", path])
@@ -114,3 +120,15 @@ def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: s
         name(["--drop", "basline", "--path", path])
     with pytest.raises(InputError, match='no sweep "nope"'):
         name(["nope", "base", "--path", path])
+
+
+def test_a_single_run_of_the_same_config_takes_over_its_name_and_another_config_does_not(tmp_path: Path) -> None:
+    """As an experiment file that names itself is run again."""
+    ledger = Ledger(tmp_path)
+    first, second, other = (ledger.write(None, 0, a_result(signature=signature * 64)) for signature in "aab")
+    ledger.names.give("c1600", f"record {first}", "a" * 64)
+    ledger.names.check_free("c1600", "", "a" * 64)
+    ledger.names.give("c1600", f"record {second}", "a" * 64)
+    assert ledger.names.all() == {"c1600": f"record {second}"}
+    with pytest.raises(ConfigError, match='"c1600" is taken by'):
+        ledger.names.give("c1600", f"record {other}", "b" * 64)

@@ -19,6 +19,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records import seals
 from ragsweep.records.ledger import Ledger
+from recorded import a_result
 
 Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
 
@@ -91,6 +92,17 @@ def test_nothing_is_sent_twice(folder: Path) -> None:
     before = shown(folder)
     assert "nothing was missing" in ragsweep(folder, "sync")
     assert shown(folder) == before
+
+
+def test_a_result_that_did_not_reach_another_place_is_named_with_the_command_that_sends_it(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'other.db'}"
+    ledger = Ledger(tmp_path / ".ragsweep")
+    settings = {"tracking": {"uri": uri, "experiment": "exp 1"}}
+    ledger.write(None, 0, a_result(config=settings), Mlflow(uri, "exp 1").identity)
+    add_tables(tmp_path)
+    printed = " ".join(ragsweep(tmp_path, "sync").split())
+    assert f"elsewhere 1 result of {uri}, experiment exp 1: not sent there yet;" in printed
+    assert f"ragsweep sync --uri {uri} --experiment 'exp 1'" in printed
 
 
 @pytest.mark.nightly

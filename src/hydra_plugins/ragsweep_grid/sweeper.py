@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
@@ -48,12 +49,13 @@ class GridSweeper(Sweeper):
         self.max_batch_size = max_batch_size
         self.params, self.cases = _plain(params), _plain(cases)
         self.task: Any = None
+        self.loader: ConfigLoader | None = None
         self.config: DictConfig | None = None
         self.launcher: Launcher | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Keep what Hydra passes, and make the launcher."""
-        self.task, self.config = task_function, config
+        self.task, self.config, self.loader = task_function, config, hydra_context.config_loader
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -64,13 +66,15 @@ class GridSweeper(Sweeper):
 
         assert self.config is not None
         assert self.launcher is not None
+        assert self.loader is not None
         if hasattr(self.task, "drive"):
             self.task.drive(self.launcher.launch, self.config)
             return []
         folder = Path(str(self.config.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(self.config, folder / "multirun.yaml")
-        jobs = [list(case.overrides) for case in expand(arguments, self.params, self.cases)]
+        cases = expand(arguments, self.params, self.cases, options=self.loader.get_group_options)
+        jobs = [list(case.overrides) for case in cases]
         size = self.max_batch_size or max(len(jobs), 1)
         batches = [self.launcher.launch(jobs[n : n + size], n) for n in range(0, len(jobs), size)]
         for result in (result for batch in batches for result in batch):

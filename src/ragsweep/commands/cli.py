@@ -78,9 +78,20 @@ RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows them, a name given to
 """
 
 
+_REFUSED = {
+    "--config-path -cp": "the main config is ragsweep's own; --config-dir FOLDER adds a folder of yours to it",
+    "--config-name -cn": "the main config is ragsweep's own; a config of yours is added by +experiment=NAME, from"
+    " conf/experiment/NAME.yaml",
+    "--experimental-rerun": "give the same overrides again; what is stored is not computed again",
+}
+"""Options of Hydra that have no meaning here, and what has."""
+
+
 def main() -> None:
     """Run ``ragsweep COMMAND ...``."""
     command, *arguments = sys.argv[1:] or [""]
+    if command.partition("=")[0] in ("-sc", "--shell-completion"):
+        _complete(sys.argv[1:])
     if command == "run":
         run(arguments)
     if command in _COMMANDS:
@@ -150,13 +161,18 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--cfg", "-c")
     parser.add_argument("--resolve", action="store_true")
     parser.add_argument("--package", "-p")
+    parser.add_argument("--run", "-r", action="store_true")  # the default
     # The options that Hydra handles alone.
     parser.add_argument("--help", "-h", action="store_true")
     parser.add_argument("--hydra-help", action="store_true")
     parser.add_argument("--version", action="store_true")
     parser.add_argument("--shell-completion", "-sc", action="store_true")
     parser.add_argument("--info", "-i", nargs="?", const="all")
+    for option, instead in _REFUSED.items():
+        parser.add_argument(*option.split(), action=_refusal(option, instead), nargs="?")
     flags, rest = parser.parse_known_args(arguments)
+    if flags.multirun and (flags.cfg or flags.info):
+        raise RagsweepError("-m sweeps, and --cfg and --info show a config: give one of them")
     # `mlflow run -P overrides="a=1 b=2"` passes them as one word.
     overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
     unknown = [word for word in overrides if word.startswith("-")]
@@ -167,10 +183,31 @@ def _run(arguments: list[str]) -> int:
     refuse_secrets(overrides)
     command = read_command(overrides, flags.multirun, flags.config_dir)
     if flags.cfg or flags.help or flags.hydra_help or flags.info:
+        options = [word for word in arguments if word not in rest]
         with command.secrets.masking(), ignore_closed_pipe():
-            return call_hydra(arguments)
+            return call_hydra([*options, *command.overrides])
         return 0  # the reader of the output has closed it
     return sweeping.run(command)
+
+
+def _refusal(option: str, instead: str) -> type[argparse.Action]:
+    """Make the action that refuses an option by its name."""
+
+    class Refusal(argparse.Action):
+        def __call__(self, *_: object, **__: object) -> None:
+            raise RagsweepError(f"{option.replace(' ', ', ')}: {instead}")
+
+    return Refusal
+
+
+def _complete(arguments: list[str]) -> NoReturn:
+    """Complete what follows ``ragsweep``: a command, and behind ``run`` what Hydra completes."""
+    words = os.environ.get("COMP_LINE", "").split(" ")
+    if "query" in " ".join(arguments) and words[1:2] != ["run"]:
+        print(" ".join(["run", *_COMMANDS]) if len(words) <= 2 else "")
+        sys.exit(0)
+    os.environ["COMP_LINE"] = " ".join([*words[:1], *words[2:]])
+    run(arguments)
 
 
 def _quieten() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from ragsweep.commands.command_line import Parser, add_path
+from ragsweep.core.plurals import counted
 from ragsweep.parts.tracking import Mlflow
+from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.recorded_runs import open_ledger
@@ -29,5 +32,11 @@ def sync(arguments: Sequence[str]) -> int:
     tracker.check()
     sent = mlflow_sync.sync(ledger, tracker, terminal, options.all)
     terminal.line("sync", f"{sent} result{'s' if sent != 1 else ''} sent" if sent else "nothing was missing")
+    for (uri, experiment), count in mlflow_sync.list_elsewhere(ledger, tracker):
+        place = [*(["--uri", mask_uri(uri)] if uri else []), "--experiment", experiment]
+        where = f"{mask_uri(uri)}, experiment {experiment}" if uri else f"experiment {experiment}"
+        terminal.line(
+            "elsewhere", f"{counted(count, 'result')} of {where}: not sent there yet; ragsweep sync {shlex.join(place)}"
+        )
     terminal.line("look", tracker.view_command())
     return 0

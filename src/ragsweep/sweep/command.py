@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,16 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.records.ledger import Sweep
 from ragsweep.report.naming import label, label_configs, rounded, short_keys, varying_keys
 from ragsweep.sweep.compose import Composer, JobConfig, config_folder, parse
+from ragsweep.sweep.composition_errors import explain
 from ragsweep.sweep.config_files import is_deep
 from ragsweep.sweep.config_policy import ConfigPolicy
 from ragsweep.sweep.expansion import JobCase, expand
+from ragsweep.sweep.trees import value_at
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -181,7 +183,8 @@ def read_command(
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f'--config-dir: no folder "{config_dir}"')
     composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
-    overrides = [*_sweepers(parsed, composer), *overrides]
+    _refuse_no_option(parsed, composer)
+    overrides = [*_sweepers(parsed, composer), *_open_mappings(parsed, composer)]
     parsed = _parse(overrides)
     base = compose(composer, [str(override.input_line) for override in parsed if not override.is_sweep_override()])
     config = base.template.changed(base.changes)
@@ -207,7 +210,8 @@ def read_command(
             return _with_probes(command, sweeper, OmegaConf.select(config, "baseline"))
     with one_sentence():
         once = target.endswith(".GridSweeper")
-        cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once)
+        options = composer.options(overrides)
+        cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once, options=options)
     jobs = tuple(case.overrides for case in cases) or (task,)
     return replace(command, jobs=jobs, cases={case.overrides: case for case in cases})
 
@@ -234,6 +238,40 @@ def _quoted(line: str) -> str:
         return line
     escaped = value.replace('"', r"\"")
     return f'{key}="{escaped}"'
+
+
+def _open_mappings(parsed: Sequence[Override], composer: Composer) -> list[str]:
+    """Let a mapping of a part take further keys: ``llm.extra={seed: 1}`` is ``++llm.extra={seed: 1}`` to Hydra."""
+    lines = [str(override.input_line) for override in parsed]
+    mappings = [override for override in parsed if re.match(r"\w+(\.\w+)+=\{", str(override.input_line))]
+    if not mappings:
+        return lines
+    others = [
+        line for line, one in zip(lines, parsed, strict=True) if one not in mappings and not one.is_sweep_override()
+    ]
+    written = compose(composer, others).template.written
+    for override in mappings:
+        with suppress(KeyError, TypeError):
+            node = value_at(written, override.key_or_group)
+            if isinstance(node, Mapping) and "_target_" not in node:
+                lines[parsed.index(override)] = f"++{override.input_line}"
+    return lines
+
+
+def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
+    """Raise ConfigError where a group of the shipped config is given no option: ``llm=null``, ``~llm``."""
+    for override in parsed:
+        group = override.key_or_group
+        if (
+            (override.is_delete() or override.value() is None)
+            and group != "hydra"
+            and (config_folder() / group).is_dir()
+        ):
+            known = composer.options([])(group)
+            without = f"; {group}=none leaves it out" if "none" in known else ""
+            raise ConfigError(
+                f"{override.input_line}: {group} takes one of its options{without}; known: {', '.join(known)}"
+            )
 
 
 def _task_lines(overrides: Iterable[Override]) -> list[str]:
@@ -328,62 +366,6 @@ def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:
     try:
         return composer.compose(overrides)
     except (HydraException, OmegaConfBaseException) as fault:
-        raise ConfigError(_explain(fault, overrides, composer)) from None
+        raise ConfigError(explain(fault, overrides, composer)) from None
     except yaml.YAMLError as fault:
         raise ConfigError(" ".join(str(fault).split())) from None
-
-
-def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:
-    """Shorten Hydra's message to one sentence, and add the nearest known name."""
-    text = str(fault)
-    if option := re.search(r"Could not find '([^']+)'", text):
-        group, _, name = option.group(1).rpartition("/")
-        if known := re.findall(r"^\t(\S+)$", text, re.MULTILINE):
-            folders = [str(folder / group) for folder in composer.folders(overrides) if (folder / group).is_dir()]
-            searched = "" if not folders or group.startswith("hydra") else f"; searched: {', '.join(folders)}"
-            return f"{group}={name}: no such option{nearest(name, known)}{searched}"
-        groups = sorted(path.name for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra")
-        return f'"{option.group(1)}": no such group{nearest(group or name, groups)}'
-    if there := re.search(r"Could not append to config\. An item is already at '([^']+)'", text):
-        line = next((o for o in overrides if o.lstrip("+~").startswith(there.group(1))), there.group(1))
-        return f"{line}: {there.group(1)} is there already; leave out the +"
-    if unknown := re.search(r"Could not override '([^']+)'", text):
-        name = unknown.group(1)
-        line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
-        keys = _keys(overrides, composer, name.startswith("hydra."))
-        if name in keys:  # what is wrong lies inside the value
-            inside = ", ".join(key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}."))
-            return f"{line}: {name} has no such keys; known: {inside}; add others with +{name}.KEY=..."
-        outermost = name
-        while (parent := outermost.rpartition(".")[0]) and parent not in keys:
-            outermost = parent
-        siblings = [key for key in keys if key.rpartition(".")[0] == parent]
-        holders = _options_with(outermost, composer.folders(overrides))
-        elsewhere = f"; options that have it: {', '.join(holders)}" if holders else ""
-        return f'{line}: no key "{name}"{nearest(outermost, siblings)}{elsewhere}'
-    return " ".join(text.split())
-
-
-def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
-    """List the options of a group, as they are typed, whose file has this key at its top."""
-    group, _, name = key.rpartition(".")
-    files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []
-    having = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)
-    return [f"{group}={file.stem}" for file in files if having.search(file.read_text(encoding="utf-8"))]
-
-
-def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[str]:
-    """List all keys of the config with the groups' options that were chosen, as far as they exist."""
-    chosen = [line for line in overrides if "." not in line.partition("=")[0]]
-    try:
-        template = composer.template(chosen)
-    except (HydraException, OmegaConfBaseException):
-        template = composer.template([])
-    return list(_dotted(template.tree if of_hydra else template.written, ""))
-
-
-def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    for key, value in tree.items():
-        yield f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            yield from _dotted(value, f"{prefix}{key}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -15,7 +15,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import Glob, Override, OverrideType
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -30,6 +30,9 @@ CONFIG = "config"
 VERSION_BASE = "1.3"
 
 _MISSING = "???"
+
+Options = Callable[[str], list[str]]
+"""Lists the options of a group of configs."""
 
 _KEY = re.compile(r"\w+(?:\.\w+)*")
 """A key that is reached through mappings alone."""
@@ -46,6 +49,17 @@ def config_folder() -> Path:
 def parse(line: str) -> Override:
     """Parse one override with Hydra's parser; raises a HydraException for what is none."""
     return OverridesParser.create().parse_override(line)
+
+
+def expand_glob(line: str, options: Options) -> str:
+    """Replace a pattern of options (``retriever=glob(hybrid*)``) by those that match; raise HydraException for none."""
+    override = parse(line)
+    pattern, known = override.value(), options(override.key_or_group) if "glob" in line else []
+    if not isinstance(pattern, Glob):
+        return line
+    if not (found := pattern.filter(known)):
+        raise HydraException(f"{line}: matches no option; known: {', '.join(known) or 'none'}")
+    return f"{override.get_key_element()}={','.join(found)}"
 
 
 class Template:
@@ -248,6 +262,12 @@ class Composer:
         with hydra_initialized():
             return GlobalHydra.instance().config_loader()
 
+    def options(self, overrides: Sequence[str]) -> Options:
+        """Return what lists the options of a group, those of the folders that overrides add included."""
+        paths = ",".join(f"'{path}'" for path in self._searched(overrides))
+        added = [f"hydra.searchpath=[{paths}]"] if paths else []
+        return lambda group: self.loader.get_group_options(group, config_name=self._name, overrides=added)
+
     def folders(self, overrides: Sequence[str]) -> list[Path]:
         """List the folders in which configs are searched for, in Hydra's order, the shipped one first."""
         files = [path.removeprefix("file://") for path in _search_path(overrides) if path.startswith("file://")]
@@ -271,11 +291,15 @@ class Composer:
             return None
         return key, value
 
+    def _searched(self, lines: Sequence[str]) -> list[str]:
+        """List what is added to the search path; the folder of --config-dir comes first."""
+        return [*([f"file://{self.added.resolve()}"] if self.added else []), *_search_path(lines)]
+
     def _template(self, lines: tuple[str, ...]) -> tuple[Template, bool]:
         if lines not in self._templates:
             folders, searched = self.folders(lines), list(lines)
             if self.added:  # the folder of --config-dir comes first on the search path
-                paths = [f"file://{self.added.resolve()}", *_search_path(lines)]
+                paths = self._searched(lines)
                 others = [line for line in lines if not line.startswith("hydra.searchpath=")]
                 searched = ["hydra.searchpath=[" + ",".join(f"'{path}'" for path in paths) + "]", *others]
             if self._policy:

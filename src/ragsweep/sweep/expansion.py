@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from ragsweep.sweep.compose import parse
+from ragsweep.sweep.compose import Options, expand_glob, parse
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000
@@ -38,22 +38,24 @@ class JobCase(NamedTuple):
 
 
 def expand(
-    typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None, *, once: bool = True
-) -> list[JobCase]:
+    typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None, *, once: bool = True,
+    options: Options | None = None,
+) -> list[JobCase]:  # fmt: skip
     """Return the product of all swept values, as Hydra's basic sweeper does; with cases once for each of them.
 
     A case is a list of overrides and may sweep itself. It overrides ``params``, and what was typed overrides both, as
     everywhere in Hydra: a key keeps the place where it was named first and takes the value that was named last.
     Of jobs with equal sets of overrides the first is kept; without ``once`` all are, as Hydra's basic sweeper does.
+    ``options`` lists the options of a group, for patterns (``retriever=glob(hybrid*)``).
 
     Raises HydraException for overrides that cannot be read, for cases that are no lists of overrides, and for more jobs
     than a sweep may have.
     """
-    general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params")
-    last = _read(typed, "")
+    general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params", options)
+    last = _read(typed, "", options)
     jobs: list[JobCase] = []
     for number, case in _cases(cases):
-        own = [] if number is None else _read(case, f"{CASES}[{number}]")
+        own = [] if number is None else _read(case, f"{CASES}[{number}]", options)
         keys = tuple(override.key_or_group for override in own)
         jobs += [JobCase(job, number, keys) for job in _product([*general, *own, *last])]
         if len(jobs) > MOST:
@@ -92,12 +94,12 @@ def _as_lines(case: Mapping[Any, Any]) -> str:
     return ", ".join(f'"{key}={value}"' for key, value in case.items())
 
 
-def _read(lines: Sequence[str], where: str) -> list[Override]:
+def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Override]:
     """Parse overrides; ``where``: the place they were written at, for errors."""
     start, overrides = f"{where}: " if where else "", []
     for line in lines:
         try:
-            override = parse(line)
+            override = parse(expand_glob(line, options) if options else line)
         except HydraException as fault:
             raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
         if override.is_sweep_override() and not override.is_discrete_sweep():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -128,6 +129,14 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
     if traced := traced + _count_traced(found):
         terminal.line("traces", f"those of {traced} results are not in the ledger, so not sent; rerun=true makes them")
     return sent + len(found)
+
+
+def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
+    """Count the records that were meant for other trackers and did not reach them: ((URI, experiment), count)."""
+    records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
+    lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
+    settings = [record.outcome.config.get("tracking") or {} for record in lost]
+    return Counter((str(one.get("uri") or ""), str(one.get("experiment") or "")) for one in settings).most_common()
 
 
 def _count_traced(records: Sequence[Record]) -> int:

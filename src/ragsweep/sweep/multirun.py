@@ -252,6 +252,9 @@ class Multirun:
         view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
         self.terminal.spent(self.context.session.services.meter)
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
+        if status == KILLED:
+            done = f"{len(records)} of {len(sweep.jobs)}" if any(sweep.jobs) else f"{len(records)}"
+            self.terminal.line("stopped", f"{done} configs are done; the same command goes on from there")
         if self.tracker.identity:
             texts = self.context.session.page_texts(summary.results, self.secrets)
             parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts)
@@ -262,7 +265,7 @@ class Multirun:
         self, sweep: Sweep, records: Sequence[Record], status: str, why: str, weighed: bool = True
     ) -> tuple[SweepSummary, str]:
         """Sum up the records, and return the sweep's status with them."""
-        missed = self._missed_jobs(sweep, {record.job for record in records}, why)
+        missed = [] if status == KILLED else self._missed_jobs(sweep, {record.job for record in records}, why)
         weighed = weighed and status != KILLED
         summary = self.summary = summarise_sweep(self.ledger, records, missed, weighed, self.context.labels)
         partial = any(result.state == PARTIAL for result in (*summary.results, *summary.finalists.results))

@@ -53,7 +53,7 @@ class OutcomeWriter:
         result, terminal, tracker = masked(result, self.context.secrets), self.context.terminal, self.context.tracker
         record, metrics = self._write(result), headline([result])
         if not self.context.sweep and (name := result.config.get("name")):
-            self.context.ledger.names.give(name, f"record {record}")
+            self.context.ledger.names.give(name, f"record {record}", result.signature)
         if self.context.sweep:
             self._track(record, result)
             terminal.finished(result, *self._position, metrics)

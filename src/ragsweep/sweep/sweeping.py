@@ -212,7 +212,8 @@ def _charge_as_json(charge: Charge) -> dict[str, object]:
 def _name_single(context: RunContext, job: Job) -> None:
     """Put the given name of a single config in front of its settings. Raises ConfigError where it is taken."""
     if name := job.config.values["name"]:
-        context.ledger.names.check_free(name, "")
+        assert job.experiment
+        context.ledger.names.check_free(name, "", job.experiment.signature)
         job.name = f"{name}: {job.name}"
 
 

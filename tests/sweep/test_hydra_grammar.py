@@ -1,0 +1,178 @@
+"""Every form of Hydra's documented grammar and every option of its command line works, or is refused by its name."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+import ragsweep.commands.cli as cli
+from ragsweep.core.errors import ConfigError, RagsweepError
+from ragsweep.sweep.command import compose_jobs, read_command
+
+HYBRIDS = ["retriever=hybrid_convex", "retriever=hybrid_rrf"]
+
+SINGLE = {
+    "top_k=7": {"top_k": 7},
+    "retriever=bm25": {"retriever.k1": 1.5},
+    "retriever/bm25@retriever=bm25": None,
+    "+retriever.further=1": {"retriever.further": 1},
+    "++retriever.further=1": {"retriever.further": 1},
+    "++top_k=4": {"top_k": 4},
+    "~targets.enforce": {"targets.enforce": None},
+    "~top_k=5": {"top_k": None},
+    "objective=[mrr,map]": {"objective": ["mrr", "map"]},
+    "llm.extra={top_p: 0.5}": {"llm.extra.top_p": 0.5},
+    "llm.extra={top_p:0.5,user:me}": {"llm.extra.user": "me"},
+    "llm.model='a b'": {"llm.model": "a b"},
+    'llm.model="a=b,c"': {"llm.model": "a=b,c"},
+    "llm.model=a\\,b": {"llm.model": "a,b"},
+    "llm.model=": {"llm.model": ""},
+    "llm.temperature=1e-1": {"llm.temperature": 0.1},
+    "top_k=int(3.0)": {"top_k": 3},
+    "llm.model=str(3)": {"llm.model": "3"},
+    "depth=${top_k}": {"depth": 5},
+}
+"""Overrides of one config, with values of the config; None: Hydra's own parser or merge refuses it, and so do we."""
+
+SWEPT = {
+    "top_k=3,5": ["top_k=3", "top_k=5"],
+    "top_k=choice(3,5)": ["top_k=3", "top_k=5"],
+    "top_k=range(3,6)": ["top_k=3", "top_k=4", "top_k=5"],
+    "top_k=range(start=3,stop=8,step=2)": ["top_k=3", "top_k=5", "top_k=7"],
+    "top_k=sort(5,3)": ["top_k=3", "top_k=5"],
+    "top_k=sort(3,5,reverse=true)": ["top_k=5", "top_k=3"],
+    "top_k=tag(t,choice(3,5))": ["top_k=3", "top_k=5"],
+    "top_k=int(3.0,5.0)": ["top_k=3", "top_k=5"],
+    "retriever=glob(hybrid*)": HYBRIDS,
+    "retriever=glob([*rrf,*convex])": HYBRIDS,
+    "retriever=glob(hybrid*,exclude=*rrf)": HYBRIDS[:1],
+    "llm.extra={top_p: 0.5},{top_p: 1}": ["++llm.extra={top_p:0.5}", "++llm.extra={top_p:1}"],
+}
+
+CHAT = ["llm=openai", "llm.model=x"]
+
+
+def value(config: object, key: str) -> object:
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, dict) else None
+    return config
+
+
+@pytest.mark.parametrize("line", SINGLE)
+def test_a_form_of_one_config_sets_what_hydra_sets(line: str) -> None:
+    expected = SINGLE[line]
+    lines = [*CHAT, line] if line.startswith("llm") else [line]
+    if expected is None:
+        with pytest.raises(ConfigError, match=re.escape(line.partition("=")[0])):
+            compose_jobs(read_command(lines, multirun=False))
+        return
+    (config,) = compose_jobs(read_command(lines, multirun=False))
+    assert {key: value(config.values, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("line", SWEPT)
+def test_a_form_of_several_configs_is_expanded_as_hydra_does(line: str) -> None:
+    lines = [*CHAT, line] if line.startswith("llm") else [line]
+    command = read_command(lines, multirun=True)
+    assert [job[-1] for job in command.jobs] == SWEPT[line]
+    compose_jobs(command)
+
+
+def test_shuffled_values_are_the_values() -> None:
+    jobs = read_command(["top_k=shuffle(range(1,6))"], multirun=True).jobs
+    assert sorted(jobs) == [(f"top_k={n}",) for n in range(1, 6)]
+
+
+def test_an_interval_is_refused_by_a_grid_and_read_by_a_search() -> None:
+    with pytest.raises(ConfigError, match="no intervals"):
+        read_command(["depth=interval(10,20)"], multirun=True)
+    assert read_command(["depth=int(interval(10,20))", "hydra/sweeper=optuna"], multirun=True).search
+
+
+def test_a_pattern_matches_the_options_of_a_user_s_folder_and_names_those_there_are(tmp_path: Path) -> None:
+    (tmp_path / "retriever").mkdir()
+    (tmp_path / "retriever" / "hybrid_own.yaml").write_text("defaults: [bm25]\n")
+    command = read_command(["retriever=glob(hybrid*)"], multirun=True, config_dir=str(tmp_path))
+    assert [job[0] for job in command.jobs] == [HYBRIDS[0], "retriever=hybrid_own", HYBRIDS[1]]
+    with pytest.raises(ConfigError, match=r"glob\(x\*\): matches no option; known: bm25, "):
+        read_command(["retriever=glob(x*)"], multirun=True)
+
+
+@pytest.mark.parametrize("line", ["llm=null", "~llm", "~llm=none", "tracking=null"])
+def test_a_group_without_an_option_is_refused(line: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        read_command([line], multirun=False)
+    group = re.split("[=~]", line.lstrip("~"))[0]
+    assert str(fault.value).startswith(f"{line}: {group} takes one of its options")
+    assert ("llm=none leaves it out" in str(fault.value)) == (group == "llm")
+
+
+def test_an_experiment_needs_a_plus() -> None:
+    with pytest.raises(ConfigError, match=r"conf/experiment/x\.yaml is added by \+experiment=x"):
+        read_command(["experiment=x"], multirun=False)
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+SHOWN = [
+    ["--cfg", "job"], ["-c", "job"], ["-c=job"], ["--cfg=hydra"], ["-c", "all"], ["--cfg", "job", "--resolve"],
+    ["--cfg", "job", "-p", "retriever"], ["--cfg", "job", "--package=retriever"], ["--info", "searchpath"],
+    ["-i", "defaults"], ["--hydra-help"], ["--help"], ["--version"], ["-sc", "install=bash"],
+]  # fmt: skip
+
+REFUSED = [
+    ["-cp", "DIR"], ["-cp=DIR"], ["--config-path=DIR"], ["-cn", "NAME"], ["-cn=NAME"], ["--config-name", "NAME"],
+    ["--experimental-rerun", "FILE"], ["--experimental-rerun=FILE"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SHOWN, ids=" ".join)
+def test_an_option_that_shows_something_shows_it(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with suppress(SystemExit):
+        assert cli._run(words) == 0
+    assert capfd.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_an_option_without_a_meaning_here_is_refused_by_its_name_with_the_way_out(words: list[str]) -> None:
+    with pytest.raises(RagsweepError) as fault:
+        cli._run([*words, "top_k=3"])
+    assert words[0].partition("=")[0] in str(fault.value).partition(":")[0].split(", ")
+
+
+def test_two_ways_to_use_one_command_are_refused() -> None:
+    with pytest.raises(RagsweepError, match="-m sweeps, and --cfg and --info show a config"):
+        cli._run(["-m", "--cfg", "job"])
+
+
+def test_the_parser_reads_every_form_that_is_tried() -> None:
+    """The forms are Hydra's, not ours."""
+    parser = OverridesParser.create()
+    for line in [*SINGLE, *SWEPT]:
+        parser.parse_override(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ragsweep ", "run ablate compare"),
+        ("ragsweep ju", "run ablate compare"),
+        ("ragsweep run retriever=hy", "retriever=hybrid_convex retriever=hybrid_rrf"),
+        ("ragsweep show to", ""),
+    ],
+)
+def test_ragsweep_completes_its_commands_and_what_run_takes(
+    line: str, expected: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setattr(sys, "argv", ["ragsweep", "-sc", "query=bash"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    printed = capfd.readouterr().out.strip()
+    assert printed.startswith(expected)
+    assert bool(printed) == bool(expected)
