@@ -46,7 +46,7 @@ from ragsweep.evaluation.question_table import (
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
-from ragsweep.evaluation.scoring import Failures, compare, find_failures, score_metric
+from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
 from ragsweep.evaluation.steps import step_texts
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import evaluate_targets
@@ -85,6 +85,8 @@ class Evaluator:
             table = tabulate(table.questions, bytes(route.search for route in routes))
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
+        if len(table.rows) and rankings.failed[table.rows].all():
+            raise self.executor.failure(graph.ranking, table.queries[-1])
         names, coverage = self._covered(experiment)
         view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
         again = bool(experiment.config.get("rerun"))
@@ -92,11 +94,13 @@ class Evaluator:
         view = replace(view, latency=seconds_by_question(probes, view, table))
         views = repeated_views(self.executor.get, graph, table, view)
         repeated = score_repetitions(experiment.metrics, views)
-        failures = find_failures(view, graph.located is not None, table.probe < len(table.probed))
+        searches = find_search_failures(self.executor, graph, view, table.texts)
+        failures = find_failures(view, searches, graph.located is not None, table.probe < len(table.probed))
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
-        address, cut = (table.written_address(node.address) for node in (graph.ranking, graph.context))
+        failed = frozenset(np.flatnonzero(rankings.failed).tolist())
+        address, cut = (texts.run_address(table, node.address, failed) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
             signature=experiment.signature,
@@ -115,9 +119,9 @@ class Evaluator:
             | {TRACE: failures.blank(self._traced(experiment, view, stages)), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
-            qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names)}),
+            qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, failed)}),
             evidence_runs=evidence_runs,
-            evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage),
+            evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage, failed),
             contexts=texts.context_texts(names.chunks.corpus, table.columns["question_id"], names.of(view.context)),
             traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
             stages=self._stages(before, graph),
