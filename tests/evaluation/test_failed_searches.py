@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,22 @@ import pytest
 
 from command_line import GOLDEN, write_dataset
 from configs import evaluate, prepare
-from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, REFUSED_BY_SERVICE, SERVER_ERROR
+from ragsweep.core.identity import BuiltPart, Spec
+from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, NOTHING_RETRIEVED, REFUSED_BY_SERVICE, SERVER_ERROR
 from ragsweep.core.results import COMPLETE, PARTIAL, Result
+from ragsweep.core.types import Case, Judgement, Rankings
+from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.question_table import tabulate
+from ragsweep.parts.rerankers import NoReranker
 from ragsweep.report.tables import partial_note
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.session import Session
 from serving import Reply, Server, serving
+from toys import Whole, Words, built, corpus, golden
 
 ASKED = [{"reference": "It rests on the warm mat.", **row} if row.get("evidence") else row for row in GOLDEN]
 LOST, WORDS = 1, "what keeps the yard"  # the question with a failure
@@ -149,15 +156,15 @@ def test_failed_search_makes_partial_below_the_coverage(server: Server, tmp_path
 @pytest.mark.parametrize("stage", ["rerank", "embed", "hybrid"])
 def test_next_run_repeats_only_the_failed_search(stage: str, server: Server, tmp_path: Path) -> None:
     experiment = prepare(Session(), *chosen(stage, tmp_path, server))
-    graph, queries = experiment.graph, tabulate(experiment.dataset.golden.questions).queries
+    context, queries = experiment.graph.context, tabulate(experiment.dataset.golden.questions).queries
     fail(server, 422)
-    first = Executor(open_store(tmp_path / "store", print)).get(graph.context, queries)
+    first = Executor(open_store(tmp_path / "store", print)).get(context, queries)
     assert first.failed.tolist() == [row == LOST for row in range(len(ASKED))]
-    again = Executor(open_store(tmp_path / "store", print)).get(graph.context, queries)  # the same question fails again
+    again = Executor(open_store(tmp_path / "store", print)).get(context, queries)  # the same question fails again
     np.testing.assert_array_equal(again.positions, first.positions)
     before = len(server.bodies)
     server.reply = lambda body, number: answer(body)
-    last = Executor(open_store(tmp_path / "store", print)).get(graph.context, queries)
+    last = Executor(open_store(tmp_path / "store", print)).get(context, queries)
     assert not last.failed.any()
     assert {searched(body).strip() for body in server.bodies[before:]} <= {"dimension", queries[LOST]}
 
@@ -182,3 +189,44 @@ def test_config_fails_where_no_search_succeeds(
     with pytest.raises(error, match=f"status {status}: no"):
         Evaluator(Executor(open_store(tmp_path / "store", print))).evaluate(experiment)
     assert not any("messages" in body for body in server.bodies)
+
+
+class FailingWords(Words):
+    """A retriever of a user's own that calls a service, which fails for one query."""
+
+    def retrieve(self, index: Mapping[str, np.ndarray], queries: Sequence[str], depth: int) -> Rankings:
+        """Count shared words."""
+        if "source code" in queries:
+            raise CallFailed("down")
+        return super().retrieve(index, queries, depth)
+
+
+class Counting:
+    """A judged metric of contexts; records the questions that it judged."""
+
+    VERSION = "1"
+    name = "counting"
+    uses = ("question", "contexts")
+
+    def __init__(self) -> None:
+        self.judged: list[str] = []
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Count the passages."""
+        for number, case in enumerate(cases):
+            self.judged.append(str(case.question))
+            done(number, Judgement(float(len(case.contexts or ()))))
+
+
+def test_context_of_a_failed_search_is_not_judged_and_its_verdict_not_stored(tmp_path: Path) -> None:
+    table = tabulate(golden(("the cat", "d0"), ("source code", "d2"), ("no such word", "d1")).questions)
+    for retriever, reasons in (
+        (FailingWords(), ["", SERVER_ERROR, NOTHING_RETRIEVED]),
+        (Words(), ["", "", NOTHING_RETRIEVED]),
+    ):
+        judge = Counting()
+        parts = Parts(corpus(), built(Whole()), BuiltPart(retriever, Spec("Words", "1")), built(NoReranker()), 4, 2)
+        config = graph(replace(parts, judged={"counting": built(judge)}))
+        verdicts = Executor(open_store(tmp_path / "store", print)).get(config.verdicts["counting"], table.judged)
+        assert [one.reason for one in unpacked(verdicts, Judgement)] == reasons
+        assert judge.judged == (["the cat"] if SERVER_ERROR in reasons else ["source code"])

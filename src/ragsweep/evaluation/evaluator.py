@@ -85,8 +85,6 @@ class Evaluator:
             table = tabulate(table.questions, bytes(route.search for route in routes))
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
-        if len(table.rows) and rankings.failed[table.rows].all():
-            raise self.executor.failure(graph.ranking, table.queries[-1])
         names, coverage = self._covered(experiment)
         view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
         again = bool(experiment.config.get("rerun"))
@@ -99,8 +97,7 @@ class Evaluator:
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
-        failed = frozenset(np.flatnonzero(rankings.failed).tolist())
-        address, cut = (texts.run_address(table, node.address, failed) for node in (graph.ranking, graph.context))
+        address, cut = (texts.run_address(table, node.address, searches) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
             signature=experiment.signature,
@@ -119,9 +116,9 @@ class Evaluator:
             | {TRACE: failures.blank(self._traced(experiment, view, stages)), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
-            qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, failed)}),
+            qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
             evidence_runs=evidence_runs,
-            evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage, failed),
+            evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage, searches),
             contexts=texts.context_texts(names.chunks.corpus, table.columns["question_id"], names.of(view.context)),
             traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
             stages=self._stages(before, graph),
@@ -191,8 +188,14 @@ class Evaluator:
         return trace_evidence(view, self._covered(experiment).coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
-        """Rank for all questions that need retrieval; conversation gets an empty ranking."""
+        """Rank for all questions that need retrieval; conversation gets an empty ranking.
+
+        Raises:
+            CallFailed: The searches of all these questions failed.
+        """
         found: Rankings = self.executor.get(node, table.queries)
+        if len(table.rows) and found.failed.all():
+            raise self.executor.failure(node, table.queries[-1])
         if len(table.rows) == len(table.questions):
             return found
         positions = np.full((len(table.questions), found.positions.shape[1]), NO_CHUNK, dtype=np.int32)

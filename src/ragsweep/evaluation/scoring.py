@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,25 +115,26 @@ class Failures(NamedTuple):
 
 def find_search_failures(
     executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]
-) -> list[str]:
-    """Return why the search of each question failed, reranking and the exact search of a leg included, else ""."""
+) -> dict[int, str]:
+    """Return why searches failed, by the number of the question; reranking and the exact search of a leg count too."""
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
         searches += zip(nodes, view.approximate[leg][:2], strict=True)
-    reasons = [""] * len(texts)
-    for node, found in searches:
-        for n in np.flatnonzero(found.failed).tolist():
-            reasons[n] = reasons[n] or executor.failure(node, texts[n]).reason
-    return reasons
+    return {
+        n: executor.failure(node, texts[n]).reason
+        for node, found in reversed(searches)
+        for n in np.flatnonzero(found.failed).tolist()
+    }
 
 
 def find_failures(
-    view: EvaluationView, searches: Sequence[str], is_system: bool, probed: NDArray[np.bool_]
+    view: EvaluationView, searches: Mapping[int, str], is_system: bool, probed: NDArray[np.bool_]
 ) -> Failures:
     """Collect the failures of the stages before the scores; an external system makes the context, too."""
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
-    columns = [*stages, searches, answers if is_system else [""] * len(answers)]
+    searched = [searches.get(n, "") for n in range(len(view.questions))]
+    columns = [*stages, searched, answers if is_system else [""] * len(answers)]
     upstream = [next(filter(None, row), "") for row in zip(*columns, strict=True)]
     return Failures(np.array(upstream, dtype=np.str_), np.array(answers, dtype=np.str_), probed)
 
