@@ -6,7 +6,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.parts.ranking import arrange, best_chunks, drop_below, drop_documents, empty_rankings
+from ragsweep.parts.ranking import (
+    arrange,
+    best_chunks,
+    cut_to_budget,
+    drop_below,
+    drop_documents,
+    empty_rankings,
+    mark_failed,
+    widen,
+)
+from ragsweep.parts.reordering import Reordering, reorder
 from ragsweep.testing.rankings import assert_lawful
 
 scores = st.lists(st.sampled_from([-1e30, -2.5, -1e-30, -0.0, 0.0, 1e-30, 1.0, 1 + 1e-9, 3.0, 1e30]), max_size=12)
@@ -74,3 +84,30 @@ def test_dropped_documents_are_gone_and_the_others_move_up_in_their_order(
         expected = [(p, s) for p, s in pairs if p >= 0 and document[p] not in documents]
         assert list(zip(kept.positions[n].tolist(), kept.scores[n].tolist(), strict=True))[: len(expected)] == expected
         assert set(kept.positions[n, len(expected) :].tolist()) <= {-1}
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=5), st.integers(2, 6), st.randoms())
+def test_failed_ranking_stays_failed_in_every_step_and_changes_no_other(
+    failed: list[bool], depth: int, chance: object
+) -> None:
+    positions = np.array([chance.sample(range(8), depth) for _ in failed])
+    clean = arrange(positions, np.array([[chance.random() for _ in range(depth)] for _ in failed]), depth)
+    given_rankings = mark_failed(clean, np.array(failed))
+    tokens, how = np.full(8, 2), Reordering(2, min_score=0.1)
+    pairs = np.array([0.5, 0.05] * len(failed), dtype=np.float32)
+    kept = np.repeat(~np.array(failed), 2)
+    steps = {
+        "first": lambda one, scores: one.first(1),
+        "drop": lambda one, scores: drop_below(one, 0.5),
+        "exclude": lambda one, scores: drop_documents(one, np.arange(8, dtype=np.int32), [[0, 1]] * len(failed)),
+        "budget": lambda one, scores: cut_to_budget(one, tokens, 1),
+        "widen": lambda one, scores: widen(one, np.where(one.positions < 0, -1, one.positions // 2).astype(np.int64)),
+        "reorder": lambda one, scores: reorder(one, scores, how),
+    }
+    for name, step in steps.items():
+        found, expected = step(given_rankings, pairs[kept]), step(clean, pairs)
+        assert found.failed.tolist() == failed, name
+        assert not expected.failed.any()
+        np.testing.assert_array_equal(found.positions[~found.failed], expected.positions[~found.failed])
+        assert (found.positions[found.failed] == -1).all()

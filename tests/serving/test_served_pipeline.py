@@ -14,9 +14,11 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
 from ragsweep.core.types import Turn
 from ragsweep.evaluation.assembly import build_graph
+from ragsweep.services.errors import CallFailed
 from ragsweep.serving.bundle import MANIFEST, write_bundle
 from ragsweep.serving.pipeline import ServedPipeline, as_turns
 from ragsweep.sweep.session import Session
+from serving import serving
 
 
 def shipped(folder: Path, *overrides: str) -> tuple[Result, Path]:
@@ -58,6 +60,22 @@ def test_contexts_are_those_of_the_evaluation(overrides: tuple[str, ...], tmp_pa
             assert found.answer.text == result.outcomes["answer"][n]
         assert found.milliseconds["total"] > 0
     assert len(result.outcomes["question"]) == len(GOLDEN)
+
+
+def test_question_whose_search_fails_is_not_answered_from_an_empty_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored = {"results": [{"index": n, "relevance_score": n} for n in range(3)]}
+    with serving(monkeypatch, lambda body: (200, {}, json.dumps(scored).encode())) as server:
+        chosen = [f"reranker.{key}" for key in (f"base_url={server.url}", "model=m", "retries=0", "candidates=3")]
+        _, bundle = shipped(tmp_path, "retriever=vector", "reranker=api", *chosen, "llm=extractive")
+        pipeline = ServedPipeline(bundle)
+        whole = pipeline.answer("what keeps the house safe")
+        server.reply = lambda body, number: (500, {}, b"down")
+        with pytest.raises(CallFailed, match="status 500: down"):
+            pipeline.answer("what keeps the house safe")
+        server.reply = lambda body, number: (200, {}, json.dumps(scored).encode())
+        assert pipeline.answer("what keeps the house safe").context == whole.context
 
 
 def test_history_reaches_the_query_as_in_the_evaluation(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from faults import Small
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.types import Rankings
+from ragsweep.services.errors import CallFailed
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.store import Store
 
@@ -276,3 +277,38 @@ def test_nothing_is_dropped_that_no_store_has(tmp_path: Path, monkeypatch: pytes
         for n in [*range(5), *range(5)]:
             assert executor.get(wide(n), ["x"])[0, 0] == n
         assert executor.work["retrieve"].executed == 5
+
+
+@given(st.sets(st.integers(0, 40), min_size=1), st.sets(st.integers(0, 40)))
+def test_rows_that_fail_are_left_out_of_the_others_and_of_the_store(asked: set[int], failing: set[int]) -> None:
+    made: list[list[str]] = []
+
+    def compute(work: StageContext, rows: Rows) -> np.ndarray:
+        made.append(list(rows))
+        if lost := [row for row in rows if int(row) in failing]:
+            raise CallFailed(f"refused: {lost[0]}", "filtered")
+        return np.array([float(row) for row in rows])
+
+    node = Node(
+        "retrieve", Spec("some fail", "1"), (), compute, "rows", result=np.ndarray,
+        cacheable=lambda column: ~np.isnan(column), failed=lambda rows: np.full(len(rows), np.nan),
+    )  # fmt: skip
+    reading = Node("context", Spec("reading", "1"), (node,), lambda work, rows: work.get(node, rows), "rows")
+    executor, rows = Executor(), [str(number) for number in sorted(asked)]
+    expected = [np.nan if number in failing else float(number) for number in sorted(asked)]
+    np.testing.assert_array_equal(executor.get(reading, rows), expected)
+    for number in asked & failing:
+        assert str(executor.failure(reading, str(number))) == f"refused: {number}"
+    made.clear()
+    executor.forget_failed()
+    failing, lost = set(), [str(number) for number in sorted(asked & failing)]
+    np.testing.assert_array_equal(executor.get(node, rows), [float(row) for row in rows])
+    assert [row for some in made for row in some] == lost
+
+
+def test_failed_call_fails_a_computation_that_has_no_value_for_it() -> None:
+    def compute(work: StageContext, rows: Rows) -> np.ndarray:
+        raise CallFailed("refused")
+
+    with pytest.raises(CallFailed, match="refused"):
+        Executor().get(Node("retrieve", Spec("fails", "1"), (), compute, "rows"), ["a", "b"])

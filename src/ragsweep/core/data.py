@@ -218,7 +218,7 @@ class Rankings(NamedTuple):
     """The chunks found for all questions under one config: best first, unique, ties by chunk position, padded with -1.
 
     ``positions`` int32 and ``scores`` float32 are (questions, depth); ``chunks`` is the address of the chunking that
-    the positions refer to.
+    the positions refer to. Padding scores -inf; a question whose search failed has padding with the score NaN.
     """
 
     positions: Integers
@@ -228,6 +228,11 @@ class Rankings(NamedTuple):
     def first(self, length: int) -> Rankings:
         """Cut every ranking to its first ``length`` places."""
         return Rankings(self.positions[:, :length], self.scores[:, :length], self.chunks)
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which questions have no ranking because their search failed (questions,)."""
+        return np.asarray(((self.positions == NO_CHUNK) & np.isnan(self.scores)).any(axis=1))
 
 
 class IndexComparison(NamedTuple):

@@ -118,6 +118,9 @@ class StageContext(Protocol):
     def keep(self, rows: Rows, value: Any) -> None:
         """Store rows before all are done; the computation still returns all of them."""
 
+    def reason(self, node: Node, row: str) -> str:
+        """Return why a row of an input failed."""
+
     def notes(self, node: Node) -> MutableMapping[str, str]:
         """Return the stored replies of a node that is no input; a new one is stored at once."""
 
@@ -130,8 +133,9 @@ class Node:
     are not yet stored; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
 
     ``cacheable`` returns which rows of such a value may be stored (rows,): a failed row is returned, and computed
-    again by the next process. Where an input has other rows than this node, ``input_rows`` maps rows of this node to
-    those of the input; None where these are unknown before they are computed.
+    again by the next process. ``failed`` returns the value of rows whose call to a service failed; without it, a
+    failed call fails the computation. Where an input has other rows than this node, ``input_rows`` maps rows of this
+    node to those of the input; None where these are unknown before they are computed.
     """
 
     stage: str
@@ -143,6 +147,7 @@ class Node:
     result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and texts
     stored: bool = True  # False: made faster than read back
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
+    failed: Callable[[Rows], Any] | None = field(default=None, repr=False)
     input_rows: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
     amount: float = 1.0  # the work of a whole value (characters of text), to estimate the seconds of another
     check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError where a key is missing

@@ -46,7 +46,7 @@ from ragsweep.evaluation.question_table import (
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
-from ragsweep.evaluation.scoring import Failures, compare, find_failures, score_metric
+from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
 from ragsweep.evaluation.steps import step_texts
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import evaluate_targets
@@ -92,12 +92,13 @@ class Evaluator:
         view = replace(view, latency=seconds_by_question(probes, view, table))
         views = repeated_views(self.executor.get, graph, table, view)
         repeated = score_repetitions(experiment.metrics, views)
-        failures = find_failures(view, graph.located is not None, table.probe < len(table.probed))
+        searches = find_search_failures(self.executor, graph, view, table.texts)
+        failures = find_failures(view, searches, graph.located is not None, table.probe < len(table.probed))
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
         reasons = dict(zip(scores, collected.reasons, strict=True))
-        address, cut = (table.written_address(node.address) for node in (graph.ranking, graph.context))
+        address, cut = (texts.run_address(table, node.address, searches) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
             signature=experiment.signature,
@@ -116,9 +117,9 @@ class Evaluator:
             | {TRACE: failures.blank(self._traced(experiment, view, stages)), STEPS: step_texts(view, experiment.price)}
             | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
-            qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names)}),
+            qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
             evidence_runs=evidence_runs,
-            evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage),
+            evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage, searches),
             contexts=texts.context_texts(names.chunks.corpus, table.columns["question_id"], names.of(view.context)),
             traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
             stages=self._stages(before, graph),
@@ -188,8 +189,14 @@ class Evaluator:
         return trace_evidence(view, self._covered(experiment).coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
-        """Rank for all questions that need retrieval; conversation gets an empty ranking."""
+        """Rank for all questions that need retrieval; conversation gets an empty ranking.
+
+        Raises:
+            CallFailed: The searches of all these questions failed.
+        """
         found: Rankings = self.executor.get(node, table.queries)
+        if len(table.rows) and found.failed.all():
+            raise self.executor.failure(node, table.queries[-1])
         if len(table.rows) == len(table.questions):
             return found
         positions = np.full((len(table.questions), found.positions.shape[1]), NO_CHUNK, dtype=np.int32)

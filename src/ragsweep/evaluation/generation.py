@@ -90,11 +90,18 @@ class Context:
         """List them, as inputs."""
         return (self.corpus, self.chunks, self.context)
 
-    def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...]]:
-        """Assemble each question's passages for the generator; conversation gets none."""
+    def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
+        """Assemble each question's passages for the generator; conversation gets none.
+
+        A question whose search failed gets the reason in place of passages.
+        """
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
-        context: Rankings = work.get(self.context, _queries(questions))
-        searched = iter(passages(ChunkNames(chunks), context))
+        queries = _queries(questions)
+        context: Rankings = work.get(self.context, queries)
+        found: list[tuple[Passage, ...] | str] = [*passages(ChunkNames(chunks), context)]
+        for n in np.flatnonzero(context.failed).tolist():
+            found[n] = work.reason(self.context, queries[n])
+        searched = iter(found)
         return [next(searched) if one.searched else () for one in questions]
 
 
@@ -147,11 +154,18 @@ class Answering:
         def compute(work: StageContext, rows: Rows) -> Packed:
             questions = list(map(read_question_key, rows))
             passages = self.context.passages(work, questions)
-            requests = [Request(one.text, some, one.history) for one, some in zip(questions, passages, strict=True)]
+            requests = [
+                Request(one.text, some, one.history)
+                for one, some in zip(questions, passages, strict=True)
+                if not isinstance(some, str)
+            ]
             keys = [request_key(request) for request in requests]
             self.contents.update(zip(keys, requests, strict=True))
             answers: Packed = work.get(generate, keys)
-            return answers
+            if len(requests) == len(rows):
+                return answers
+            answered = iter(unpacked(answers, Answer))
+            return packed([Answer(failed=one) if isinstance(one, str) else next(answered) for one in passages])
 
         return Node(
             "answer", Spec("ragsweep.generation.answer", "1"), (*self.context.nodes, generate), compute, "rows",
@@ -221,10 +235,14 @@ class Answering:
         )  # fmt: skip
 
 
-def _case(part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...]) -> Case | Judgement:
+def _case(
+    part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...] | str
+) -> Case | Judgement:
     """Build a metric's case of a question; where something is lacking, the verdict is the reason."""
     if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
+    if isinstance(context, str):
+        return Judgement(reason=context)
     if "answer" in part.uses:
         if answer is None or answer.failed:
             return Judgement(reason=answer.failed if answer else NO_ANSWERS)

@@ -30,7 +30,14 @@ from ragsweep.evaluation.answering import wording_node
 from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context, query_node
-from ragsweep.parts.ranking import cut_to_budget, drop_below, drop_documents, widen
+from ragsweep.parts.ranking import (
+    cut_to_budget,
+    drop_below,
+    drop_documents,
+    empty_rankings,
+    mark_failed,
+    widen,
+)
 from ragsweep.parts.reordering import reorder, reordering_of
 from ragsweep.stages.latency import latency_node, rule_latency_node
 from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
@@ -107,7 +114,14 @@ def _stage(
     compute: Callable[[StageContext, Rows], Any],
 ) -> Node:
     """Make a rows node of a step that belongs to the pipeline itself."""
-    return Node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, "rows", result=Rankings)
+    return _ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute)
+
+
+def _ranking_node(
+    stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext, Rows], Any], label: str = ""
+) -> Node:
+    """Make a rows node of rankings; a failed one is not stored."""
+    return Node(stage, spec, inputs, compute, "rows", label, Rankings, cacheable=lambda found: ~found.failed)
 
 
 def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
@@ -246,7 +260,16 @@ class _Stages:
     def _retrieve(
         self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext, Rows], Rankings], label: str
     ) -> Node:
-        return Node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, "rows", label, Rankings)
+        return self._searching(_ranking_node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, label))
+
+    def _searching(self, node: Node) -> Node:
+        """Make a node of rankings leave a question without one where a service fails for it."""
+
+        def failed(rows: Rows) -> Rankings:
+            empty = empty_rankings(len(rows), self.parts.depth)._replace(chunks=self.chunks.address)
+            return mark_failed(empty, np.ones(len(rows), dtype=bool))
+
+        return replace(node, failed=failed)
 
     def _embeddings(self, embedder: Any, spec: Spec) -> Node:
         def compute(work: StageContext) -> Embeddings:
@@ -273,10 +296,11 @@ class _Stages:
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found = {name: work.get(leg, rows) for name, leg in legs.items()}
             fused: Rankings = built.value.fuse(found, depth)
-            return fused._replace(chunks=self.chunks.address)
+            failed = np.any([leg.failed for leg in found.values()], axis=0)
+            return mark_failed(fused._replace(chunks=self.chunks.address), failed)
 
         spec = _extend(built.spec.without("legs"), legs=names, depth=depth)
-        node = Node("fuse", spec, tuple(legs.values()), compute, "rows", label, Rankings)
+        node = _ranking_node("fuse", spec, tuple(legs.values()), compute, label)
         # How long two lists take to fuse does not depend on their weights.
         rule = spec.without(*getattr(built.value, "WEIGHING", ()))
         self.latency[f"fuse/{label}".strip("/")] = rule_latency_node(node, rule)
@@ -300,7 +324,7 @@ class _Stages:
         probe = latency_node(pairs, first, keys)
         counted = replace(probe.spec, parameters={"candidates": how.candidates})  # ten take longer than five
         self.latency["rerank"] = replace(probe, spec=counted)
-        return _stage("reorder", how._asdict(), (first, pairs), compute)
+        return self._searching(_stage("reorder", how._asdict(), (first, pairs), compute))
 
     def map_to_parents(self, ranking: Node) -> Node:
         """Replace found chunks by their parents."""

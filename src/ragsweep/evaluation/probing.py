@@ -48,11 +48,14 @@ def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool
 def seconds_by_question(
     probes: Mapping[str, Probes], view: EvaluationView, table: QuestionTable
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the seconds of each probed question by stage, NaN for the other questions.
+    """Return the seconds of each probed question by stage, NaN for the other questions and for failed searches.
 
     Those of written queries and of answers are of the calls that made them.
     """
-    latency = {stage: np.append(one.seconds, np.nan)[table.probe] for stage, one in probes.items()}
+    failed = view.rankings.failed
+    latency = {
+        stage: np.where(failed, np.nan, np.append(one.seconds, np.nan)[table.probe]) for stage, one in probes.items()
+    }
     probed = table.probe < len(table.probed)
     if view.queries:  # a query that was not written took no time
         written = np.array([query.seconds for query in view.queries])

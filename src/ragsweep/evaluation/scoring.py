@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +16,15 @@ from ragsweep.core.errors import RagsweepError
 from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, UNEXPLAINED
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import NO_CHUNK, Case, EvaluationView, JudgedMetric, Judgement, Metric, Rankings, Scores
+from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evidence import Coverage
+from ragsweep.stages.executor import Executor
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> dict[str, float]:
-    """Compare the ranks of evidence before and after reranking.
+    """Compare the ranks of evidence before and after reranking; questions whose search failed are left out.
 
     Args:
         before: One row a question of ``coverage``, over its chunking.
@@ -37,6 +39,7 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
         there is nothing to measure.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
+    first, last = (np.where((before.failed | after.failed)[coverage.question], 0, ranks) for ranks in (first, last))
     either, both = (first > 0) | (last > 0), (first > 0) & (last > 0)
     change = (first - last)[both]
     count = int(either.sum())
@@ -87,7 +90,7 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
 class Failures(NamedTuple):
     """Why a stage failed for each question, "" where none did; all columns (questions,)."""
 
-    upstream: NDArray[np.str_]  # of route, query or system: nothing of the question is the config's result
+    upstream: NDArray[np.str_]  # of route, query, search or system: nothing of the question is the config's result
     answer: NDArray[np.str_]
     probed: NDArray[np.bool_]  # whether the question's latency is measured
 
@@ -110,11 +113,28 @@ class Failures(NamedTuple):
         return ["{}" if failed else text for text, failed in zip(traces, self.upstream.tolist(), strict=True)]
 
 
-def find_failures(view: EvaluationView, is_system: bool, probed: NDArray[np.bool_]) -> Failures:
+def find_search_failures(
+    executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]
+) -> dict[int, str]:
+    """Return why searches failed, by the number of the question; reranking and the exact search of a leg count too."""
+    searches = [(graph.ranking, view.rankings)]
+    for leg, nodes in graph.approximate.items():
+        searches += zip(nodes, view.approximate[leg][:2], strict=True)
+    return {
+        n: executor.failure(node, texts[n]).reason
+        for node, found in reversed(searches)
+        for n in np.flatnonzero(found.failed).tolist()
+    }
+
+
+def find_failures(
+    view: EvaluationView, searches: Mapping[int, str], is_system: bool, probed: NDArray[np.bool_]
+) -> Failures:
     """Collect the failures of the stages before the scores; an external system makes the context, too."""
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
-    columns = [*stages, answers if is_system else [""] * len(answers)]
+    searched = [searches.get(n, "") for n in range(len(view.questions))]
+    columns = [*stages, searched, answers if is_system else [""] * len(answers)]
     upstream = [next(filter(None, row), "") for row in zip(*columns, strict=True)]
     return Failures(np.array(upstream, dtype=np.str_), np.array(answers, dtype=np.str_), probed)
 

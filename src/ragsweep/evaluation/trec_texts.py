@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, EvaluationView
 from ragsweep.evaluation.evidence import Coverage
-from ragsweep.evaluation.question_table import ChunkNames, Numbers, beginning, chunk_text
+from ragsweep.evaluation.question_table import ChunkNames, Numbers, QuestionTable, beginning, chunk_text
 from ragsweep.golden.trec import Run, encode_id, write_qrels, write_run
 
 LONGEST_PASSAGE, MOST_CONTEXT = 500, 2_000_000
@@ -53,8 +54,16 @@ def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
     return write_run(run, tag=tag)
 
 
-def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
+def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
+    """Return the address of a run's texts: they are other ones while the searches of some questions fail."""
+    written = table.written_address(address)
+    return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
+
+
+def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = ()) -> str:
     """Write the relevant chunks as TREC qrels: those that cover evidence, with the best grade covered.
+
+    The questions whose search ``failed`` are left out: tools score 0 where a run lacks a question of the qrels.
 
     Chunks have the names that they have in runs. Where several chunks cover one evidence each of them is relevant, and
     tools that know no evidence count each: our metrics credit the first.
@@ -63,8 +72,9 @@ def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
     named = names.of(coverage.chunk.astype(np.int32)[:, None])
     owners = coverage.question[coverage.evidence].tolist()
     for question, (name,), grade in zip(owners, named, coverage.grade[coverage.evidence].tolist(), strict=True):
-        row = found.setdefault(coverage.questions[question].id, {})
-        row[name] = max(grade, row.get(name, grade))
+        if question not in failed:
+            row = found.setdefault(coverage.questions[question].id, {})
+            row[name] = max(grade, row.get(name, grade))
     return write_qrels(found)
 
 
@@ -82,14 +92,15 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
     A line stands for a rank: ``evidence:N`` where our metrics credit the N-th evidence of the question, else
     ``rank:R``, which is not relevant. The order is that of the scores, -1, -2 and so on. The rank field, which tools
     ignore, is that of the chunk that covers the evidence: where a chunk covers several they are credited one a rank.
-    Where a budget cuts the context, only what is within the budget is written.
+    Where a budget cuts the context, only what is within the budget is written. Failed searches are left out.
     """
     first, credited = view.first_rank, view.credited_rank
     if view.context_length is not None:
         length = view.context_length[view.evidence_question]
         credited = np.where(credited > length, view.top_k + credited - length, credited)  # found, but credited too late
         first = np.where(first > length, 0, first)
-    found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist()}
+    failed = view.rankings.failed
+    found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if not failed[n]}
     numbers = _number_evidences(view.evidence_question).tolist()
     rows = zip(view.evidence_question.tolist(), numbers, first.tolist(), credited.tolist(), strict=True)
     for question, number, rank, place in rows:
@@ -102,17 +113,21 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
     )
 
 
-def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage) -> LazyTexts:
+def evidence_qrels_texts(addresses: Collection[str], coverage: Coverage, failed: Collection[int] = ()) -> LazyTexts:
     """Return the qrels of runs by evidence, which are the same for each."""
-    return LazyTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage)))
+    return LazyTexts(dict.fromkeys(addresses, partial(evidence_qrels_text, coverage, failed)))
 
 
-def evidence_qrels_text(coverage: Coverage) -> str:
-    """Write the relevant evidences of each question as TREC qrels, named as in a run by evidence."""
+def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
+    """Write the relevant evidences of each question as TREC qrels, named as in a run by evidence.
+
+    The questions whose search ``failed`` are left out.
+    """
     found: dict[str, dict[str, float]] = {}
     numbers = _number_evidences(coverage.question).tolist()
     for question, number, grade in zip(coverage.question.tolist(), numbers, coverage.grade.tolist(), strict=True):
-        found.setdefault(coverage.questions[question].id, {})[f"evidence:{number}"] = grade
+        if question not in failed:
+            found.setdefault(coverage.questions[question].id, {})[f"evidence:{number}"] = grade
     return write_qrels(found)
 
 

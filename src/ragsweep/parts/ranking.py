@@ -86,7 +86,7 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
     kept = np.take_along_axis(first, order, axis=1)
     positions = np.where(kept, np.take_along_axis(wide, order, axis=1), NO_CHUNK).astype(np.int32)
     scores = np.where(kept, np.take_along_axis(narrow.scores, order, axis=1), -np.inf).astype(np.float32)
-    return Rankings(positions, scores, chunks)
+    return mark_failed(Rankings(positions, scores, chunks), narrow.failed)
 
 
 def drop_below(rankings: Rankings, least: float) -> Rankings:
@@ -121,7 +121,16 @@ def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) ->
 
 def _pad_where_not(kept: NDArray[np.bool_], rankings: Rankings) -> Rankings:
     positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
-    return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
+    padded = Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
+    return mark_failed(padded, rankings.failed)
+
+
+def mark_failed(rankings: Rankings, failed: NDArray[np.bool_]) -> Rankings:
+    """Replace the rankings of questions whose search failed (questions,) by padding with the score NaN."""
+    if not failed.any():
+        return rankings
+    positions = np.where(failed[:, None], np.int32(NO_CHUNK), rankings.positions)
+    return Rankings(positions, np.where(failed[:, None], np.float32(np.nan), rankings.scores), rankings.chunks)
 
 
 def check_min_score(least: float | None) -> None:

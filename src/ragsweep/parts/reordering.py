@@ -9,6 +9,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings
 from ragsweep.parts.fusion import min_max
+from ragsweep.parts.ranking import mark_failed
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
 """Parameters of a reranker that change how its scores are used, and no score."""
@@ -65,4 +66,4 @@ def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     length = head.positions.shape[1]
     positions[:, :length] = np.take_along_axis(np.where(kept, head.positions, NO_CHUNK), order, axis=1)
     values[:, :length] = np.take_along_axis(deciding, order, axis=1)
-    return Rankings(positions, values, ranking.chunks)
+    return mark_failed(Rankings(positions, values, ranking.chunks), ranking.failed)

@@ -148,6 +148,7 @@ class Service:
 
         Raises:
             CallFailed: One of them failed for good. The others are cancelled.
+            EndpointFailed: No call to this service can succeed.
             ConfigError: The key is not in the environment.
         """
         values: dict[int, Read] = {}
@@ -156,10 +157,7 @@ class Service:
             request = HttpRequest(path, bodies[number])
             return (await self.post(request, lambda response: read(response, number))).value
 
-        try:
-            self.each(range(len(bodies)), work, values.__setitem__)
-        except EndpointFailed as failure:
-            raise CallFailed(str(failure), failure.reason) from None
+        self.each(range(len(bodies)), work, values.__setitem__)
         return [values[number] for number in range(len(bodies))]
 
 

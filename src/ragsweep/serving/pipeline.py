@@ -83,6 +83,8 @@ class ServedPipeline:
             table = QuestionTable((question,), bytes([route.search]))
         _, table = write_queries(self._executor, graph, table)
         context: Rankings = get(graph.context, table.queries)
+        if context.failed.any():
+            raise self._executor.failure(graph.context, table.queries[0])
         answer = unpacked(get(graph.answer, table.answered), Answer)[0] if graph.answer else None
         spent = {stage: 1000 * (seconds - before.get(stage, 0.0)) for stage, seconds in self._seconds().items()}
         milliseconds = {stage: value for stage, value in spent.items() if value > 0}

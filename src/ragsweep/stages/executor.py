@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.identity import Node, Rows
+from ragsweep.core.missing import MALFORMED
+from ragsweep.services.errors import CallFailed, quote
 from ragsweep.stages.blobs import StoredPiece
-from ragsweep.stages.graph import SOURCE
+from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.ray_shards import RayShards
 from ragsweep.stages.rows import RowTable, RowTables, cut, size_of
 from ragsweep.stages.store import Cost, Store
@@ -21,6 +24,9 @@ from ragsweep.stages.stored_replies import StoredReplies
 
 MOST = 512 * 2**20
 """Bytes of rows kept in memory where a store has them too. Whole values are mapped from their files."""
+
+PIECES = 8
+"""Into how many pieces rows are divided where a call failed for one of them."""
 
 
 class Listener:
@@ -68,6 +74,7 @@ class Executor:
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
         self._notes: dict[str, StoredReplies] = {}
+        self._failures: dict[tuple[str, str], CallFailed] = {}  # by address and row
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return a node's value; of a rows node, these rows in this order."""
@@ -96,6 +103,12 @@ class Executor:
     def forget_failed(self) -> None:
         """Compute rows that failed in this process again where they are needed next: another budget may allow them."""
         self._rows.forget_failed()
+        self._failures = {}
+
+    def failure(self, node: Node, row: str) -> CallFailed:
+        """Return why a row failed in this process: at the node, or at the first that it is made of."""
+        found = (self._failures.get((one.address, row)) for one in walk([node]))
+        return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))
 
     def provide(self, node: Node, value: Any) -> None:
         """Take a whole value that was computed elsewhere."""
@@ -111,7 +124,7 @@ class Executor:
 
     def forget_rows(self) -> None:
         """Drop all rows from memory: whoever serves questions without end keeps whole values alone."""
-        self._rows = RowTables()
+        self._rows, self._failures = RowTables(), {}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return values of some known rows of a node, or of other nodes of its class and stage."""
@@ -182,10 +195,31 @@ class Executor:
                 if table.covers(rows):
                     self._count(node).recalled += 1
                 else:
-                    work, missing = _Work(self, node, table), table.missing(rows)
-                    work.keep(missing, self._compute(work, missing)[0])
+                    self._compute_rows(node, table, table.missing(rows))
         self._rows.put(node.address, table, most)
         return table.take(rows)
+
+    def _compute_rows(self, node: Node, table: RowTable, missing: Rows) -> None:
+        """Compute and keep rows; after a failed call in ever smaller pieces, until each row that fails is alone.
+
+        Pieces of one size come before smaller ones: successes between the failures keep the circuit breaker closed.
+        """
+        waiting = deque([missing])
+        while waiting:
+            rows, work = waiting.popleft(), _Work(self, node, table)
+            try:
+                value = self._compute(work, rows)[0]
+            except CallFailed as failure:
+                if node.failed is None or not rows:
+                    raise
+                if len(rows) > 1:
+                    step = math.ceil(len(rows) / PIECES)
+                    waiting.extend(rows[start : start + step] for start in range(0, len(rows), step))
+                    continue
+                # A copy, since the exception keeps all frames of the failed call in memory.
+                self._failures[node.address, rows[0]] = CallFailed(str(failure), failure.reason, failure.usage)
+                value = node.failed(rows)
+            work.keep(rows, value)
 
     def _compute(self, work: _Work, rows: Rows) -> tuple[Any, float]:
         """Run a node; return its value and the seconds that it took, without its inputs'."""
@@ -291,6 +325,9 @@ class _Work:
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         store = self._executor.store
         return store.space(shape, dtype) if store else np.empty(shape, dtype)
+
+    def reason(self, node: Node, row: str) -> str:
+        return self._executor.failure(node, row).reason
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
         return self._executor.notes(node)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash
+from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
 
 SAMPLE = 60
@@ -35,19 +38,21 @@ def latency_node(
 ) -> Node:
     """Make the node that times ``target`` for each query: `Probes`.
 
-    Where the target's rows are not queries, ``keys(value of ranking, queries)`` gives the rows of each query.
+    Where the target's rows are not queries, ``keys(value of ranking, queries)`` gives the rows of each query. A query
+    for which the target fails has the time NaN, which is not stored.
     """
 
     def compute(work: StageContext, rows: Rows) -> Probes:
         wanted = (
             keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
         )
-        work.get(target, [key for row in wanted for key in row])  # so that only the target is timed, not its inputs
+        with suppress(CallFailed):  # which meets the query again, alone
+            work.get(target, [key for row in wanted for key in row])  # so that only the target is timed, not its inputs
         return _one_by_one(target, work, wanted)
 
     spec = Spec("ragsweep.latency", "2", files={"machine": machine()})
     inputs = (target, *target.inputs) if ranking is None else (target, ranking, *target.inputs)
-    return Node("latency", spec, inputs, compute, "rows", target.label, Probes, check=target.check)
+    return _node(target, spec, inputs, compute)
 
 
 def rule_latency_node(target: Node, rule: Spec) -> Node:
@@ -62,7 +67,12 @@ def rule_latency_node(target: Node, rule: Spec) -> Node:
         return _one_by_one(target, work, [[query] for query in rows])
 
     spec = Spec("ragsweep.latency", "2", {"rule": rule}, {"machine": machine()})
-    return Node("latency", spec, target.inputs, compute, "rows", target.label, Probes, check=target.check)
+    return _node(target, spec, target.inputs, compute)
+
+
+def _node(target: Node, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext, Rows], Probes]) -> Node:
+    probed = Node("latency", spec, inputs, compute, "rows", target.label, Probes, check=target.check)
+    return replace(probed, cacheable=lambda probes: ~np.isnan(probes.seconds))
 
 
 def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Probes:
@@ -70,11 +80,20 @@ def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Pro
     inputs, found = _Inputs(work), []
     for rows in [*wanted[:1], *wanted]:  # the first loads what is loaded once, and warms the caches
         fixed, begin = time_fixed_work(), time.perf_counter()
-        target.compute(inputs, rows)
-        found.append((time.perf_counter() - begin, fixed, load(), time.time()))
+        succeeded = _succeeds(target, inputs, rows)
+        seconds = time.perf_counter() - begin if succeeded else np.nan
+        found.append((seconds, fixed, load(), time.time()))
     probes = Probes(*np.array(found[1:], dtype=np.float64).reshape(-1, len(Probes._fields)).T.copy())
     store_speed(work.notes(speed_node()), probes.work)
     return probes
+
+
+def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
+    try:
+        value = target.compute(work, rows)
+    except CallFailed:
+        return False
+    return target.cacheable is None or bool(target.cacheable(value).all())
 
 
 class _Inputs:
@@ -87,6 +106,9 @@ class _Inputs:
         return self._work.get(node, rows)
 
     def progress(self, done: int, total: int) -> None: ...
+
+    def reason(self, node: Node, row: str) -> str:
+        return self._work.reason(node, row)
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
         return {}

@@ -18,7 +18,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Floats
 from ragsweep.parts.indexes import Flat, LanceHnsw, LanceIvfPq
 from ragsweep.parts.indexes.lance import LanceTable
-from ragsweep.services.errors import CallFailed
+from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
 
@@ -194,7 +194,7 @@ def test_table_that_lacks_vectors_is_refused(tmp_path: Path) -> None:
     table = lancedb.connect(tmp_path).open_table(*names(tmp_path))
     table.delete("position = 3")
     table.tags.update("complete", table.version)
-    with pytest.raises(CallFailed, match="holds 59 vectors, 60 of them indexed, not 60; delete it"):
+    with pytest.raises(EndpointFailed, match="holds 59 vectors, 60 of them indexed, not 60; delete it"):
         LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 3)
 
 

@@ -15,7 +15,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats
 from ragsweep.parts.indexes import Flat, PgVector, pgvector
-from ragsweep.services.errors import CallFailed
+from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
 
@@ -158,7 +158,7 @@ def test_dropped_table_is_filled_again(url: str) -> None:
 def test_table_that_someone_changed_is_refused(change: str, held: str, url: str) -> None:
     index = PgVector(url).build(VECTORS)
     asked(url, change.format(name_of(index)))
-    with pytest.raises(CallFailed, match=f"the table {name_of(index)} holds {held}, not 70; drop it"):
+    with pytest.raises(EndpointFailed, match=f"the table {name_of(index)} holds {held}, not 70; drop it"):
         PgVector(url).search(index, VECTORS, QUERIES, 3)
 
 

@@ -12,11 +12,17 @@ from qdrant_server import Server, serving
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.types import Floats
+from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.indexes import Flat, Qdrant, qdrant
-from ragsweep.services.errors import CallFailed
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.parts.retrievers import Vector
+from ragsweep.services.errors import CallFailed, EndpointFailed
+from ragsweep.stages.executor import Executor
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
+from toys import Letters, Whole, built, corpus
 
 
 class TestQdrant(VectorIndexContract):
@@ -125,7 +131,7 @@ def test_collection_with_points_of_others_is_refused(server: Server) -> None:
     index = Qdrant(server.url).build(VECTORS)
     (name,) = names(server)
     server.engine.upsert(name, models.Batch(ids=[99], vectors=VECTORS[:1].tolist()))
-    with pytest.raises(CallFailed, match=f"the collection {name} holds 71 points, not 70; delete it"):
+    with pytest.raises(EndpointFailed, match=f"the collection {name} holds 71 points, not 70; delete it"):
         Qdrant(server.url).search(index, VECTORS, QUERIES, 3)
 
 
@@ -200,3 +206,17 @@ def test_client_that_is_not_installed_is_named_with_the_way_out(monkeypatch: pyt
     monkeypatch.setattr(qdrant.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'ragsweep\[qdrant\]'"):
         Qdrant().check()
+
+
+def test_search_that_fails_for_one_question_leaves_the_others_their_rankings(server: Server) -> None:
+    part = Vector(Letters(), Qdrant(server.url), Flat())
+    specs = {"embedder": Spec("Letters", "1"), "index": Spec("Qdrant", "1"), "exact": Spec("Flat", "1")}
+    retriever = BuiltPart(part, Spec("Vector", "1", specs))
+    config = graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 4, 2))
+    queries, executor = ["cats on the mat", "source code", "bread and water"], Executor()
+    whole = Executor().get(config.ranking, queries)
+    server.refused = Letters().embed_queries(queries[1:2])[0].tolist()
+    found = executor.get(config.ranking, queries)
+    assert found.failed.tolist() == [False, True, False]
+    np.testing.assert_array_equal(found.positions[[0, 2]], whole.positions[[0, 2]])
+    assert "no such luck" in str(executor.failure(config.ranking, queries[1]))

@@ -13,7 +13,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import ApiReranker
-from ragsweep.services.errors import CallFailed
+from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
 from serving import Reply, Server, serving
@@ -120,7 +120,7 @@ def test_key_is_in_no_error_log_or_attribute(server: Server, caplog: pytest.LogC
     server.reply = lambda body, number: (401, {}, f"Incorrect API key\nprovided: {KEY}".encode())
     part = reranker(server)
     with pytest.raises(
-        CallFailed, match=r"/v1/rerank failed: status 401: Incorrect API key provided: \*\*\*$"
+        EndpointFailed, match=r"/v1/rerank failed: status 401: Incorrect API key provided: \*\*\*$"
     ) as caught:
         part.score(PAIRS[:1])
     shown = [str(caught.value), repr(caught.value), caplog.text, repr(vars(part)), repr(part.service)]
@@ -161,19 +161,21 @@ def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict
 # --- in the pipeline ---------------------------------------------------------------------------------------------
 
 
-def test_pairs_scored_before_a_failure_are_kept(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_questions_with_a_failed_call_are_scored_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.evaluation.pipeline.PAIRS", 3)
     part = reranker(server, candidates=3, retries=0)
     config = graph(Parts(corpus(), built(Whole()), vector(), built(part, model="m"), 4, 2))
     queries = ["cats on the mat", "source code", "bread"]
     executor = Executor()
-    server.reply = lambda body, number: answer(body) if number < 3 else (500, {}, b"down")
-    with pytest.raises(CallFailed, match="status 500: down"):
-        executor.get(config.ranking, queries)
-    assert [body["query"] for body in server.bodies] == queries
+    server.reply = lambda body, number: (500, {}, b"down") if body["query"] == "bread" else answer(body)
+    assert executor.get(config.ranking, queries).failed.tolist() == [False, False, True]
+    assert [body["query"] for body in server.bodies] == [*queries, "bread"]
+    assert "status 500: down" in str(executor.failure(config.ranking, "bread"))
     server.reply = lambda body, number: answer(body)
+    executor.forget_failed()
     ranked = executor.get(config.ranking, queries)
-    assert [body["query"] for body in server.bodies[3:]] == queries[2:]
+    assert [body["query"] for body in server.bodies[4:]] == ["bread"]
+    assert not ranked.failed.any()
     for query, positions in zip(queries, ranked.positions, strict=True):
         found = [score(query, corpus().texts[n]) for n in positions[:3]]
         assert found == sorted(found, reverse=True)

@@ -17,7 +17,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.types import Arrays, Floats, Rankings
 from ragsweep.parts.indexes.vectors import blocks, rank_candidates
 from ragsweep.parts.ranking import empty_rankings
-from ragsweep.services.errors import CallFailed
+from ragsweep.services.errors import CallFailed, EndpointFailed
 
 
 class ExternalIndex(ABC):
@@ -47,21 +47,31 @@ class ExternalIndex(ABC):
 
         Raises:
             CallFailed: The database did not answer, or refused.
+            EndpointFailed: The table cannot be filled, or holds other vectors: no search in it can succeed.
             ConfigError: The key is not in the environment.
         """
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         name, queries = index[self.NAME].tobytes().decode(), np.asarray(queries, dtype=np.float32)
         with self._readable_faults():
-            if name not in self._complete:
-                self._fill(name, vectors)
-                self._complete.add(name)
+            self._ensure(name, vectors)
             candidates = self._near(name, queries, min(depth, len(vectors)))
         if candidates.size and candidates.max() >= len(vectors):
-            raise CallFailed(
+            raise EndpointFailed(
                 f"the {self.NAME} {name} holds a point {candidates.max()}, of {len(vectors)} vectors; delete it"
             )
         return rank_candidates(vectors, queries, candidates, depth)
+
+    def _ensure(self, name: str, vectors: Floats) -> None:
+        """Fill the table unless it was found complete. Raise EndpointFailed where that fails."""
+        if name in self._complete:
+            return
+        try:
+            with self._readable_faults():
+                self._fill(name, vectors)
+        except CallFailed as failure:
+            raise EndpointFailed(str(failure), failure.reason) from None
+        self._complete.add(name)
 
     def check_ship(self) -> None:
         """Raise InputError where the table lies on this machine only: a bundle holds its name, and not the table."""

@@ -64,7 +64,8 @@ class ApiReranker:
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs, with one call for each question and ``batch_size`` distinct texts; a blank question scores 0.
 
-        Raises CallFailed where a call fails for good: a ranking cannot be half reranked.
+        Raises CallFailed where a call fails for good: a ranking cannot be half reranked. The pipeline then scores fewer
+        questions together, and leaves without a ranking those that fail alone.
         """
         requests = [request for request in _requests(pairs, self.batch_size) if request.query.strip()]
         bodies = [
