@@ -42,6 +42,41 @@ def test_context_is_found_by_name_and_text(name: str, text: str, expected: Conte
     assert place(name, text) == expected
 
 
+WRITTEN = Corpus(
+    ["pdf", "web", "page"],
+    ["", "", ""],
+    [
+        "The o\ufb03ce opens at nine.",
+        "Cafe\u0301 and be\u00adliev\u00adable terms.",
+        "# Fees\n\nIt is **[ten](x)** `euros`.",
+    ],
+)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("pdf", "office opens", (0, 4, 14)),  # a ligature
+        ("web", "Caf\u00e9 and", (1, 0, 9)),  # a decomposed accent
+        ("web", "believable terms", (1, 10, 28)),  # soft hyphens
+    ],
+)
+def test_context_is_found_in_another_unicode_form(
+    name: str, text: str, expected: tuple[int, int, int], named: bool
+) -> None:
+    found = align_contexts(WRITTEN, [[Passage(name if named else "", text)]])
+    assert found.unknown == 0
+    assert tuple(int(column[0]) for column in found.spans) == expected
+
+
+def test_context_without_markdown_is_found_in_its_document() -> None:
+    found = align_contexts(WRITTEN, [[Passage("page", "It is ten euros.")]])
+    assert found.unknown == 0
+    (start,), (end,) = found.spans.start, found.spans.end
+    assert WRITTEN.texts[2][start:end] == "It is **[ten](x)** `euros`."
+
+
 def test_what_is_not_found_is_a_document_of_its_own_that_covers_nothing() -> None:
     found = align_contexts(CORPUS, [[Passage("", "never written"), Passage("b", "six seven eight nine")]])
     assert found.unknown == 1

@@ -19,6 +19,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context
 from ragsweep.evaluation.pipeline import exclude
+from ragsweep.golden.anchors import composed, resolve
 
 _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 
@@ -62,9 +63,10 @@ def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole:
     """Locate every context.
 
     A name of the form ``document:start-end`` is a span. Under a document's id a text is searched for in that document,
-    under any other name in all documents, whatever its blanks, and without the title where it begins with that. A
-    document's id without a text is the whole document. What is found nowhere is a document of its own, which covers no
-    evidence. A context that is twice in one question's list counts at its first place.
+    as an anchor is (``resolve``), and without the title where it begins with that; under any other name in all
+    documents, whatever its blanks, ligatures and soft hyphens. A document's id without a text is the whole document.
+    What is found nowhere is a document of its own, which covers no evidence. A context that is twice in one question's
+    list counts at its first place.
 
     ``whole`` names documents that are chunks too, whether the system used them or not: evidence that it did not find
     needs a chunk.
@@ -96,7 +98,7 @@ def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole:
 
 @dataclass(frozen=True)
 class _Search:
-    """Find texts in documents, whatever their blanks."""
+    """Find texts in documents, as anchors are found in them: whatever their blanks, Unicode forms and Markdown."""
 
     corpus: Corpus
 
@@ -119,24 +121,25 @@ class _Search:
         return place
 
     def _within(self, document: int, text: str) -> ContextPlace | None:
-        words = text.split()
+        words, source = text.split(), self.corpus.texts[document]
         if not words:
             return None
-        found = re.search(r"\s+".join(map(re.escape, words)), self.corpus.texts[document])
-        return ContextPlace(document, *found.span()) if found else None
+        found = re.search(r"\s+".join(map(re.escape, words)), source)
+        spans = [found.span()] if found else resolve(source, text)
+        return ContextPlace(document, *spans[0]) if spans else None
 
     def _anywhere(self, text: str) -> ContextPlace | None:
-        plain = " ".join(text.split())
+        plain = " ".join(composed(text).split())
         if not plain:
             return None
         joined, starts = self._joined
         at = joined.find(plain)
-        return self._within(bisect_right(starts, at) - 1, plain) if at >= 0 else None
+        return self._within(bisect_right(starts, at) - 1, text) if at >= 0 else None
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
-        """All texts in one, blanks made alike, with a separator that no searched text contains, and their starts."""
-        plain = [_BLANK.sub(" ", text) for text in self.corpus.texts]
+        """All texts in one, composed and with equal blanks, with a separator that none contains, and their starts."""
+        plain = [_BLANK.sub(" ", composed(text)) for text in self.corpus.texts]
         return "\n".join(plain), list(accumulate((len(text) + 1 for text in plain[:-1]), initial=0))
 
 
@@ -206,7 +209,7 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
         responses = unpacked(work.get(respond, questions), Response)
         return align_contexts(work.get(corpus), [response.contexts for response in responses], documents)
 
-    spec = Spec("ragsweep.located.located", "1", {"questions": content_hash([questions, documents])})
+    spec = Spec("ragsweep.located.located", "2", {"questions": content_hash([questions, documents])})
     return replace(_whole("locate", spec, (corpus, respond), compute), input_rows=lambda node, rows: questions)
 
 

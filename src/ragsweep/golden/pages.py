@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from bs4.element import PageElement
 
 _BLOCKS = re.compile(
-    r"^(?:address|article|aside|blockquote|br|details|div|d[dlt]|fieldset|figcaption|figure|footer|form|h[1-6]|header|hr"
-    r"|li|main|nav|ol|p|pre|section|summary|table|t[dhr]|ul)$"
+    r"^(?:address|article|aside|blockquote|center|details|dialog|div|d[dlt]|fieldset|figcaption|figure|footer|form"
+    r"|h[1-6]|header|hgroup|hr|li|main|menu|nav|ol|p|pre|search|section|summary|table|t[dhr]|ul)$"
 )
+_WITHIN = re.compile(r"^(?:br|button|caption|legend|optgroup|option|select|text|textarea)$")
+"""Elements apart from the text around them that a paragraph may contain, or that no paragraph precedes."""
+
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
-_UNSEEN = ["script", "style", "template", "noscript"]
+_FALLBACKS = ("audio", "canvas", "iframe", "noscript", "rp", "video")  # text for a browser that lacks the feature
+_UNSEEN = frozenset(["script", "style", "template", "datalist", *_FALLBACKS])
 _UNSEEN_STYLE = re.compile(r"(?i)(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)\s*(!\s*important\s*)?(;|$)")
 _ENDED_BY = {  # elements that may lack their end tag: what ends them, within the same container
     **dict.fromkeys(["p"], (_BLOCKS, re.compile("^body$"))),
@@ -108,7 +112,8 @@ def _is_unseen(tag: Tag) -> bool:
     if tag.name in {"html", "body"}:  # hidden until a script has run
         return False
     is_hidden = str(tag.get("hidden", "until-found")).lower() != "until-found"
-    return tag.name in _UNSEEN or is_hidden or bool(_UNSEEN_STYLE.search(str(tag.get("style", ""))))
+    is_closed = tag.name == "dialog" and not tag.has_attr("open")
+    return tag.name in _UNSEEN or is_hidden or is_closed or bool(_UNSEEN_STYLE.search(str(tag.get("style", ""))))
 
 
 def _end_where_omitted(tag: Tag) -> None:
@@ -156,7 +161,9 @@ def _heading(soup: BeautifulSoup) -> str:
 
 def _visible(soup: BeautifulSoup) -> str:
     """Extract a document's visible text; blocks stand on lines of their own."""
-    for block in soup(_BLOCKS):
+    for title in soup("title"):
+        title.decompose()
+    for block in soup([_BLOCKS, _WITHIN]):
         block.insert_before("\n")
         block.insert_after("\n")
     return _spaced((soup.body or soup).get_text())

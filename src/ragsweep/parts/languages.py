@@ -12,6 +12,15 @@ from ragsweep.core.words import is_syllabic, without_soft_hyphens, words
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
 """Letters that Unicode does not decompose, and how they are typed without them."""
 
+SIGNS = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u02bc", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+    }
+)
+"""Apostrophes, quotation marks, hyphens and the minus sign, and how they are typed in ASCII."""
+
 _ACCENTS = frozenset({*range(10, 37), *range(200, 256)})
 """Combining classes of accents, and of vowels that Hebrew and Arabic may omit.
 
@@ -92,12 +101,12 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Remove case, accents and soft hyphens: ``Œuvre été`` becomes ``oeuvre ete``."""
+    """Remove case, accents, soft hyphens and typographic signs: ``Œuvre été`` becomes ``oeuvre ete``."""
     if text.isascii():
         return text.lower()
     # Twice each: decomposing a letter can give a capital (㎒), and folding case one that decomposes.
     compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
-    lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES)
+    lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES | SIGNS)
     return "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
 
 

@@ -148,11 +148,45 @@ def test_hidden_elements_are_no_text_and_no_title(tmp_path: Path, attributes: st
         ("<table><tr hidden><td><table><tr><td>a</table><td>b</tr><tr><td>c</table>", "c"),
         ("<dl><dt hidden>a<dd>b<dd hidden>c<dt>d</dl>", "b d"),
         ("<body style='display:none'>a</body>", "a"),
+        ("<p hidden>a<br>b <button>c</button> d</p>e", "e"),
     ],
 )
 def test_hidden_element_ends_where_its_end_tag_may_be_omitted(tmp_path: Path, page: str, expected: str) -> None:
     ((_, text),) = texts(folder(tmp_path, {"a.html": page}).load()).values()
     assert text.split() == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("<legend>Fees</legend><select><option>Full<option>Half</select>", ["Fees", "Full", "Half"]),
+        ("<optgroup><option>Full</optgroup><button>Save</button><button>Stop</button>", ["Full", "Save", "Stop"]),
+        ("<center>One</center><center>Two</center><menu>Three</menu>", ["One", "Two", "Three"]),
+        ("<table><caption>Fees</caption><tbody><tr><td>5</table>", ["Fees", "5"]),
+        ("<svg><title>Tip</title><text>Jan</text><text>Feb</text></svg>", ["Jan", "Feb"]),
+        ("<p>Hel<b>lo</b>, <a>you</a>!", ["Hello, you!"]),
+    ],
+)
+def test_what_a_page_shows_apart_is_on_lines_of_its_own(tmp_path: Path, page: str, expected: list[str]) -> None:
+    ((_, text),) = texts(folder(tmp_path, {"a.html": page}).load()).values()
+    assert [line for line in text.splitlines() if line] == expected
+
+
+@pytest.mark.parametrize(
+    "unseen",
+    [
+        "<video>Your browser plays no videos.</video>",
+        "<audio>No sound.</audio>",
+        "<canvas>No pictures.</canvas>",
+        "<iframe>No frames.</iframe>",
+        "<datalist><option>Typed</datalist>",
+        "<dialog>Not open.</dialog>",
+        "<ruby><rp>(</rp></ruby>",
+    ],
+)
+def test_text_that_only_stands_in_for_a_missing_feature_is_not_seen(tmp_path: Path, unseen: str) -> None:
+    pages = {"a.html": f"<title>T</title><p>One{unseen} two", "b.html": "<dialog open>Open</dialog>"}
+    assert texts(folder(tmp_path, pages).load()) == {"a.html": ("T", "One two"), "b.html": ("", "Open")}
 
 
 @pytest.mark.parametrize("anchor", ["Some link and code again", "Some [link](http://x) and `code` again"])

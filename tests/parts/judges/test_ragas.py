@@ -23,6 +23,7 @@ from ragsweep.parts.judges import NoJudge, OpenAIJudge
 from ragsweep.parts.metrics import (
     RagasAnswerRelevancy,
     RagasContextPrecision,
+    RagasFactualCorrectness,
     RagasFaithfulness,
     RagasSemanticSimilarity,
 )
@@ -178,6 +179,22 @@ def test_a_text_without_statements_has_no_score_and_is_no_failure() -> None:
         (verdict,) = judged(RagasFaithfulness(judge_at(server)), cases(1))
     assert (math.isnan(verdict.value), verdict.reason) == (True, NO_STATEMENTS)
     assert verdict.usage.calls == 1
+
+
+def test_claims_of_neither_text_are_no_score() -> None:
+    with LlmServer(lambda asked: {"claims": []}) as server:
+        (verdict,) = judged(RagasFactualCorrectness(judge_at(server)), cases(1))
+    assert (math.isnan(verdict.value), verdict.reason) == (True, NO_STATEMENTS)
+
+
+def test_a_model_that_takes_no_temperature_and_no_limit_gets_neither(server: LlmServer) -> None:
+    metric = RagasAnswerRelevancy(judge_at(server, temperature=None, max_tokens=None))
+    metric.check()
+    judged(metric, cases(1))
+    assert math.isnan(metric.estimate_cost(RequestSize(1, 10, 10)).tokens_out)
+    chats = [one.request.body for one in server.log if "messages" in one.request.body]
+    assert len(chats) == 3  # the service's default may differ from call to call
+    assert not {"temperature", "max_tokens"} & {name for body in chats for name in body}
 
 
 def test_an_empty_question_of_the_judge_and_a_cut_answer_are_failures() -> None:

@@ -65,6 +65,9 @@ GRATIS = "Les entrées sont gratuites."
         ("word", "label", ("cœur",), "coeur", 1),
         ("word", "label", ("red  mat",), "the red\nmat", 1),  # phrases, whatever the blanks
         ("word", "label", ("red mat",), "red and mat", 0),
+        ("word", "label", ("Newton's law", "1994-1998", "-5"), "Newton\u2019s law, 1994\u20131998: \u22125", 1),
+        ("word", "label", ("thirty-day", 'a "cap"'), "a thirty\u2011day limit, a \u201ccap\u201d", 1),
+        ("stem", "english", ("Newton's laws",), "Newton\u2019s law", 1),
         ("word", "label", ("-(x+1)", "**"), "~x is -(x+1)", 1 / 2),
         ("word", "label", ("__exit__",), "__exit__() returns", 1),
         ("word", "label", ("here", "there", "everywhere"), "here and there", 2 / 3),

@@ -83,6 +83,8 @@ def both(question: Question, text: str, language: str = "label") -> tuple[float,
         (["x[1]"], "x[1]", 1, 1),  # the brackets are the right answer's, not a citation
         (["cat"], "", 0, 0),
         (["e-mail"], "email", 1, 1),
+        (["-5 degrees"], "\u22125 degrees", 1, 1),
+        (["1/2"], "\u00bd", 1, 1),
         (["cat"], "Cat [1].", 1, 1),  # citations do not count
         (["x[1]"], "`x[1]`", 1, 1),  # and code is no citation
         (["été"], "ete", 0, 0),

@@ -39,8 +39,8 @@ class OpenAIJudge:
         base_url: Base URL of the endpoint; /chat/completions is appended.
         model: Model name at the endpoint.
         key_env: Name of the environment variable with the key; None: no key.
-        temperature: 0 for repeatable judgements.
-        max_tokens: Length limit of one reply; a reply that reaches it is a failure.
+        temperature: 0 for repeatable judgements; None: the service's default.
+        max_tokens: Length limit of one reply; a reply that reaches it is a failure. None: the service's default.
         seed: Base seed; samples and replicates derive their own. None: no seed is sent.
         thoughts: Tags of thoughts, which are no part of a reply; None: replies stay as they are.
         samples: How often everything is judged; the judgement is the mean, and fails if one sample fails.
@@ -69,8 +69,8 @@ class OpenAIJudge:
     base_url: str
     model: str
     key_env: str | None = None
-    temperature: float = 0.0
-    max_tokens: int = 2048
+    temperature: float | None = 0.0
+    max_tokens: int | None = 2048
     seed: int | None = 0
     thoughts: Sequence[str] | None = TAGS
     samples: int = 1
@@ -109,9 +109,10 @@ class OpenAIJudge:
         if self.embeddings_model is not None:
             self.embedding_endpoint.check("judge")
         for name, least in (("samples", 1), ("max_tokens", 1), ("replicate", 0)):
-            if getattr(self, name) < least:
+            value = getattr(self, name)
+            if value is not None and value < least:
                 raise ConfigError(f"judge.{name} is {getattr(self, name)}; it must be {least} or more")
-        if not 0 <= self.temperature <= 2:
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise ConfigError(f"judge.temperature is {self.temperature}; it must be between 0 and 2")
         if self.embeddings_model is not None and self.embeddings is not None:
             raise ConfigError("judge: embeddings_model and embeddings are given; embeddings come from one of them")
@@ -136,7 +137,7 @@ class OpenAIJudge:
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Answer a prompt; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
-        number = sample if not self.temperature else sample * _SEEDS + repetition
+        number = sample if self.temperature == 0 else sample * _SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
         lock = self._in_flight.setdefault(key, asyncio.Lock())
         async with lock:  # an equal prompt waits for the reply

@@ -25,13 +25,20 @@ from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incom
 
 Language = Literal["label", "english", "french"]
 
-PUNCTUATION = str.maketrans("", "", string.punctuation)
+PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
+"""What is in ASCII, and two signs that Unicode counts as mathematical: of fractions such as ½, and minus."""
+
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 """French words before a vowel; removed before punctuation, which separates them from the next word."""
 
-LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014", " "))
+LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Punctuation that may stand between two words: ``1994-1998``, ``Newton's``."""
+
+_DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
+"""A number with one point or comma, unless three digits follow: that may separate thousands."""
+
+_POINT = "\ue000"  # a character of private use, which no rule removes
 
 SHORT = 6
 """Words of a short right answer, at most: a right reply contains it, where it would rephrase a longer one."""
@@ -45,7 +52,7 @@ class ExactMatch(AnswerMetric):
             or where there is no label and the question is in French.
     """
 
-    VERSION = "2"
+    VERSION = "3"
     name = "exact_match"
     needs = ("answer", "reference")
 
@@ -67,7 +74,7 @@ class TokenF1(ExactMatch):
         language: As for ExactMatch.
     """
 
-    VERSION = "2"
+    VERSION = "3"
     name = "token_f1"
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -84,7 +91,7 @@ class TokenRecall(ExactMatch):
         language: As for ExactMatch.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "token_recall"
 
     def _skip_reason(self, question: Question) -> str:
@@ -106,7 +113,7 @@ class ContainsAnswer(TokenRecall):
         language: As for ExactMatch.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "contains_answer"
 
     def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -128,7 +135,7 @@ def is_right(text: str, right: str, language: str, threshold: float) -> bool:
 def contains(text: str, right: str, language: str) -> bool:
     """Return whether a text has all words of a right answer in sequence, linked words also taken apart."""
     for links in ({}, LINKS):
-        said, wanted = (normalise(one.translate(links), language) for one in (text, right))
+        said, wanted = (_with_decimals(one.translate(links), language) for one in (text, right))
         if wanted and f" {wanted} " in f" {said} ":
             return True
     return not wanted and f" {bare(right)} " in f" {bare(text)} "
@@ -136,7 +143,7 @@ def contains(text: str, right: str, language: str) -> bool:
 
 def recall(text: str, right: str, language: str) -> float:
     """Return the proportion of a right answer's words that a text has; of no words, 1 if both texts are the same."""
-    words, wanted = (normalise(one, language).split() for one in (text, right))
+    words, wanted = (_with_decimals(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
     return shared / len(wanted) if wanted else float(bare(text) == bare(right))
 
@@ -149,6 +156,11 @@ def normalise(text: str, language: str) -> str:
         lowered = ELISIONS.sub(" ", lowered)
     plain = lowered.translate(PUNCTUATION)
     return " ".join(ARTICLES[language].sub(" ", plain if plain.isascii() else _separated(plain)).split())
+
+
+def _with_decimals(text: str, language: str) -> str:
+    """Normalise a text; the decimal mark of a number stays, so that ``1.5`` is ``1,5`` and not ``15``."""
+    return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", text), language)
 
 
 def articles_of(question: Question, language: Language) -> str:

@@ -84,7 +84,7 @@ class SuccessRate(AnswerMetric):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "2"
+    VERSION = "3"
     name: str = "success_rate"
 
     def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
@@ -126,7 +126,7 @@ class AnswerFate(SuccessRate):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "2"
+    VERSION = "3"
 
     def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.name = fate

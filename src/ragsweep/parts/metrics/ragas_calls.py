@@ -53,6 +53,7 @@ class JudgeSession:
         self.sample = sample
         self.strict = strict
         self.usage = Usage()
+        self.statements: list[int] = []  # numbers of those in each text that was split
         self._repetitions: Counter[str] = Counter()
 
     async def ask(self, prompt: str, model: Any) -> Any:
@@ -60,7 +61,8 @@ class JudgeSession:
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
         value = self._count(await self.judge.ask(prompt, response_schema(model), self.sample, repetition))
-        if self.strict and any(name in LISTS and not field for name, field in value):
+        self.statements += [len(field) for name, field in value if name in LISTS]
+        if self.strict and 0 in self.statements:
             raise NothingToJudge
         return value
 

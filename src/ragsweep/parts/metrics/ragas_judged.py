@@ -62,7 +62,7 @@ class RagasMetric(JudgeMetric):
         context = (self.chats + self.chats_a_passage) * size.context if chats else 0.0
         embeds = self.embeds if getattr(judge, "embeddings_model", None) else 0
         read = chats * (PROMPT + size.rest) + context + embeds * size.rest
-        written = chats * float(getattr(judge, "max_tokens", math.nan)) if chats else 0.0
+        written = chats * float(getattr(judge, "max_tokens", None) or math.nan) if chats else 0.0
         calls = chats + embeds
         return CostEstimate(judge.samples * calls, judge.samples * read, judge.samples * written, self.model)
 
@@ -81,6 +81,8 @@ class RagasMetric(JudgeMetric):
             return Sample(math.nan, NO_STATEMENTS, session.usage)
         except (ValueError, IndexError, ArithmeticError):  # inconsistent replies: more classifications than statements
             return Sample(math.nan, MALFORMED, session.usage)
+        if session.statements and not any(session.statements):
+            return Sample(math.nan, NO_STATEMENTS, session.usage)
         if not self._is_valid(value):
             return Sample(math.nan, MALFORMED, session.usage)
         return Sample(clamp(value, self.bounds), "", session.usage)
@@ -189,10 +191,11 @@ class RagasAnswerCorrectness(RagasMetric):
 class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the answer's claims against the reference's; rounded to two places.
 
-    An answer that declines is judged too: it is wrong. An answer without claims scores 0, as in ragas.
+    An answer that declines is judged too: it is wrong. An answer without claims scores 0, as in ragas, unless the
+    reference has none either, or is not compared: then there is nothing to measure.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "ragas_factual_correctness"
     uses = ("answer", "reference")
     of_ragas = "FactualCorrectness"

@@ -116,7 +116,7 @@ _STEMMERS = {"en": "english", "fr": "french", "de": "german", "es": "spanish", "
 
 
 class KeywordCoverage(AnswerMetric):
-    """Proportion of the keywords found in the answer, ignoring case and accents.
+    """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
 
     A refusal of an answerable question scores 0; unanswerable questions are not scored.
 
@@ -129,7 +129,7 @@ class KeywordCoverage(AnswerMetric):
         ConfigError: ``language`` is unknown.
     """
 
-    VERSION = "2"
+    VERSION = "3"
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
