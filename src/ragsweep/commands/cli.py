@@ -185,8 +185,8 @@ def _run(arguments: list[str]) -> int:
     if flags.cfg or flags.help or flags.hydra_help or flags.info:
         options = [word for word in arguments if word not in rest]
         with command.secrets.masking(), ignore_closed_pipe():
-            return call_hydra([*options, *command.overrides])
-        return 0  # the reader of the output has closed it
+            call_hydra([*options, *command.overrides])
+        return 0
     return sweeping.run(command)
 
 
@@ -200,7 +200,7 @@ def _refusal(option: str, instead: str) -> type[argparse.Action]:
     return Refusal
 
 
-def _complete(arguments: list[str]) -> NoReturn:
+def _complete(arguments: list[str]) -> None:
     """Complete what follows ``ragsweep``: a command, and behind ``run`` what Hydra completes."""
     words = os.environ.get("COMP_LINE", "").split(" ")
     if "query" in " ".join(arguments) and words[1:2] != ["run"]:

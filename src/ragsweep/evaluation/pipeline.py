@@ -36,6 +36,7 @@ from ragsweep.parts.ranking import (
     drop_documents,
     empty_rankings,
     mark_failed,
+    pad_where_not,
     widen,
 )
 from ragsweep.parts.reordering import reorder, reordering_of
@@ -252,7 +253,8 @@ class _Stages:
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
             found: Rankings = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
-            return found._replace(chunks=self.chunks.address)
+            # A query without words has no direction: it is near to nothing, and not to the chunks that come first.
+            return pad_where_not(query_vectors.any(axis=1)[:, None], found)._replace(chunks=self.chunks.address)
 
         rule = _extend(built.spec.without("embedder", "exact"), index=spec)
         return replace(self._retrieve(rule, (index, embeddings, queries), compute, label), check=key_check(search))

@@ -91,7 +91,7 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
 
 def drop_below(rankings: Rankings, least: float) -> Rankings:
     """Replace all chunks that score less by padding."""
-    return _pad_where_not(rankings.scores >= least, rankings)
+    return pad_where_not(rankings.scores >= least, rankings)
 
 
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
@@ -107,7 +107,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
     order = np.argsort(~kept, axis=1, kind="stable")
     positions = np.take_along_axis(rankings.positions, order, axis=1)
     moved = Rankings(positions, np.take_along_axis(rankings.scores, order, axis=1), rankings.chunks)
-    return _pad_where_not(np.take_along_axis(kept, order, axis=1), moved)
+    return pad_where_not(np.take_along_axis(kept, order, axis=1), moved)
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
@@ -116,10 +116,11 @@ def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) ->
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """
     spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # the 0 is at NO_CHUNK, the last position
-    return _pad_where_not((spent <= budget) & (rankings.positions != NO_CHUNK), rankings)
+    return pad_where_not((spent <= budget) & (rankings.positions != NO_CHUNK), rankings)
 
 
-def _pad_where_not(kept: NDArray[np.bool_], rankings: Rankings) -> Rankings:
+def pad_where_not(kept: NDArray[np.bool_], rankings: Rankings) -> Rankings:
+    """Replace chunks that are not kept (questions, depth or 1) by padding; failed rankings stay failed."""
     positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
     padded = Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
     return mark_failed(padded, rankings.failed)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ragsweep.core.identity import Node
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives, shown_metrics
 from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
@@ -119,9 +120,11 @@ class Terminal:
         return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
 
     def spent(self, meter: UsageMeter) -> None:
-        """Print what the calls of this process have cost; nothing without calls."""
+        """Print what the calls of this process have cost, and why some failed; nothing without calls."""
         if used := meter.describe(UsageTotals()):
             self.line("spent", used)
+        for reason, (count, words) in meter.failures.items():
+            self.line("failed", f"{counted(count, 'call')} {reason}; the last: {words}")
 
     def heading(self, what: str, dataset: DatasetFacts) -> None:
         """Print what was run, on which questions."""
@@ -240,8 +243,8 @@ def _charged(charge: Charge, currency: str) -> str:
 
 
 def _amounts(tokens: float, money: float, currency: str) -> str:
-    counted = "tokens unknown" if math.isnan(tokens) else f"{math.ceil(tokens):,} tokens"
-    return f"{counted}, " + ("money unknown" if math.isnan(money) else f"{money:.4f} {currency}".strip())
+    amount = "tokens unknown" if math.isnan(tokens) else f"{math.ceil(tokens):,} tokens"
+    return f"{amount}, " + ("money unknown" if math.isnan(money) else f"{money:.4f} {currency}".strip())
 
 
 class Lines(Listener):

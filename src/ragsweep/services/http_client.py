@@ -185,6 +185,14 @@ class _Call(Generic[Read]):
         return f"{self.service.base_url.rstrip('/')}/{self.request.path}"
 
     async def run(self) -> Timed[Read]:
+        """Make the call; a failure is noted with the service's own words."""
+        try:
+            return await self._repeat()
+        except CallFailed as failure:
+            self.service.session.meter.note_failure(failure)
+            raise
+
+    async def _repeat(self) -> Timed[Read]:
         """Repeat the attempt until it succeeds, is refused for good, or retries or time run out."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)

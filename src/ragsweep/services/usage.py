@@ -63,6 +63,7 @@ class UsageMeter:
     budget: Budget = Budget()
     price: Pricing = no_prices
     currency: str = ""
+    failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> calls that failed, the last's words
     _before: UsageTotals = UsageTotals()  # when the budget began to apply
     _lock: Lock = field(default_factory=Lock)
 
@@ -98,6 +99,11 @@ class UsageMeter:
             tokens += usage.tokens_in + usage.tokens_out
             spent += 0.0 if math.isnan(money) else money
             self.totals = UsageTotals(calls, tokens, spent, estimated or usage.estimated)
+
+    def note_failure(self, failure: CallFailed) -> None:
+        """Count a call that failed for good, and keep what the service said."""
+        with self._lock:
+            self.failures[failure.reason] = self.failures.get(failure.reason, (0, ""))[0] + 1, str(failure)
 
     def since(self, before: UsageTotals) -> dict[str, float]:
         """Return the usage since ``before``, by the names of the limits."""

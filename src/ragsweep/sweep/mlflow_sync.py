@@ -135,7 +135,8 @@ def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, st
     """Count the records that were meant for other trackers and did not reach them: ((URI, experiment), count)."""
     records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
     lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
-    settings = [record.outcome.config.get("tracking") or {} for record in lost]
+    outcomes = [record.outcome for record in lost if isinstance(record.outcome, Result)]
+    settings = [outcome.config.get("tracking") or {} for outcome in outcomes]
     return Counter((str(one.get("uri") or ""), str(one.get("experiment") or "")) for one in settings).most_common()
 
 

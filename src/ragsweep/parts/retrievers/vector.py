@@ -17,7 +17,7 @@ class Vector:
     that score below ``min_score`` are dropped.
     """
 
-    VERSION: ClassVar[str] = "1"
+    VERSION: ClassVar[str] = "2"
     FILTERING: ClassVar[frozenset[str]] = frozenset({"min_score"})
     BOUNDS: ClassVar[tuple[float, float]] = (-1.0, 1.0)  # of vectors of length 1
 
