@@ -110,6 +110,14 @@ def test_embedding_goes_in_shards_that_depend_on_nothing_a_user_sets(monkeypatch
     np.testing.assert_array_equal(vectors, toy_vectors())
 
 
+def test_a_query_without_a_direction_is_near_to_nothing() -> None:
+    """A vector of zeros has one similarity to all chunks: their order would be that of the files' names."""
+    found = Executor().get(lay(vector()).ranking, ["?! 123", "source code"])
+    assert (found.positions[0] == -1).all()
+    assert not found.failed.any()
+    assert (found.positions[1] >= 0).any()
+
+
 def test_order_in_which_legs_are_written_changes_nothing() -> None:
     one = hybrid()
     legs = dict(reversed(one.value.legs.items()))

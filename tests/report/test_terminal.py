@@ -13,6 +13,7 @@ import pytest
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.results import Failure
 from ragsweep.report.terminal import Terminal
+from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Plan, StageCount
@@ -136,3 +137,13 @@ def test_stage_that_takes_long_leaves_a_line_with_its_rate(
     assert stream.getvalue().startswith("embed     1,412 chunks · 0.0 s · ")
     executor.get(Node("embed", Spec("y", "1"), (), compute))  # nobody listens any more
     assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_failed_calls_are_shown_with_what_the_service_said(terminal: Terminal, stream: io.StringIO) -> None:
+    meter = UsageMeter()
+    for _ in range(2):
+        meter.note_failure(CallFailed("http://host/chat failed: status 400: max_tokens is not supported", "refused"))
+    terminal.spent(meter)
+    assert stream.getvalue().startswith(
+        "failed    2 calls refused; the last: http://host/chat failed: status 400: max_"
+    )

@@ -137,6 +137,15 @@ def test_one_refused_question_fails_alone() -> None:
     assert len(server.log) == len(found) == 30
 
 
+def test_failed_calls_are_counted_by_reason_with_the_service_s_own_words() -> None:
+    with serving(faults={"bad_request": 0.2}, seed=1) as server:
+        made = endpoint(server)
+        found = ask_all(made, 30)
+    ((reason, (count, words)),) = made.session.meter.failures.items()
+    assert (reason, count) == (missing.REFUSED_BY_SERVICE, sum(text.startswith("[") for text in found.values()))
+    assert words.startswith(f"{server.base_url}/chat/completions failed: status 400: ")
+
+
 @pytest.mark.parametrize(("kind", "reason"), [("length", missing.TRUNCATED), ("content_filter", missing.FILTERED)])
 def test_answer_that_is_cut_or_withheld_is_none_and_its_price_is_known(kind: str, reason: str) -> None:
     with serving(faults={kind: 1}) as server, pytest.raises(CallFailed) as caught:
