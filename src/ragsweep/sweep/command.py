@@ -184,7 +184,7 @@ def read_command(
         raise ConfigError(f'--config-dir: no folder "{config_dir}"')
     composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
     _refuse_no_option(parsed, composer)
-    overrides = [*_sweepers(parsed, composer), *_open_mappings(parsed, composer)]
+    overrides = [*(sweepers := _sweepers(parsed, composer)), *_open_mappings(parsed, composer, sweepers)]
     parsed = _parse(overrides)
     base = compose(composer, [str(override.input_line) for override in parsed if not override.is_sweep_override()])
     config = base.template.changed(base.changes)
@@ -240,16 +240,20 @@ def _quoted(line: str) -> str:
     return f'{key}="{escaped}"'
 
 
-def _open_mappings(parsed: Sequence[Override], composer: Composer) -> list[str]:
+def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Sequence[str]) -> list[str]:
     """Let a mapping of a part take further keys: ``llm.extra={seed: 1}`` is ``++llm.extra={seed: 1}`` to Hydra."""
     lines = [str(override.input_line) for override in parsed]
-    mappings = [override for override in parsed if re.match(r"\w+(\.\w+)+=\{", str(override.input_line))]
+    mappings = [
+        override
+        for override in parsed
+        if re.match(r"\w+(\.\w+)+=\{", str(override.input_line)) and not override.is_hydra_override()
+    ]
     if not mappings:
         return lines
     others = [
         line for line, one in zip(lines, parsed, strict=True) if one not in mappings and not one.is_sweep_override()
     ]
-    written = compose(composer, others).template.written
+    written = compose(composer, [*sweepers, *others]).template.written
     for override in mappings:
         with suppress(KeyError, TypeError):
             node = value_at(written, override.key_or_group)
