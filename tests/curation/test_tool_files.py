@@ -374,12 +374,12 @@ def test_a_file_of_one_record_with_a_list_is_that_record(tmp_path: Path, name: s
     assert [one["question"] for one in import_file(tmp_path / "one.jsonl", "auto", CORPUS).entries] == [Q]
 
 
-NESTED = {"turn": {"asked": Q, "good": A}, "answer": SAID, "contexts": [YEW], "page": "alder.md", "team": "docs"}
+NESTED = {"turn": {"asked": Q, "good": A}, "answer": SAID, "contexts": [YEW], "page.name": "alder.md", "team": "docs"}
 
 
 def test_fields_of_any_name_are_read_where_they_are_named(tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text(lines(NESTED))
-    columns = {"question": "turn.asked", "reference": "turn.good", "documents": "page"}
+    columns = {"question": "turn.asked", "reference": "turn.good", "documents": "page.name"}
     found = import_file(tmp_path / "own.jsonl", "columns", CORPUS, columns)
     (entry,) = found.entries
     assert (entry["question"], entry["reference"], entry["notes"]) == (Q, A, "team: docs")

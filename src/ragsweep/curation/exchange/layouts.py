@@ -208,14 +208,14 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
     """
     if "question" not in columns:
         raise ConfigError("golden import: format=columns needs the field of the question: question=FIELD")
-    needs = tuple((path.partition(".")[0],) for path in columns.values())
+    needs = tuple(tuple(dict.fromkeys((path, path.partition(".")[0]))) for path in columns.values())
     return Layout(needs, partial(_of_columns, columns))
 
 
 def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
     """Return the named fields, and those of which nothing is known; others may be what a system said."""
     fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
-    used = {path.partition(".")[0] for path in columns.values()}
+    used = [name for path in columns.values() for name in (path, path.partition(".")[0])]
     left = [name for name in _others(record, *used) if place_of(name)]
     plain = {name: record[name] for name in _others(record, *used, *left)}
     return FlatRecord(plain | fields, {}, left)
