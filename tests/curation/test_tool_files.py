@@ -374,6 +374,15 @@ def test_a_file_of_one_record_with_a_list_is_that_record(tmp_path: Path, name: s
     assert [one["question"] for one in import_file(tmp_path / "one.jsonl", "auto", CORPUS).entries] == [Q]
 
 
+def test_dates_and_numbers_of_yaml_are_texts_and_repeated_references_cost_nothing(tmp_path: Path) -> None:
+    doubled = [f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 40)]
+    test = {"vars": {"question": Q, "on": "DATE"}, "assert": [{"type": "equals", "value": 1984}]}
+    text = "\n".join(["x0: &x0 [a]", *doubled, f"tests: {json.dumps([test])}".replace('"DATE"', "2024-01-01")])
+    (tmp_path / "a.yaml").write_text(text)
+    (entry,) = import_file(tmp_path / "a.yaml", "auto", CORPUS).entries
+    assert (entry["reference"], entry["notes"]) == ("1984", "on: 2024-01-01")
+
+
 NESTED = {"turn": {"asked": Q, "good": A}, "answer": SAID, "contexts": [YEW], "page.name": "alder.md", "team": "docs"}
 
 
@@ -417,6 +426,7 @@ def test_the_corpus_of_the_tool_is_read(tmp_path: Path, record: dict[str, Any], 
     ("name", "text", "message"),
     [
         ("a.yaml", "tests:\n  - vars: [\n", r"a.yaml:3: not YAML: "),
+        ("a.yaml", "\0", "a.yaml: not YAML: unacceptable character #x0000: special characters are not allowed"),
         ("a.parquet", "no", "a.parquet: cannot be read as Parquet: "),
         ("a.xml", "<topics>\n<topic number='1'>\n<query>x\n", "a.xml:2: the topic has no end; close it with </topic>"),
         ("a.xml", "<topics>\nstray\n</topics>", 'a.xml:2: "stray" stands outside of <top>'),

@@ -58,14 +58,15 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Read the objects of a file that is one YAML list, or the one object that it is."""
+    """Read the objects of a file that is one YAML list, or the one object that it is; all scalars are texts."""
     import yaml  # type: ignore[import-untyped]
 
     try:
-        value = json.loads(json.dumps(yaml.safe_load(read_text(path, faults)), default=str))
-    except (yaml.YAMLError, TypeError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        faults.add(f"{path}:{mark.line + 1}" if mark else str(path), f"not YAML: {getattr(error, 'problem', error)}")
+        value = yaml.load(read_text(path, faults), Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark, fact = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        faults.add(where, f"not YAML: {fact or str(error).splitlines()[0]}")
         return []
     values = {f"$[{n}]": one for n, one in enumerate(value)} if isinstance(value, list) else {"$": value}
     return [row for place, one in values.items() if (row := _as_row(one, f"{path}:{place}", faults))]
