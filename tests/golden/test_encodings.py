@@ -18,8 +18,14 @@ JAPANESE = "日本語の文書です。"
 PAGE = '<html><head><meta charset="{}"><title>Menu</title></head><body><p>{}</p></body></html>'
 OLDER = '<head><META http-equiv="Content-Type" content="text/html; charset={}"></head><body><p>{}</p></body>'
 XHTML = '<?xml version="1.0" encoding="{}"?><html><body><p>{}</p></body></html>'
-WIDE = {"utf-16": b"", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-32-le": b"\xff\xfe\x00\x00",
-        "utf-32-be": b"\x00\x00\xfe\xff", "utf-8": b"\xef\xbb\xbf"}  # fmt: skip
+WIDE = {
+    "utf-16": b"",
+    "utf-16-le": b"\xff\xfe",
+    "utf-16-be": b"\xfe\xff",
+    "utf-32-le": b"\xff\xfe\x00\x00",
+    "utf-32-be": b"\x00\x00\xfe\xff",
+    "utf-8": b"\xef\xbb\xbf",
+}
 
 
 def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -62,7 +62,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
     import yaml  # type: ignore[import-untyped]
 
     try:
-        value = yaml.load(read_text(path, faults), Loader=yaml.BaseLoader)
+        value = yaml.BaseLoader(read_text(path, faults)).get_single_data()
     except (yaml.YAMLError, RecursionError) as error:
         mark, fact = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)

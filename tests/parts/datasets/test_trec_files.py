@@ -76,8 +76,14 @@ class TestTrec(DatasetContract):
         self.part = lambda: part
 
 
-KINDS = {"open tags": OPEN_TAGS, "closed tags": CLOSED_TAGS, "tabs": TABS, "xml": XML, "numbers": NUMBERED,
-         "plain xml": PLAIN_XML}  # fmt: skip
+KINDS = {
+    "open tags": OPEN_TAGS,
+    "closed tags": CLOSED_TAGS,
+    "tabs": TABS,
+    "xml": XML,
+    "numbers": NUMBERED,
+    "plain xml": PLAIN_XML,
+}
 
 
 @pytest.mark.parametrize("topics", KINDS.values(), ids=KINDS)
