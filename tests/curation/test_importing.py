@@ -196,7 +196,9 @@ def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) ->
 
 
 def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"it has a, b; known are mlflow \(inputs\);.*dataset=squad"):
+    with pytest.raises(
+        InputError, match=r"it has a, b; name the fields, question=FIELD.* mlflow \(inputs\);.*dataset=squad"
+    ):
         imported(tmp_path, [{"a": 1}, {"b": 2}])
     with pytest.raises(InputError, match=r"format=ragas needs user_input, and there are question"):
         imported(tmp_path, [{"question": "Why?"}], "ragas")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,25 @@ def label_studio(record: dict[str, Any]) -> dict[str, Any]:
             "annotations": [{"result": [answer]}]}  # fmt: skip
 
 
+TOOLS: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "langsmith": lambda asked, right: {"inputs": {"question": asked}, "outputs": {"answer": right}},
+    "promptfoo": lambda asked, right: {"vars": {"question": asked}, "assert": [{"type": "equals", "value": right}]},
+    "ragas_0.1": lambda asked, right: {"question": asked, "ground_truth": right, "evolution_type": None},
+    "deepeval": lambda asked, right: {"input": asked, "expected_output": right, "source_file": "a"},
+    "llamaindex": lambda asked, right: {"query": asked, "reference_answer": right},
+    "autorag": lambda asked, right: {"qid": "q", "query": asked, "generation_gt": right, "retrieval_gt": [["a"]]},
+    "ragchecker": lambda asked, right: {"query": asked, "gt_answer": right},
+    "flashrag": lambda asked, right: {"question": asked, "golden_answers": right},
+    "squad_rows": lambda asked, right: {"question": asked, "answers": right, "context": "a"},
+    "topics": lambda asked, right: {"question": asked, "description": right, "narrative": "a"},
+    "counts": lambda asked, right: {"question": asked, "count": 2},
+}
+
+
+def imported_with(fields: Callable[[Any, Any], dict[str, Any]], path: Path, record: dict[str, Any]) -> list[str]:
+    return imported(path, fields(record["question"], record.get("reference", "a")), "jsonl")
+
+
 READERS: dict[str, Callable[[Path, dict[str, Any]], list[str]]] = {
     "import of a table": lambda path, record: imported(path, record, "csv"),
     "import of JSON lines": lambda path, record: imported(path, record, "jsonl"),
@@ -142,6 +162,7 @@ READERS: dict[str, Callable[[Path, dict[str, Any]], list[str]]] = {
     "import of chunks": lambda path, record: imported(
         path, {"query": record["question"], "relevant_chunks": "b", "reference": record.get("reference")}, "jsonl"
     ),
+    **{f"import of {name}": partial(imported_with, fields) for name, fields in TOOLS.items()},
     "csv": by_table,
     "jsonl": by_jsonl,
     "squad": by_squad,
@@ -157,6 +178,9 @@ ALIKE = {
     "cases": "any field may be structure, which metrics of a task read",
 }
 """Readers without cells, or whose cells another reader reads."""
+
+
+NO_ANSWERS = ("import of topics", "import of counts")
 
 
 def test_every_reader_and_layout_is_covered() -> None:
@@ -187,7 +211,12 @@ def test_structure_is_read_or_refused_and_never_a_text_with_brackets(
 
 
 @pytest.mark.parametrize(
-    "reader", [name for name in READERS if name not in ("squad", "log", "jsonl", "beir", "trace", "import of chunks")]
+    "reader",
+    [
+        name
+        for name in READERS
+        if name not in ("squad", "log", "jsonl", "beir", "trace", "import of chunks", *NO_ANSWERS)
+    ],
 )
 @given(value=ANSWERS, notation=st.sampled_from(NOTATIONS[:3]))
 @QUIET

@@ -30,10 +30,32 @@ class TrackingError(RagsweepError):
 
 
 class Faults:
-    """Collect all faults of an input, to be raised in one message."""
+    """Collect all faults of an input, to be raised in one message, and notes on how its files were read.
 
-    def __init__(self) -> None:
+    Args:
+        encoding: Of text files without a byte order mark; None: UTF-8, or what an HTML page declares.
+    """
+
+    def __init__(self, encoding: str | None = None) -> None:
         self.found: list[str] = []
+        self.encoding = encoding
+        self._noted: dict[str, dict[str, None]] = {}
+
+    def apart(self) -> Faults:
+        """Return a collection for faults that may not count; encoding and notes are those of this one."""
+        other = Faults(self.encoding)
+        other._noted = self._noted
+        return other
+
+    def note(self, where: str, fact: str) -> None:
+        """Note a fact about a file that is no fault."""
+        self._noted.setdefault(fact, {})[where] = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Each noted fact with the first files it is about."""
+        shown = {fact: [*files][:SHOWN] + ["..."] * (len(files) > SHOWN) for fact, files in self._noted.items()}
+        return tuple(f"{fact}: {', '.join(files)}" for fact, files in shown.items())
 
     def add(self, where: str, fact: str) -> None:
         """Add a fault: its place (``file:line`` or a key) and a lower-case fact with the value and the way out.

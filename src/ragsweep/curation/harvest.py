@@ -19,7 +19,7 @@ from ragsweep.curation.balance import drop_copies
 from ragsweep.curation.by_hand import SentenceSpan, propose_all
 from ragsweep.curation.entries import SCHEMA_VERSION, Entry, as_label
 from ragsweep.curation.evidence_quotes import shortest_anchor
-from ragsweep.curation.exchange.layouts import read_turns
+from ragsweep.curation.exchange.drafts import read_turns
 from ragsweep.curation.exchange.records import is_filled, read_records
 from ragsweep.curation.gates import Floats
 from ragsweep.golden.structured_cells import decoded

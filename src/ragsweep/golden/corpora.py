@@ -22,24 +22,27 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
     """Read a corpus; its errors are added to the faults.
 
     Args:
-        path: A file of JSON lines: our own format, or, where its first line has an ``_id``, that of BEIR, whose other
-            keys are ignored. With ``columns`` it may be a table, too.
+        path: JSON lines or Parquet: our own format, or, where its first line has an ``_id``, ``doc_id`` or
+            ``contents``, that of BEIR, AutoRAG or FlashRAG, whose other keys are ignored. With ``columns`` it may be a
+            table, too.
         faults: Where faults are collected.
         columns: The columns of a table.
     """
     unique, before = UniqueIds("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
     table = columns if columns and is_table(path) else None
-    key = "id" if table else ""
+    key, text = "id" if table else "", "text"
     for row in read_table(path, table, faults) if table else read_rows(path, faults):
-        key = key or ("_id" if "_id" in row else "id")  # all lines are in the format of the first
-        if key == "id" and not table:
+        if not key:  # all lines are in the format of the first
+            key = next((name for name in ("_id", "doc_id") if name in row), "id")
+            text = "contents" if "contents" in row and "text" not in row else "text"
+        if (key, text) == ("id", "text") and not table:
             row.check_keys(DOCUMENT_KEYS)
         ids.append(row.identifier(key))
         titles.append(row.text("title"))
-        texts.append(row.text("text") if table else row.given_text("text"))
+        texts.append(row.text(text) if table else row.given_text(text))
         unique.check(ids[-1], row)
-        stated = row.text("version") if key == "id" else ""
+        stated = row.text("version") if (key, text) == ("id", "text") else ""
         version = stated if version is None else version
         if stated != version:
             row.fault(f'version "{stated}" differs from "{version}" of the lines before; a corpus has one version')

@@ -66,7 +66,7 @@ class Page(NamedTuple):
 def read_page(path: Path, faults: Faults) -> Page:
     """Read a file by the ending of its name, one of ENDINGS; an error is added to the faults."""
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
-    content = read_bytes(path, faults) if read is _pdf else read_text(path, faults)
+    content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
     if len(faults.found) == before:
         try:
             return read(content)

@@ -23,8 +23,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
-    """Yield every JSON object of a file of JSON lines, or of one JSON array; other values are faults."""
-    if _is_array(path):
+    """Yield every JSON object of JSON lines or of one JSON array, or row of Parquet; other values are faults."""
+    if path.suffix == ".parquet":
+        values = _read_parquet(path, faults)
+        records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
+    elif _is_array(path, faults):
         values = _read_value(path, faults)
         records = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
     else:
@@ -34,11 +37,39 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
             yield row
 
 
-def _is_array(path: Path) -> bool:
+def _is_array(path: Path, faults: Faults) -> bool:
     """Return whether a file is one JSON array, and not lines of arrays."""
-    lines = (line for _, line in read_lines(path, Faults()))
+    lines = (line for _, line in read_lines(path, faults.apart()))
     first = next(lines, "").strip()
     return first.startswith("[") and (_decode(first, "", Faults()) is _NOTHING or next(lines, None) is None)
+
+
+def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
+    """Read the rows of a Parquet file; what JSON does not have, such as a date, becomes a text."""
+    import pyarrow.parquet as parquet  # type: ignore[import-untyped, unused-ignore]
+    from pyarrow.lib import ArrowException
+
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except (OSError, ArrowException) as error:
+        faults.add(str(path), f"cannot be read as Parquet: {error}")
+        return []
+    return [json.loads(json.dumps(row, default=str)) for row in rows]
+
+
+def read_yaml(path: Path, faults: Faults) -> list[Row]:
+    """Read the objects of a file that is one YAML list, or the one object that it is; all scalars are texts."""
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        value = yaml.BaseLoader(read_text(path, faults)).get_single_data()
+    except (yaml.YAMLError, RecursionError) as error:
+        mark, fact = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        faults.add(where, f"not YAML: {fact or str(error).splitlines()[0]}")
+        return []
+    values = {f"$[{n}]": one for n, one in enumerate(value)} if isinstance(value, list) else {"$": value}
+    return [row for place, one in values.items() if (row := _as_row(one, f"{path}:{place}", faults))]
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:

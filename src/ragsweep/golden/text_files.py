@@ -1,9 +1,12 @@
-"""Read text files, plain or gzipped, and collect every fault with its place."""
+"""Read text files, plain or gzipped, in UTF-8 or another encoding, and collect every fault with its place."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -11,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.errors import ConfigError, Faults, InputError
 
 LONGEST_LINE = 8 << 20
 """Bytes of a line at most: a longer one is a file without line ends."""
@@ -25,10 +28,31 @@ LARGEST_WHOLE = 128 << 20
 MOST_BLANK = 100_000
 """Blank lines in a row at most: a file of nothing else is a mistake."""
 
-_BOM = b"\xef\xbb\xbf"
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",  # begins with the mark of UTF-16
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_DECLARED = re.compile(
+    rb"""(?i)<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)"""
+)
+_ESCAPE = b"\x1b"  # of ISO-2022, whose bytes are ASCII
+_PRESCANNED = 4096  # bytes of a page in which it may declare its encoding
+_AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252")
+"""Declared names that mean another encoding (WHATWG Encoding Standard, https://encoding.spec.whatwg.org/#names)."""
 _HARMLESS = 4 << 20  # bytes that any file may unzip to
 _SIZE_BYTES = 4
 _BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
+
+
+def collect_faults(encoding: str | None) -> Faults:
+    """Return an empty collection of faults for files of an encoding; raises ConfigError for an unknown one."""
+    if encoding and not _decodes(bytes(4), encoding):
+        way = "name one that Python has, such as windows-1252, utf-16 or shift_jis, or null to detect it"
+        raise ConfigError(f'dataset.encoding: "{encoding}" is no encoding of text; {way}')
+    return Faults(encoding)
 
 
 def plain_or_gzipped(path: Path) -> Path:
@@ -51,9 +75,9 @@ def check_folder(path: Path, needs: str) -> None:
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
     """Yield (``file:line``, text) of every line that is not blank.
 
-    UTF-8, with or without byte order mark; lines end with LF or CRLF. A file whose name ends in ".gz" is unzipped.
-    Faults are a line that is not UTF-8 and a file that cannot be read; reading stops with a fault at a line, a run of
-    blank lines or an unzipped size beyond the limits above.
+    The encoding is that of the byte order mark, else that of ``faults``, else UTF-8; lines end with LF or CRLF. A file
+    whose name ends in ".gz" is unzipped. Faults are a line that is not decodable and a file that cannot be read;
+    reading stops with a fault at a line, a run of blank lines or an unzipped size beyond the limits above.
     """
     for number, line in read_raw_lines(path, faults):
         if line.strip():
@@ -64,6 +88,11 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
     """Yield every line with its number, including blank ones and line ends; otherwise as ``read_lines``."""
     read = blank = 0
     with _errors_as_faults(path, faults), _open(path) as (file, most):
+        encoding, mark = _encoding(file.read(4), path, faults)
+        if "\n".encode(encoding) != b"\n":  # the bytes have no ends of lines
+            yield from enumerate(io.StringIO(read_text(path, faults), newline="\n"), start=1)
+            return
+        file.seek(len(mark))
         for number, data in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
             read += len(data)
             if len(data) > LONGEST_LINE:
@@ -76,12 +105,41 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
             if blank > MOST_BLANK:
                 faults.add(f"{path}:{number}", f"{MOST_BLANK:,} blank lines in a row; remove them")
                 return
-            yield number, _decoded(data.removeprefix(_BOM) if number == 1 else data, f"{path}:{number}", faults)
+            yield number, _decoded(data, encoding, f"{path}:{number}", faults)
 
 
-def read_text(path: Path, faults: Faults) -> str:
-    """Return the whole text of a file, with its line ends as they are; empty after a fault."""
-    return _decoded(read_bytes(path, faults).removeprefix(_BOM), str(path), faults)
+def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
+    """Return the whole text of a file, with its line ends as they are; empty after a fault.
+
+    ``declares``: the file is HTML, which may declare its encoding. That counts where ``faults`` has none, and the bytes
+    are not UTF-8, which those of another encoding are hardly ever.
+    """
+    data = read_bytes(path, faults)
+    encoding, mark = _encoding(data[:4], path, faults)
+    found = _DECLARED.search(data[:_PRESCANNED]) if declares and not mark and not faults.encoding else None
+    if found and (_ESCAPE in data or not _decodes(data, "utf-8")):
+        declared = (found[1] or found[2]).decode("ascii").lower()
+        declared = _AS_BROWSERS.get(declared, declared)
+        if _decodes(b"<", declared):
+            encoding = declared
+            faults.note(path.name, f"read as {encoding}, which it declares")
+    return _decoded(data[len(mark) :], encoding, str(path), faults)
+
+
+def _encoding(head: bytes, path: Path, faults: Faults) -> tuple[str, bytes]:
+    """Return the encoding of a file by its first bytes, and its byte order mark."""
+    mark = next((one for one in _MARKS if head.startswith(one)), b"")
+    if mark and _MARKS[mark] != "utf-8":
+        faults.note(path.name, f"read as {_MARKS[mark]} by its byte order mark")
+    return _MARKS.get(mark, faults.encoding or "utf-8"), mark
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except (LookupError, ValueError):
+        return False
+    return True
 
 
 def read_bytes(path: Path, faults: Faults) -> bytes:
@@ -100,11 +158,13 @@ def read_bytes(path: Path, faults: Faults) -> bytes:
     return b""
 
 
-def _decoded(data: bytes, where: str, faults: Faults) -> str:
+def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
     try:
-        return data.decode("utf-8")
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
-        faults.add(where, f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8; save the file as UTF-8")
+        fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not {encoding.upper()}"
+        way = "name its encoding, such as dataset.encoding=windows-1252, for dataset=folder, csv or jsonl"
+        faults.add(where, f"{fact}; save the file as UTF-8, or {way}")
         return ""
 
 

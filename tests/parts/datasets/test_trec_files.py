@@ -39,6 +39,19 @@ CLOSED_TAGS = """<top><num>301</num><title>heavy rain</title>
 <top><num>302</num><title>snow</title><desc>When does it snow?</desc><narr>Snow.</narr></top>
 """
 TABS = "301\theavy rain\n302\tsnow\n"
+XML = """<?xml version="1.0"?>
+<!DOCTYPE topics>
+<topics task="ad hoc">
+<topic number="301"><query>heavy rain</query><question>When does it rain?</question>
+  <narrative>Any rain &lt; 3 mm counts.</narrative></topic>
+<topic number='302' type="x"><query>snow</query><question>When does it snow?</question><narrative>Snow.</narrative>
+  <subtopic number="1">unread</subtopic></topic>
+</topics>
+"""
+NUMBERED = """<topics><topic><num>301</num><title>heavy rain</title><description>When does it rain?</description>
+<narrative>Any rain &lt; 3 mm counts.</narrative></topic><topic><number>302</number><title>snow</title></topic></topics>
+"""
+PLAIN_XML = '<topics>\n<topic number="301">heavy\nrain</topic>\n<topic number="302">snow</topic>\n</topics>'
 QRELS = "301 0 d1 2\n301 Q0 d2 0\n302 0 d2 1\n"
 
 
@@ -63,7 +76,17 @@ class TestTrec(DatasetContract):
         self.part = lambda: part
 
 
-@pytest.mark.parametrize("topics", [OPEN_TAGS, CLOSED_TAGS, TABS], ids=["open tags", "closed tags", "tabs"])
+KINDS = {
+    "open tags": OPEN_TAGS,
+    "closed tags": CLOSED_TAGS,
+    "tabs": TABS,
+    "xml": XML,
+    "numbers": NUMBERED,
+    "plain xml": PLAIN_XML,
+}
+
+
+@pytest.mark.parametrize("topics", KINDS.values(), ids=KINDS)
 def test_topics_and_qrels_become_questions_with_evidence(tmp_path: Path, topics: str) -> None:
     dataset = trec(tmp_path, topics).load()
     assert (dataset.name, dataset.corpus.ids, dataset.corpus.titles) == ("qrels", ["d1", "d2"], ["Rain", ""])
@@ -81,7 +104,15 @@ def test_topics_and_qrels_become_questions_with_evidence(tmp_path: Path, topics:
     ],
 )
 def test_fields_of_a_topic_make_the_question_in_their_order(tmp_path: Path, fields: list[str], text: str) -> None:
-    assert trec(tmp_path, OPEN_TAGS, fields=fields).load().golden.questions[0].text == text
+    for topics in (OPEN_TAGS, XML):
+        assert trec(tmp_path, topics, fields=fields).load().golden.questions[0].text == text
+
+
+@pytest.mark.parametrize("header", ["query_id iter doc_id rel", "qid\t0\tdocno\tlabel", "query-id\tcorpus-id\tscore"])
+def test_a_header_of_the_qrels_is_no_label(tmp_path: Path, header: str) -> None:
+    rows = QRELS if len(header.split()) == 4 else "301\td1\t2\n301\td2\t0\n302\td2\t1\n"
+    with_header = trec(tmp_path, XML, f"{header}\n{rows}").load().golden
+    assert [len(question.evidence) for question in with_header.questions] == [2, 1]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
-from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus, user_name
+from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus, show_notes, user_name
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
@@ -16,14 +16,16 @@ from ragsweep.core.types import Dataset
 from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import as_entry
 from ragsweep.curation.exchange.importing import Imported, finish, import_file
+from ragsweep.curation.exchange.layouts import COLUMNS
 from ragsweep.curation.files import write_rows
 from ragsweep.report.terminal import Terminal
 
 _ABOUT = """Make a golden file of questions in another format, find their evidence in the corpus, and count what is
 lost. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
 
-_WORDS = """a table, JSON lines or JSON, or dataset=squad dataset.path=FILE (beir, trec); out=GOLDEN.jsonl;
-corpus=FOLDER or FILE; format=NAME, where it is not recognised"""
+_WORDS = """a table, JSON lines, JSON, Parquet, YAML or topics, or dataset=squad dataset.path=FILE (beir, trec);
+out=GOLDEN.jsonl; corpus=FOLDER or FILE; format=NAME, where it is not recognised, or the names of the fields:
+question=FIELD reference=FIELD passages=FIELD"""
 
 
 def import_(arguments: Sequence[str]) -> int:
@@ -31,7 +33,9 @@ def import_(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep golden import", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
     options = parser.parse_args(arguments)
-    values = read_config([word for word in options.words if "=" in word], Secrets())
+    pairs = {word: word.partition("=")[::2] for word in options.words if "=" in word}
+    columns = {key: name for key, name in pairs.values() if key in COLUMNS}
+    values = read_config([word for word, (key, _) in pairs.items() if key not in COLUMNS], Secrets())
     if not values["out"]:
         raise ConfigError("golden import: say where the set goes: out=GOLDEN.jsonl")
     out, file = Path(str(values["out"])).expanduser(), only_file(options, "import")
@@ -42,7 +46,8 @@ def import_(arguments: Sequence[str]) -> int:
     if (file is None) == ("dataset" not in values):
         raise ConfigError("golden import: give a file, or a reader: dataset=squad dataset.path=FILE")
     if file is not None:
-        imported = import_file(Path(file).expanduser(), str(values["format"]), corpus)
+        imported = import_file(Path(file).expanduser(), str(values["format"]), corpus, columns)
+        show_notes(imported.notes)
     else:
         imported = _import_dataset(values, out, terminal)
     with record_change(out, "import", user_name()):

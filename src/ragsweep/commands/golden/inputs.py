@@ -60,7 +60,7 @@ def read_documents(place: str, excluded: Sequence[str] = ()) -> Corpus:
     else:
         corpus = read_corpus(path / "corpus.jsonl" if path.is_dir() else path, faults)
     faults.raise_any()
-    show_notes(notes)
+    show_notes((*notes, *faults.notes))
     return corpus
 
 

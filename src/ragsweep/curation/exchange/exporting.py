@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.types import Corpus
 from ragsweep.curation.entries import Entry, value
+from ragsweep.curation.exchange.drafts import CARRIED
 from ragsweep.curation.exchange.fields import Exported, context, count_lost, relevant, whole_grade
-from ragsweep.curation.exchange.layouts import CARRIED
 from ragsweep.parts.datasets.csv import EVIDENCE_COLUMNS, QUESTION_COLUMNS
 
 _RAGAS_LABELS = ("persona_name", "query_style", "query_length")

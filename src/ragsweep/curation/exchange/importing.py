@@ -14,17 +14,15 @@ from ragsweep.core.types import Corpus, Evidence
 from ragsweep.core.words import word_count
 from ragsweep.curation.entries import SCHEMA_VERSION, as_entry, as_label, value
 from ragsweep.curation.evidence_quotes import FEWEST_WORDS
-from ragsweep.curation.exchange.layouts import (
-    LAYOUTS,
+from ragsweep.curation.exchange.drafts import (
     RANKED,
     FlatRecord,
-    Layout,
     RecordDraft,
     fields_of_system,
     place_of,
     read_draft,
-    recognise,
 )
+from ragsweep.curation.exchange.layouts import LAYOUTS, Layout, layout_of_columns, recognise
 from ragsweep.curation.exchange.locating import Found, GivenText, locate, quote
 from ragsweep.curation.exchange.records import is_filled, read_records
 from ragsweep.golden.golden_format import read_question
@@ -34,6 +32,8 @@ from ragsweep.golden.tables import is_table
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
 
 AUTO = "auto"
+NAMED = "columns"
+"""The format of records whose fields are named in the command."""
 
 
 @dataclass
@@ -49,34 +49,39 @@ class Imported:
     unfound: list[tuple[str, str]] = field(default_factory=list)  # id of the question, text
     gold: int = 0  # entries that were gold before
     repeated: int = 0  # records that occur twice
+    notes: tuple[str, ...] = ()  # how the file was read
 
 
-def import_file(path: Path, name: str, corpus: Corpus | None) -> Imported:
+def import_file(path: Path, name: str, corpus: Corpus | None, columns: Mapping[str, str] | None = None) -> Imported:
     """Read a file of another format.
 
     Args:
-        path: A table, JSON lines or JSON.
+        path: A table, JSON lines, JSON, Parquet, YAML, or TREC's topics.
         name: The format, or "auto": recognised by the fields.
         corpus: The documents in which texts are found; None leaves texts without their document out.
+        columns: Of format "columns": what a field holds, one of COLUMNS -> its name.
 
     Raises:
         InputError: The layout is unknown, or faults of the file, all at once.
+        ConfigError: Fields are named, and none for the question.
     """
-    if name not in (AUTO, *LAYOUTS):
-        raise InputError(f'format="{name}"{nearest(name, [AUTO, *LAYOUTS])}')
+    if name not in (known := [AUTO, NAMED, *LAYOUTS]):
+        raise InputError(f'format="{name}"{nearest(name, known)}')
+    named = layout_of_columns(columns or {}) if columns or name == NAMED else None
     faults = Faults()
     rows = read_records(path, faults)
     faults.raise_any()
-    columns = list(dict.fromkeys(column for row in rows for column in row.values))
-    found = recognise(columns) if name == AUTO else name
-    missing = [either for either in LAYOUTS[found].needs if not set(either) & set(columns)]
+    seen = list(dict.fromkeys(column for row in rows for column in row.values))
+    found = NAMED if named else recognise(seen) if name == AUTO else name
+    layout = named or LAYOUTS[found]
+    missing = [either for either in layout.needs if not set(either) & set(seen)]
     if missing:
         needed = " and ".join(" or ".join(either) for either in missing)
-        raise InputError(f"{path}: format={found} needs {needed}, and there are {', '.join(columns) or 'no columns'}")
-    imported = Imported(found)
+        raise InputError(f"{path}: format={found} needs {needed}, and there are {', '.join(seen) or 'no columns'}")
+    imported = Imported(found, notes=faults.notes)
     if found == "csv" and is_table(path):
-        return _import_table(path, columns, imported, len(rows))
-    drafts = _read_drafts(rows, imported, faults)
+        return _import_table(path, seen, imported, len(rows))
+    drafts = _read_drafts(rows, layout, imported, faults)
     faults.raise_any()
     _add_evidence(drafts, corpus, imported)
     _check(drafts, faults)
@@ -116,11 +121,13 @@ def _import_table(path: Path, columns: Sequence[str], imported: Imported, count:
     return finish(entries, imported)
 
 
-def _read_drafts(rows: Sequence[Row], imported: Imported, faults: Faults) -> list[tuple[Row, RecordDraft]]:
+def _read_drafts(
+    rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults
+) -> list[tuple[Row, RecordDraft]]:
     """Read all records; one without an id gets the hash of its content, and is left out where it is repeated."""
     drafts: list[tuple[Row, RecordDraft]] = []
     made: set[str] = set()
-    for row, draft in _given_drafts(rows, LAYOUTS[imported.format], faults):
+    for row, draft in _given_drafts(rows, layout, faults):
         if "id" not in draft.entry:
             draft.entry["id"] = identifier = content_hash([draft.entry, draft.passages])[:16]
             if identifier in made:
@@ -138,7 +145,7 @@ def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterat
     flat: list[tuple[Row, FlatRecord]] = []
     for row in rows:
         try:
-            flat.append((row, layout.flatten(row.values)))
+            flat.append((row, layout.fields(row.values)))
         except (ValueError, KeyError, TypeError, AttributeError) as fault:
             faults.add(row.where, f"the layout is another one: {fault}")
     names = {name for _, record in flat for name, value in record.fields.items() if is_filled(value)}
@@ -156,7 +163,7 @@ def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterat
 
 def _add_evidence(drafts: Sequence[tuple[Row, RecordDraft]], corpus: Corpus | None, imported: Imported) -> None:
     """Turn the texts of each draft into evidence, as far as they are found."""
-    given = [_given(draft) for _, draft in drafts]
+    given = [_given(draft, corpus) for _, draft in drafts]
     found = locate([one for texts in given for one in texts], corpus) if corpus else {}
     for (_, draft), texts in zip(drafts, given, strict=True):
         labels = [_label(one, found, draft.entry, corpus, imported) for one in texts]
@@ -164,10 +171,16 @@ def _add_evidence(drafts: Sequence[tuple[Row, RecordDraft]], corpus: Corpus | No
             draft.entry["evidence"] = evidence
 
 
-def _given(draft: RecordDraft) -> list[GivenText]:
-    """Return the texts in which the answer stands; without any, a long answer, which a page may have literally."""
+def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
+    """Return the texts in which the answer stands; without any, a long answer, which a page may have literally.
+
+    A text is searched in its document, and in all of them where the corpus has another name for it.
+    """
     if draft.passages:
-        return [GivenText(text.strip(), document) for text, document in draft.passages]
+        return [
+            GivenText(text.strip(), document if not text or corpus is None or document in corpus.position else None)
+            for text, document in draft.passages
+        ]
     answer = str(draft.entry.get("reference") or "").strip()
     is_answer = word_count(answer) >= FEWEST_WORDS and not is_filled(draft.entry.get("evidence"))
     return [GivenText(answer, exact=True)] if is_answer else []

@@ -1,80 +1,34 @@
-"""The layouts of records that are recognised, and what their fields become."""
+"""The layouts of records that are recognised, and how each becomes the fields of one record."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from ragsweep.core.errors import InputError
-from ragsweep.curation.entries import GROUPS
-from ragsweep.curation.exchange.records import as_mapping, as_passages, as_texts, is_filled
-from ragsweep.golden.golden_format import QUESTION_KEYS
-from ragsweep.golden.reading import plain_number
-from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
-
-PASSAGES = "passages"
-"""The field of a draft with the texts in which the answer stands."""
-CARRIED = "ragsweep"
-"""The field of other tools' metadata in which an export keeps the whole entry."""
-
-RANKED = {
-    "question": (("question",), ("user_input", "query", "prompt", "input", "instruction", "messages")),
-    "reference": (
-        ("correction",), ("reference",),
-        ("ground_truth", "ground_truths", "golden_answers", "expected_response", "expected_answer", "expected_output"),
-        ("answer", "answers"),
-    ),
-    "keywords": (("keywords",), ("expected_keywords", "expected_facts")),
-    PASSAGES: (
-        (PASSAGES, "relevant_chunks", "reference_contexts", "expected_retrieved_context"),
-        ("passage", "context", "contexts"),
-    ),
-    "documents": (("reference_context_ids",),),
-    "category": (("category",), ("synthesizer_name",)),
-}  # fmt: skip
-"""What fields become: place -> groups of fields, of which the first that a record fills wins. Fields of one group are
-equals: a record in which two of them differ is refused. A field with a name of our own format becomes that."""
-_PLACES = {name: (place, rank) for place, groups in RANKED.items() for rank, group in enumerate(groups)
-           for name in group}  # fmt: skip
-_SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Right answers and evidence in a set of questions; in the results of a system what it said, and what it retrieved."""
-_RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
-
-_LABELS = ("persona_name", "query_style", "query_length")
-_LISTS = ("keywords", "references", "distractors", "documents")
-_OBJECTS = ("history", "evidence", "labels", *GROUPS)
-_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_OUTPUTS = (
-    "response", "multi_responses", "retrieved_contexts", "retrieved_context_ids", "rubrics", "reference_tool_calls",
-    "prediction", "predicted_answer", "generated_answer", "model_answer", "actual_output", "retrieval_context",
-)  # fmt: skip
-"""Fields with what a system answered, or how it was judged: no part of a golden set."""
-_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
-
-
-class FlatRecord(NamedTuple):
-    """The fields of a record by name, the entry that an earlier export kept in it, and fields that are left out."""
-
-    fields: Mapping[str, Any]
-    carried: Mapping[str, Any] = {}
-    left: Sequence[str] = ()
-
-
-class RecordDraft(NamedTuple):
-    """An entry whose evidence is still to be found in texts, and which of the record's fields have no place in it."""
-
-    entry: dict[str, Any]
-    passages: Sequence[tuple[str, str | None]] = ()
-    in_notes: Sequence[str] = ()
-    left: Sequence[str] = ()
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.curation.exchange.drafts import CARRIED, LISTS, PASSAGES, PLACES, RIGHT, SAID, FlatRecord, place_of
+from ragsweep.curation.exchange.records import as_items, as_mapping, is_filled
+from ragsweep.curation.passages import sentence_around
+from ragsweep.golden.structured_cells import decoded, plain_texts
 
 
 class Layout(NamedTuple):
-    """The fields of which a record has at least one of each group, and how they are flattened."""
+    """How records are recognised and flattened.
+
+    ``needs``: groups of fields, of which a record has at least one each; ``names``: fields that mean more in this
+    layout than elsewhere, and the field they become; ``lacks``: fields of another layout with the same needs.
+    """
 
     needs: tuple[tuple[str, ...], ...]
-    flatten: Callable[[Mapping[str, Any]], FlatRecord]
+    flatten: Callable[[Mapping[str, Any]], FlatRecord] = FlatRecord
+    names: Mapping[str, str] = {}
+    lacks: tuple[str, ...] = ()
+
+    def fields(self, record: Mapping[str, Any]) -> FlatRecord:
+        """Return the fields of a record. Raises ValueError, KeyError, TypeError or AttributeError for another shape."""
+        flat = self.flatten(record)
+        return flat._replace(fields={self.names.get(name, name): value for name, value in flat.fields.items()})
 
 
 def _of_mlflow(record: Mapping[str, Any]) -> FlatRecord:
@@ -121,13 +75,13 @@ def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     The right answer is a correction: it wins over what the record has.
     """
     fields: dict[str, Any] = {}
-    ranked = sorted(answers, key=lambda name: _PLACES.get(name, ("", 0))[1])
+    ranked = sorted(answers, key=lambda name: PLACES.get(name, ("", 0))[1])
     for name in ranked:
         given = [value for value in answers[name] if is_filled(value)]
         place = place_of(name)
         if place == "reference" and given:
             fields.setdefault("correction", [text for value in given for text in plain_texts(value)])
-        elif place in (*_LISTS, PASSAGES):
+        elif place in (*LISTS, PASSAGES):
             fields[name] = [one for value in given for one in (value if isinstance(value, list) else [value])]
         elif given:
             fields[name] = given[0]
@@ -138,15 +92,90 @@ def _others(record: Mapping[str, Any], *known: str) -> list[str]:
     return [name for name, value in record.items() if name not in known and is_filled(value)]
 
 
+def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
+    """Flatten an example; its outputs are the right ones, and the only one is the right answer by any name."""
+    outputs = as_mapping(record["outputs"])
+    if is_filled(record["outputs"]) and not outputs:
+        raise ValueError('"outputs" of LangSmith is an object; format=mlflow leaves out what a system said')
+    said = {name: _content(value) for name, value in outputs.items()}
+    right = {"reference" if place_of(name) == "reference" or len(said) == 1 else name: said[name] for name in said}
+    fields = {"id": record.get("id"), **as_mapping(record.get("metadata")), **as_mapping(record["inputs"]), **right}
+    return FlatRecord(fields, {}, _others(record, "id", "inputs", "outputs", "metadata"))
+
+
+def _content(value: Any) -> Any:
+    """Return the text of a message, or of the last of a list of messages; any other value as it is."""
+    found = decoded(value)
+    last = found[-1] if isinstance(found, list) and found and isinstance(found[-1], dict) else found
+    return last.get("content", value) if isinstance(last, dict) else value
+
+
+_ASSERTED = {
+    **dict.fromkeys(("equals", "similar", "factuality", "model-graded-factuality"), "reference"),
+    **dict.fromkeys(("contains", "icontains", "contains-all", "icontains-all"), "keywords"),
+}
+"""What the value of an assertion of promptfoo is; other assertions have no place."""
+
+
+def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
+    fields: dict[str, Any] = {**as_mapping(record.get("metadata")), **as_mapping(record["vars"])}
+    left = _others(record, "vars", "assert", "metadata", "description")
+    for one in record.get("assert") or ():
+        if place := _ASSERTED.get(one["type"]):
+            fields[place] = [*fields.get(place, ()), *plain_texts(one["value"])]
+        else:
+            left.append(f"assert {one['type']}")
+    return FlatRecord({"notes": record.get("description"), **fields}, {}, left)
+
+
+def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
+    """Flatten a question of SQuAD: its evidence is the sentence of each answer; without answers it is unanswerable."""
+    context, answers = decoded(record["context"]), as_items(decoded(record["answers"]))
+    if not isinstance(context, str):
+        return FlatRecord(record)
+    answers = [one if isinstance(one, dict) else {"text": one} for one in answers]
+    fields = {**record, "context": None, "is_impossible": None, "answers": [one["text"] for one in answers]}
+    if not any(map(is_filled, fields["answers"])):
+        return FlatRecord(fields | {"answerable": False}, {}, ["context"])
+    starts = [one.get("answer_start", len(context)) for one in answers]
+    spans = [(start, start + len(one["text"])) for one, start in zip(answers, starts, strict=True)]
+    spans = [span for one, span in zip(answers, spans, strict=True) if context[slice(*span)] == one["text"]]
+    sentences = dict.fromkeys(sentence_around(context, span).strip() for span in spans)
+    return FlatRecord(fields | {PASSAGES: list(sentences) or [context]})
+
+
+def _of_deepeval(record: Mapping[str, Any]) -> FlatRecord:
+    """Flatten a golden; a table of them has bars between the texts of its context."""
+    context = decoded(record.get("context"))
+    return FlatRecord({**record, "context": context.split("|") if isinstance(context, str) else context})
+
+
+_NO_EXAMPLE = ("expectations", "dataset_record_id", "tags", "trace", "trace_id", "request_id", "run_type")
+"""Fields of records whose outputs are what a system said: MLflow's, and runs of LangSmith."""
 LAYOUTS = {
+    "langsmith": Layout((("inputs",), ("outputs",)), _of_langsmith, lacks=_NO_EXAMPLE),
     "mlflow": Layout((("inputs",),), _of_mlflow),
     "argilla": Layout((("fields",),), _of_argilla),
     "labelstudio": Layout((("data",), ("annotations", "predictions", "data")), _of_label_studio),
-    "ragas": Layout((("user_input",),), FlatRecord),
-    "keywords": Layout((("question", "query"), ("expected_keywords",)), FlatRecord),
-    "chunks": Layout((("query", "question"), ("relevant_chunks",)), FlatRecord),
-    "csv": Layout((("id",), ("question",), ("document", "reference", "answerable")), FlatRecord),
-    "faq": Layout((("question", "query"), (*_SAID, *_RIGHT)), FlatRecord),
+    "promptfoo": Layout((("vars",),), _of_promptfoo),
+    "ragas": Layout((("user_input",),)),
+    "ragas_0.1": Layout((("question",), ("ground_truth", "ground_truths"), ("evolution_type",))),
+    "deepeval": Layout(
+        (("input",), ("expected_output", "actual_output")),
+        _of_deepeval,
+        {"context": "reference_contexts", "source_file": "reference_context_ids"},
+    ),
+    "llamaindex": Layout((("query",), ("reference_answer", "reference_contexts"))),
+    "autorag": Layout((("qid",), ("query",), ("retrieval_gt",))),
+    "ragchecker": Layout((("query",), ("gt_answer",))),
+    "flashrag": Layout((("question",), ("golden_answers",))),
+    "squad_rows": Layout((("question",), ("answers",), ("context",)), _of_squad),
+    "keywords": Layout((("question", "query"), ("expected_keywords",))),
+    "chunks": Layout((("query", "question"), ("relevant_chunks",))),
+    "csv": Layout((("id",), ("question",), ("document", "reference", "answerable"))),
+    "faq": Layout((("question", "query"), (*SAID, *RIGHT))),
+    "topics": Layout((("question",), ("description",), ("narrative",))),
+    "counts": Layout((("question", "query"), ("count", "frequency")), names={"count": "weight", "frequency": "weight"}),
 }
 """Layouts by the name of their format, those with fields of their own first."""
 
@@ -155,160 +184,45 @@ def recognise(columns: Iterable[str]) -> str:
     """Return the format of records with these columns. Raises InputError for an unknown one."""
     seen = list(columns)
     for name, layout in LAYOUTS.items():
-        if all(any(field in seen for field in either) for either in layout.needs):
+        if all(any(field in seen for field in either) for either in layout.needs) and not {*layout.lacks} & {*seen}:
             return name
     known = [f"{name} ({', '.join(' or '.join(either) for either in one.needs)})" for name, one in LAYOUTS.items()]
     raise InputError(
-        f"the layout is unknown: it has {', '.join(seen) or 'no column'}; known are {'; '.join(known)}; and"
-        " beir, trec and squad by their readers: dataset=squad dataset.path=FILE"
+        f"the layout is unknown: it has {', '.join(seen) or 'no column'}; name the fields, question=FIELD"
+        f" reference=FIELD ({', '.join(COLUMNS)}); known are {'; '.join(known)}; and beir, trec and squad by their"
+        " readers: dataset=squad dataset.path=FILE"
     )
 
 
-def place_of(name: str) -> str:
-    """Return what a field becomes; empty where nothing is known of it."""
-    if name in QUESTION_KEYS or name in GROUPS or name == "schema_version":
-        return name
-    return "labels" if name in _LABELS else _PLACES.get(name, ("", 0))[0]
+COLUMNS = {
+    **{name: name for name in ("id", "question", "reference", "keywords", PASSAGES, "category", "weight", "notes")},
+    "documents": "reference_context_ids",
+}
+"""What ``format=columns`` may name a field for, and the field of ours that it becomes."""
 
 
-def fields_of_system(names: Collection[str]) -> list[str]:
-    """Return the fields with what a system said and retrieved, by the names of the fields of all records.
+def layout_of_columns(columns: Mapping[str, str]) -> Layout:
+    """Return the layout of records whose fields are named: place -> name, or path as in ``inputs.question``.
 
-    Beside a field that can only be the right answer, ``answer`` is the system's; where a system's answers are, or
-    evidence by name, so are ``context`` and ``contexts``. Raises ValueError for contexts beside an answer alone, which
-    may be either.
+    Raises ConfigError without a question.
     """
-    right, gold = set(names).intersection(_RIGHT), set(names).intersection(RANKED[PASSAGES][0])
-    said = [name for name in (*(_SAID if right else ()), *_OUTPUTS) if name in names]
-    if not said and not gold and "contexts" in names and "answer" in names:
-        fact = '"answer" and "contexts" may be what a system said and retrieved, or the right answer and its evidence'
-        raise ValueError(f'{fact}: rename them to "reference" and "reference_contexts", or leave them out')
-    is_retrieved = (said or gold) and "supporting_facts" not in names
-    return [*said, *(name for name in _SHOWN if is_retrieved and name in names)]
+    if "question" not in columns:
+        raise ConfigError("golden import: format=columns needs the field of the question: question=FIELD")
+    needs = tuple(tuple(dict.fromkeys((path, path.partition(".")[0]))) for path in columns.values())
+    return Layout(needs, partial(_of_columns, columns))
 
 
-def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft:
-    """Read one record; fields without a place go to the notes if they are plain, and are left out otherwise.
-
-    Raises ValueError, with the field, for structure that is not readable, and for two fields in one place that differ.
-    """
-    entry: dict[str, Any] = dict(flat.carried)
-    chosen, in_notes, left = _chosen(flat, of_system)
-    labels, notes = dict(entry.get("labels") or {}), []
-    passages: list[tuple[str, str | None]] = []
-    documents: list[str] = []
-    for name, value in chosen.items():
-        place = place_of(name)
-        try:
-            if name in _LABELS:
-                labels[name] = decoded(value)
-            elif place == "labels":
-                labels |= as_mapping(value)
-            elif place == PASSAGES:
-                passages = as_passages(value, flat.fields.get("supporting_facts"))
-            elif place == "documents":
-                documents = as_texts(value)
-            elif place == "question":
-                entry |= read_turns(decoded(value))
-            elif place:
-                entry |= _converted(place, value)
-            else:
-                notes.append(f"{name}: {as_note(value)}")
-        except ValueError as fault:
-            raise ValueError(f'"{name}" {fault}') from None
-    if len(documents) == len(passages):
-        passages = [(text, document) for (text, _), document in zip(passages, documents, strict=True)]
-    elif not passages:
-        passages = [("", document) for document in documents]
-    if notes:
-        entry["notes"] = "; ".join(filter(None, [entry.get("notes"), *notes]))
-    if labels:
-        entry["labels"] = labels
-    return RecordDraft(entry, () if "evidence" in entry else passages, in_notes, left)
+def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
+    """Return the named fields, and those of which nothing is known; others may be what a system said."""
+    fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
+    used = [name for path in columns.values() for name in (path, path.partition(".")[0])]
+    left = [name for name in _others(record, *used) if place_of(name)]
+    plain = {name: record[name] for name in _others(record, *used, *left)}
+    return FlatRecord(plain | fields, {}, left)
 
 
-def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Return the fields that are read, the names of those for the notes, and of those that are left out.
-
-    Raises ValueError where two fields of one place differ, and neither is before the other.
-    """
-    chosen, in_notes, left = dict[str, Any](), list[str](), list(flat.left)
-    ranked = sorted(flat.fields, key=lambda name: _PLACES.get(name, ("", 0))[1])
-    winners: dict[str, str] = {}
-    for name in ranked:
-        value, place = flat.fields[name], place_of(name)
-        if not is_filled(value) or (name == "id" and "id" in flat.carried):
-            continue
-        first = winners.setdefault(place, name) if place in RANKED else name
-        if name == "supporting_facts":
-            continue  # read with the passages
-        if name in of_system or name in _OUTPUTS:
-            left.append(name)
-            if first == name:
-                winners.pop(place, None)
-        elif first != name:
-            if _PLACES[first] == _PLACES[name] and _listed(flat.fields[first]) != _listed(value):
-                raise ValueError(f'"{first}" and "{name}" both give the {place}, and differ; rename one to "{place}"')
-            left.append(name)
-        elif place or as_note(value):
-            chosen[name] = value
-            in_notes += [] if place else [name]
-        else:
-            left.append(name)
-    return {name: chosen[name] for name in flat.fields if name in chosen}, in_notes, left
-
-
-def _listed(value: Any) -> list[Any]:
-    found = decoded(value)
-    return found if isinstance(found, list) else [found]
-
-
-def read_turns(value: Any) -> dict[str, Any]:
-    """Return the question of a text, or of the turns of a conversation with those before it as its history.
-
-    Raises ValueError for structure that is neither.
-    """
-    if not isinstance(value, list):
-        return {"question": plain_text(value)}
-    turns = [
-        {"role": _ROLES[role], "text": _content(one["content"])}
-        for one in value
-        if isinstance(one, dict) and (role := str(one.get("role") or one.get("type"))) in _ROLES and one.get("content")
-    ]
-    asked = max((n for n, turn in enumerate(turns) if turn["role"] == "user"), default=None)
-    if asked is None:
-        return {"question": plain_text(value)} if value and not any(isinstance(one, dict) for one in value) else {}
-    return {"question": turns[asked]["text"], **({"history": turns[:asked]} if asked else {})}
-
-
-def _content(value: Any) -> str:
-    """Return the text of a message, or of its parts; parts of other kinds, such as images, are left out."""
-    found = decoded(value)
-    parts = found if isinstance(found, list) else [found]
-    texts = [one for one in parts if not isinstance(one, dict) or one.get("type", "text") == "text"]
-    return " ".join(map(plain_text, texts))
-
-
-def as_note(value: Any) -> str:
-    """Return a plain value, or a list of such, as a text; empty for anything else."""
-    try:
-        return "; ".join(plain_texts(value))
-    except ValueError:
-        return ""
-
-
-def _converted(place: str, value: Any) -> dict[str, Any]:
-    """Return the fields of an entry that a value gives. Raises ValueError for structure that has no place there."""
-    if place == "reference":
-        texts = plain_texts(value)
-        return {"reference": texts[0] if texts else "", **({"references": texts[1:]} if texts[1:] else {})}
-    if place in _LISTS:
-        return {place: plain_texts(value) if place == "references" else as_texts(value)}
-    if place in _OBJECTS:
-        return {place: decoded(value)}
-    if place in ("answerable", "needs_retrieval"):
-        return {place: _FLAGS.get(str(value).strip().lower(), value)}
-    if place == "weight":
-        number = plain_number(str(value))
-        return {place: value if math.isnan(number) else number}
-    return {place: as_note(value) if place == "notes" else plain_text(value)}
+def _at(record: Mapping[str, Any], path: str) -> Any:
+    found: Any = record
+    for name in [path] if path in record else path.split("."):
+        found = as_mapping(found).get(name)
+    return found

@@ -1,4 +1,4 @@
-"""Read the records of a file as they are: a table, JSON lines, or JSON."""
+"""Read the records of a file as they are: a table, JSON lines, JSON, Parquet, YAML, or topics."""
 
 from __future__ import annotations
 
@@ -7,31 +7,50 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import Faults
-from ragsweep.golden.reading import Row, read_object, read_rows
+from ragsweep.golden.reading import Row, read_object, read_rows, read_yaml
 from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, is_table, read_table
+from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 
 _TEXTS = ("content", "text", "page_content", "passage_text", "paragraph_text")
-_DOCUMENTS = ("doc_uri", "document", "id")
+_DOCUMENTS = ("doc_uri", "document", "doc_id", "id")
 _MARKS = ("is_selected", "is_supporting")
 """Fields that say of a passage whether it answers: MS MARCO's and MuSiQue's."""
-_WRAPPERS = ("data", "records", "samples", "examples", "questions", "rows", "items")
+_WRAPPERS = (
+    *("data", "records", "samples", "examples", "rows", "items", "input_data", "results"),
+    *("questions", "queries", "qa_pairs", "tests"),
+)
+"""Keys of a JSON object under which a file has its records, where it has no question itself."""
+_ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messages"}
 
 
 def read_records(path: Path, faults: Faults) -> list[Row]:
     """Read all records; those of a JSON object are its one list. Errors are added to the faults."""
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
-    of_lines = Faults()
-    rows = list(read_rows(path, of_lines))
-    if of_lines.found and (root := read_object(path, Faults())):
+    of_lines = faults.apart()
+    rows = list(_read_rows(path, of_lines))
+    if of_lines.found and (root := read_object(path, faults.apart())):
         rows = [root]
     else:
         faults.found += of_lines.found
-    if len(rows) == 1:
+    if len(rows) == 1 and not _ASKED & {*rows[0].values}:
         lists = [name for name in _WRAPPERS if isinstance(rows[0].values.get(name), list)]
         rows = rows[0].parts(lists[0]) if lists else rows
     return rows
+
+
+def _read_rows(path: Path, faults: Faults) -> Iterator[Row]:
+    """Yield the records of YAML, of TREC's topics, or of JSON and Parquet."""
+    if path.suffix.lower() in (".yaml", ".yml"):
+        yield from read_yaml(path, faults)
+    elif path.suffix != ".parquet" and has_topics(path, faults):
+        for topic in read_topics(path, faults):
+            texts = {name: topic.text(name) for name in FIELDS}
+            question = texts.pop("title") or texts["description"]
+            yield Row(topic.where, {"id": topic.text("number"), "question": question, **texts}, faults)
+    else:
+        yield from read_rows(path, faults)
 
 
 def is_filled(value: Any) -> bool:
@@ -53,15 +72,23 @@ def as_texts(value: Any) -> list[str]:
     return [text.strip() for text in plain_texts(found)]
 
 
+def unnested(value: Any) -> Any:
+    """Return a list with the items of the lists in it, as AutoRAG nests ids; any other value as it is."""
+    found = decoded(value)
+    if not isinstance(found, list):
+        return found
+    return [item for one in found for item in (one if isinstance(one, list) else [one])]
+
+
 def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | None]]:
     """Return the texts of a list, each with the id of its document where it has one.
 
     ``supporting`` names the right sentences of titled paragraphs, by title and number from 0, as HotpotQA does. Of
     passages that are marked as right or wrong the right ones are returned. Raises ValueError for other shapes.
     """
-    items = _items(decoded(value))
+    items = as_items(decoded(value))
     if is_filled(supporting):
-        facts = [(plain_text(title), number) for title, number in map(_pair, _items(decoded(supporting)))]
+        facts = [(plain_text(title), number) for title, number in map(_pair, as_items(decoded(supporting)))]
         titled = [(plain_text(title), sentences) for title, sentences in map(_pair, items)]
         return [(sentence, None) for sentence in _sentences(titled, facts)]
     passages = [item if isinstance(item, dict) else {"text": item} for item in items]
@@ -69,8 +96,8 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
     return [(_first(one, _TEXTS) or "", _first(one, _DOCUMENTS)) for one in right]
 
 
-def _items(found: Any) -> list[Any]:
-    """Return a list; of an object of equally long lists, as data frames have it, the list of its rows."""
+def as_items(found: Any) -> list[Any]:
+    """Return the rows of an object of equally long lists, as data frames have it; a list; or one of another value."""
     columns = list(found.values()) if isinstance(found, dict) else []
     if columns and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
         return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -18,7 +18,7 @@ from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row, plain_number
 from ragsweep.golden.structured_cells import is_structure, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, read_table
-from ragsweep.golden.text_files import plain_or_gzipped
+from ragsweep.golden.text_files import collect_faults, plain_or_gzipped
 
 QUESTION_COLUMNS = (
     "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "reference", "keywords",
@@ -44,6 +44,7 @@ class Csv:
         grades: What each grade stands for, where it is no number; None leaves a label out, and counts it.
         unknown: "error", or "drop" to leave out and count labels that cannot be used.
         limit, seed: How many questions to draw, None for all, and by which seed.
+        encoding: Of files without a byte order mark; None for UTF-8, or what an HTML page declares.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -56,16 +57,19 @@ class Csv:
     unknown: str
     limit: int | None
     seed: int
+    encoding: str | None = None
 
     def load(self) -> Dataset:
         """Read both files.
 
         Raises:
-            ConfigError: a column is mapped to an unknown content; ``grades``, ``unknown`` or ``limit`` make no sense.
+            ConfigError: ``columns`` map to an unknown content; ``grades``, ``unknown``, ``limit`` or ``encoding`` make
+                no sense.
             InputError: faults of the files, all at once.
         """
         selection = Selection(self.unknown, self.limit, self.seed).check()
-        grades, faults, file = Grades(self.grades).check(), Faults(), Path(self.questions).expanduser()
+        grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
+        file = Path(self.questions).expanduser()
         corpus, notes = self._read_corpus(faults)
         raw, rows = read_question_table(file, self.columns or {}, grades, faults)
         faults.raise_any()
@@ -77,7 +81,7 @@ class Csv:
             if names := dict.fromkeys(name for name, cell in others if is_structure(cell) != is_label):
                 notes = (*notes, f"{fact}: {', '.join(names)}")
         golden = golden_set(raw, corpus, selection)
-        return Dataset(file.name.removesuffix(".gz"), corpus, golden, notes)
+        return Dataset(file.name.removesuffix(".gz"), corpus, golden, (*notes, *faults.notes))
 
     def _read_corpus(self, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
         path = Path(self.corpus).expanduser()

@@ -13,7 +13,7 @@ from ragsweep.core.types import Corpus, Dataset, GoldenSet
 from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import Selection, golden_set
-from ragsweep.golden.text_files import check_folder
+from ragsweep.golden.text_files import check_folder, collect_faults
 
 BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
@@ -29,6 +29,7 @@ class Jsonl:
         limit, seed: How many questions to draw, None for all, and by which seed.
         repeated_passages: An anchor found in another document too marks the same passage there.
         status: "silver" or "gold": only questions with this ``audit.status``; None for all.
+        encoding: Of files without a byte order mark; None for UTF-8.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -40,19 +41,23 @@ class Jsonl:
     seed: int
     repeated_passages: bool
     status: str | None = None
+    encoding: str | None = None
 
     def load(self) -> Dataset:
         """Read both files.
 
         Raises:
-            ConfigError: ``unknown``, ``limit`` or ``status`` make no sense.
+            ConfigError: ``unknown``, ``limit``, ``status`` or ``encoding`` make no sense.
             InputError: faults of the files, all at once.
         """
-        selection, faults = Selection(self.unknown, self.limit, self.seed, self.status).check(), Faults()
+        selection, faults = (
+            Selection(self.unknown, self.limit, self.seed, self.status).check(),
+            collect_faults(self.encoding),
+        )
         file = Path(self.golden).expanduser()
         corpus = read_corpus(Path(self.corpus).expanduser(), faults)
         golden = _read_golden(file, corpus, selection, faults, self.repeated_passages)
-        return Dataset(file.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden)
+        return Dataset(file.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden, faults.notes)
 
 
 @dataclass(eq=False)
@@ -65,7 +70,8 @@ class Folder:
         path: The folder.
         golden: File of the questions.
         exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too.
-        unknown, limit, seed, repeated_passages, status: As in :class:`Jsonl`.
+        unknown, limit, seed, repeated_passages, status, encoding: As in :class:`Jsonl`; without
+            ``encoding`` an HTML page may declare its own.
     """
 
     VERSION: ClassVar[str] = "2"
@@ -78,15 +84,19 @@ class Folder:
     seed: int
     repeated_passages: bool
     status: str | None = None
+    encoding: str | None = None
 
     def load(self) -> Dataset:
         """Read the pages and the golden file. Raises as :meth:`Jsonl.load`, and for a folder that does not exist."""
-        selection, faults = Selection(self.unknown, self.limit, self.seed, self.status).check(), Faults()
+        selection, faults = (
+            Selection(self.unknown, self.limit, self.seed, self.status).check(),
+            collect_faults(self.encoding),
+        )
         folder = Path(self.path).expanduser()
         check_folder(folder, "dataset.path needs the documents' folder")
         corpus, notes = read_folder(folder, self.exclude, faults)
         golden = _read_golden(Path(self.golden).expanduser(), corpus, selection, faults, self.repeated_passages)
-        return Dataset(folder.resolve().name, corpus, golden, notes)
+        return Dataset(folder.resolve().name, corpus, golden, (*notes, *faults.notes))
 
 
 @dataclass(eq=False)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError, Faults, nearest
 from ragsweep.core.types import Dataset, Question
@@ -15,20 +14,7 @@ from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import Row, UniqueIds
 from ragsweep.golden.text_files import plain_or_gzipped, read_lines
-
-FIELDS = {"title": "title", "description": "desc", "narrative": "narr"}
-"""Parts of a topic, and the tag before each."""
-
-_TAG = re.compile(r"(</?[A-Za-z]+>)")
-_HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGNORECASE)
-
-
-class _Topic(NamedTuple):
-    where: str
-    texts: dict[str, list[str]]  # tag -> the lines after it
-
-    def text(self, tag: str) -> str:
-        return " ".join(_HEADING.sub("", " ".join(self.texts.get(tag, []))).split())
+from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 
 
 @dataclass(eq=False)
@@ -77,16 +63,16 @@ class Trec:
         grades, faults, qrels = Grades(self.grades).check(), Faults(), Path(self.qrels).expanduser()
         corpus = read_corpus(plain_or_gzipped(Path(self.corpus).expanduser()), faults)
         topics = plain_or_gzipped(Path(self.topics).expanduser())
-        questions = _read_questions(topics, [FIELDS[name] for name in self.fields], faults)
+        questions = _read_questions(topics, self.fields, faults)
         labels = grades.apply(read_qrels(plain_or_gzipped(qrels), faults, grades), faults)
         faults.raise_any()
         labelled = attach_evidence(questions, labels, qrels, "not in the qrels")
         return Dataset(qrels.name.removesuffix(".gz"), corpus, golden_set(labelled, corpus, selection))
 
 
-def _read_questions(path: Path, tags: Sequence[str], faults: Faults) -> list[Question]:
+def _read_questions(path: Path, fields: Sequence[str], faults: Faults) -> list[Question]:
     unique, questions = UniqueIds("question"), []
-    for row in _rows(path, tags, faults):
+    for row in _rows(path, fields, faults):
         text = row.given_text("text")
         question = Question(row.identifier("id"), text, "" if text.strip() else BLANK, where=row.where)
         unique.check(question.id, row)
@@ -94,47 +80,21 @@ def _read_questions(path: Path, tags: Sequence[str], faults: Faults) -> list[Que
     return questions
 
 
-def _rows(path: Path, tags: Sequence[str], faults: Faults) -> Iterator[Row]:
+def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
     """Yield a row (id, text) for each question of either kind of file; the first line shows which it is."""
-    lines = list(read_lines(path, faults))
-    if lines and lines[0][1].lstrip().startswith("<"):
-        for topic in _topics(lines, faults):
-            text = " ".join(filter(None, map(topic.text, tags)))
-            lacking = [f"<{tag}>" for tag in ("num", *tags) if not topic.text(tag)]
-            if lacking:
+    if has_topics(path, faults):
+        for topic in read_topics(path, faults):
+            tags = {"number": "num", **{name: FIELDS[name][0] for name in fields}}
+            if lacking := [f"<{tag}>" for name, tag in tags.items() if not topic.text(name)]:
                 faults.add(topic.where, f"the topic has no {' and no '.join(lacking)}; add it, or choose other fields")
             else:
-                yield Row(topic.where, {"id": topic.text("num"), "text": text}, faults)
+                text = " ".join(map(topic.text, fields))
+                yield Row(topic.where, {"id": topic.text("number"), "text": text}, faults)
         return
-    for where, line in lines:
+    for where, line in read_lines(path, faults):
         identifier, tab, text = line.partition("\t")
         if tab:
             yield Row(where, {"id": identifier.strip(), "text": text.strip()}, faults)
         else:
-            faults.add(
-                where, "has no tab; a line is a question's id, a tab and its text, or the file starts with <top>"
-            )
-
-
-def _topics(lines: Sequence[tuple[str, str]], faults: Faults) -> Iterator[_Topic]:
-    """Yield the topics of a file whose tags are, as often as not, never closed."""
-    topic, tag = None, ""
-    for where, line in lines:
-        for part in filter(str.strip, _TAG.split(line)):
-            name = part.strip("</>").lower() if _TAG.fullmatch(part) else None
-            if name == "top":
-                if topic and not part.startswith("</"):
-                    faults.add(where, f"a topic begins before the one of {topic.where} ends; close that with </top>")
-                if topic:
-                    yield topic
-                topic = None if part.startswith("</") else _Topic(where, {})
-                tag = ""
-            elif topic is None:
-                faults.add(where, f'"{part.strip()[:40]}" stands outside of <top> ... </top>')
-            elif name is not None:
-                tag = "" if part.startswith("</") else name
-            elif tag:
-                topic.texts.setdefault(tag, []).append(part)
-    if topic:
-        faults.add(topic.where, "the topic has no end; close it with </top>")
-        yield topic
+            fact = "has no tab; a line is a question's id, a tab and its text, or the file starts with <top>"
+            faults.add(where, fact)

@@ -1,0 +1,76 @@
+"""Read TREC's topics: ``<top> <num> ...``, whose tags are often never closed, and XML of ``<topic number="...">``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from html import unescape
+from pathlib import Path
+from typing import NamedTuple
+
+from ragsweep.core.errors import Faults
+from ragsweep.golden.text_files import read_lines
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "title": ("title", "query"),
+    "description": ("desc", "description", "question"),
+    "narrative": ("narr", "narrative"),
+}
+"""Parts of a topic, and the tags before each; the first of them is in the classic form."""
+_NUMBER = ("num", "number")
+_TAG = re.compile(r"(</?[A-Za-z][\w-]*(?:\s[^<>]*)?>)")
+_UNREAD = re.compile(r"<[?!][^>]*>")
+_ATTRIBUTE = re.compile(r"""\s(?:number|num|id)\s*=\s*["']?([^"'\s>]+)""")
+_HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGNORECASE)
+
+
+class Topic(NamedTuple):
+    """The place of a topic, and the lines after each of its tags."""
+
+    where: str
+    texts: dict[str, list[str]]
+
+    def text(self, field: str) -> str:
+        """Return a part by its name in FIELDS, or the "number"; empty where it is missing."""
+        found = (" ".join(self.texts.get(tag, [])) for tag in FIELDS.get(field, _NUMBER))
+        return next(filter(None, (" ".join(_HEADING.sub("", text).split()) for text in found)), "")
+
+
+def has_topics(path: Path, faults: Faults) -> bool:
+    """Return whether the first line of a file that is not blank begins with a tag."""
+    return next((line for _, line in read_lines(path, faults.apart())), "").lstrip().startswith("<")
+
+
+def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
+    """Yield the topics of a file; what is outside of a topic, and a topic that does not end, are faults."""
+    topic, tag, is_xml = None, "", False
+    for where, line in read_lines(path, faults):
+        for part in filter(str.strip, _TAG.split(_UNREAD.sub("", line))):
+            name = _tag_name(part)
+            if name in ("top", "topic"):
+                if topic and not part.startswith("</"):
+                    fact = f"a topic begins before the one of {topic.where} ends"
+                    faults.add(where, f"{fact}; close that with </{name}>")
+                if topic:
+                    yield topic
+                topic, is_xml = None if part.startswith("</") else _begun(part, where), name == "topic"
+                tag = "title" if is_xml else ""
+            elif topic is None:
+                if name is None:
+                    faults.add(where, f'"{part.strip()[:40]}" stands outside of <top> ... </top>')
+            elif name is not None:
+                tag = "" if part.startswith("</") else name
+            elif tag:
+                topic.texts.setdefault(tag, []).append(unescape(part) if is_xml else part)
+    if topic:
+        faults.add(topic.where, f"the topic has no end; close it with </{'topic' if is_xml else 'top'}>")
+        yield topic
+
+
+def _tag_name(part: str) -> str | None:
+    return part.strip("</>").split()[0].lower() if _TAG.fullmatch(part) else None
+
+
+def _begun(tag: str, where: str) -> Topic:
+    number = _ATTRIBUTE.search(tag)
+    return Topic(where, {"num": [number[1]]} if number else {})

@@ -1,0 +1,302 @@
+"""Files as other tools write them, imported as they are; the table of them in docs/datasets.md is made from here."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.commands.golden import golden
+from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.types import Corpus
+from ragsweep.curation.exchange.importing import Imported, import_file
+from ragsweep.curation.exchange.layouts import LAYOUTS
+from ragsweep.golden.corpora import read_corpus
+from tool_files import ALDER, CORPUS, DEEPEVAL, FILES, SAID, YEW, A, Q, lines, parquet_of, table_of
+
+DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
+
+
+def imported(folder: Path, name: str, corpus: Corpus | None = CORPUS, **columns: str) -> Imported:
+    text = FILES[name].text
+    (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return import_file(folder / name, "auto", corpus, columns)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text of a record with its path; an assertion's is named by its type."""
+    if isinstance(value, str) and value.startswith("["):
+        value = ast.literal_eval(value)
+    if isinstance(value, dict) and "type" in value and "value" in value:  # not its names of tags
+        yield from leaves(value["value"], f"{path} {value['type']}")
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from leaves(one, f"{path}.{name}".removeprefix("."))
+    elif isinstance(value, list):
+        for one in value:
+            yield from leaves(one, path)
+    elif isinstance(value, str) or path == "count":
+        yield path, str(value)
+
+
+def place(text: str, entry: dict[str, Any]) -> str:
+    """Return what became of a text of a record."""
+    passage = entry.get("content", {}).get("passage", "")
+    documents = [label["document"] for label in entry.get("evidence", ())]
+    keywords = entry.get("keywords", [])
+    whole = {
+        "question": [entry["question"]],
+        "right answer": [entry.get("reference"), *entry.get("references", ())],
+        "id": [entry["id"]],
+        "keywords": [*keywords, "; ".join(keywords)],
+        "category": [entry.get("category")],
+        "weight": [f"{entry.get('weight', 0):g}"],
+        "labels": entry.get("labels", {}).values(),
+        "evidence": [*documents, *(label.get("anchor") for label in entry.get("evidence", ()))],
+    }
+    for name, texts in whole.items():
+        if text in texts:
+            return name
+    if passage and (text in passage or passage in text):
+        return "evidence"
+    return "notes" if text in entry.get("notes", "") else "left out"
+
+
+NEEDS = {"faq": "`question` or `query`, and an answer", "topics": "`<top>` or `<topic>`", "labelstudio": "`data`"}
+"""Recognised by other words than the names of fields, which would be many, or none."""
+
+
+def needs(name: str) -> str:
+    groups = [" or ".join(f"`{field}`" for field in group) for group in LAYOUTS[name].needs]
+    return NEEDS.get(name, ", ".join(groups))
+
+
+def rows(folder: Path) -> Iterator[str]:
+    columns = (
+        "question",
+        "right answer",
+        "evidence",
+        "id",
+        "keywords",
+        "category",
+        "labels",
+        "weight",
+        "notes",
+        "left out",
+    )
+    for name, file in FILES.items():
+        entry = imported(folder, name).entries[0]
+        became: dict[str, dict[str, None]] = {}
+        for path, text in leaves(file.record):
+            became.setdefault(place(text, entry), {})[f"`{path.removeprefix('@')}`"] = None
+        assert {*became} <= {*columns}
+        first = [" ".join(became.get(column, ())) for column in columns[:3]]
+        rest = [f"{column}: {' '.join(became[column])}" for column in columns[3:-1] if column in became]
+        cells = [
+            f"{file.tool} (`{name}`)",
+            file.reader,
+            f"`{file.format}`",
+            needs(file.format),
+            *first,
+            "; ".join(rest),
+        ]
+        cells.append(" ".join(became.get("left out", ())))
+        yield f"| {' | '.join(cells)} |"
+
+
+def test_the_table_in_the_docs_is_what_becomes_of_the_files(tmp_path: Path) -> None:
+    shown = [line for line in DOCS.read_text().splitlines() if re.match(r"\| [^|]* \(`[\w.]+`\) \|", line)]
+    expected = list(rows(tmp_path))
+    assert shown == expected, "\n".join(expected)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_tool_is_recognised_and_gives_its_question(tmp_path: Path, name: str) -> None:
+    found = imported(tmp_path, name)
+    assert (found.format, found.entries[0]["question"], found.unfound) == (FILES[name].format, Q, [])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_system_said_and_retrieved_is_no_part_of_an_entry(tmp_path: Path, name: str) -> None:
+    (entry, *_) = imported(tmp_path, name).entries
+    assert SAID not in json.dumps(entry)
+    assert "yew.md" not in json.dumps(entry)
+
+
+def test_every_layout_has_a_file() -> None:
+    assert {file.format for file in FILES.values()} == {*LAYOUTS}
+
+
+ANSWERED = (
+    "testset.jsonl",
+    "mlflow.json",
+    "argilla.json",
+    "tasks.json",
+    "questions.csv",
+    "examples.jsonl",
+    "qa_pairs.json",
+    "testset.csv",
+    "goldens.json",
+    "rag_dataset.json",
+    "qa.parquet",
+    "dev.jsonl",
+    "inputs.json",
+    "promptfooconfig.yaml",
+    "squad.jsonl",
+)
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_the_right_answer_of_the_tool_is_the_reference(tmp_path: Path, name: str) -> None:
+    assert imported(tmp_path, name).entries[0]["reference"] == A
+
+
+EVIDENT = (
+    "testset.jsonl",
+    "mlflow.json",
+    "argilla.json",
+    "tasks.json",
+    "questions.csv",
+    "audit.json",
+    "testset.csv",
+    "goldens.json",
+    "rag_dataset.json",
+    "qa.parquet",
+    "squad.jsonl",
+)
+
+
+@pytest.mark.parametrize("name", EVIDENT)
+def test_the_evidence_of_the_tool_is_found_in_the_corpus(tmp_path: Path, name: str) -> None:
+    (label,) = imported(tmp_path, name).entries[0]["evidence"]
+    assert label["document"] == "alder.md"
+
+
+def test_an_answer_of_squad_is_evidence_where_it_begins_and_a_question_without_one_is_unanswerable(
+    tmp_path: Path,
+) -> None:
+    first, second = imported(tmp_path, "squad.jsonl").entries
+    assert A in first["evidence"][0]["anchor"]
+    assert first["content"]["passage"] == "The alder measures 10 metres when it is old."
+    assert second["answerable"] is False
+    assert not {"evidence", "reference"} & {*second}
+
+
+def test_answers_of_squad_are_matched_with_their_own_starts(tmp_path: Path) -> None:
+    text = "It is red. No, it is red and blue. Green it is not."
+    answers = [
+        {"text": "red", "answer_start": 6},
+        {"text": "red", "answer_start": 21},
+        {"text": "Green", "answer_start": 35},
+    ]
+    record = {"id": "a", "question": "What colour has it?", "context": text, "answers": answers}
+    (tmp_path / "rows.json").write_text(json.dumps([record]))
+    found = import_file(tmp_path / "rows.json", "auto", Corpus(["d"], [""], [text]))
+    assert (found.exact, found.near, found.unfound) == (3, 0, [])
+
+
+def test_outputs_are_right_answers_of_an_example_only(tmp_path: Path) -> None:
+    run = {"inputs": {"question": Q}, "outputs": {"answer": SAID}, "run_type": "chain", "trace_id": "t"}
+    evaluated = {"inputs": {"question": Q}, "outputs": {"answer": SAID}, "expectations": {"expected_response": A}}
+    for record, reference in ((run, None), (evaluated, A)):
+        (tmp_path / "given.jsonl").write_text(lines(record))
+        found = import_file(tmp_path / "given.jsonl", "auto", CORPUS)
+        assert (found.format, found.entries[0].get("reference"), found.left["outputs"]) == ("mlflow", reference, 1)
+    (tmp_path / "given.jsonl").write_text(lines({"inputs": {"question": Q}, "outputs": SAID}))
+    with pytest.raises(InputError, match=r'given.jsonl:1: .*"outputs" of LangSmith is an object; format=mlflow leaves'):
+        import_file(tmp_path / "given.jsonl", "auto", CORPUS)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [{"output": A}, {"text": A}, {"answer": A, "steps": ["a"]}, {"messages": [{"role": "assistant", "content": A}]}],
+)
+def test_outputs_of_one_field_are_the_right_answer_by_any_name(tmp_path: Path, outputs: dict[str, Any]) -> None:
+    (tmp_path / "given.csv").write_text(table_of({"inputs": json.dumps({"input": Q}), "outputs": json.dumps(outputs)}))
+    (entry,) = import_file(tmp_path / "given.csv", "auto", CORPUS).entries
+    assert (entry["question"], entry["reference"]) == (Q, A)
+
+
+def test_texts_of_a_context_in_a_table_of_deepeval_have_bars_between_them(tmp_path: Path) -> None:
+    (tmp_path / "goldens.csv").write_text(table_of({**DEEPEVAL, "context": f"{ALDER}|{YEW}", "retrieval_context": ""}))
+    (entry,) = import_file(tmp_path / "goldens.csv", "auto", CORPUS).entries
+    assert [one["document"] for one in entry["evidence"]] == ["alder.md", "yew.md"]
+
+
+def test_counts_of_a_log_are_weights(tmp_path: Path) -> None:
+    assert imported(tmp_path, "counts.csv").entries[0]["weight"] == 7
+
+
+@pytest.mark.parametrize("name", ["results", "queries", "examples"])
+def test_a_file_of_one_record_with_a_list_is_that_record(tmp_path: Path, name: str) -> None:
+    (tmp_path / "one.jsonl").write_text(lines({"question": Q, "answer": A, name: [{"query": "Why?", "answer": "b"}]}))
+    assert [one["question"] for one in import_file(tmp_path / "one.jsonl", "auto", CORPUS).entries] == [Q]
+
+
+def test_dates_and_numbers_of_yaml_are_texts_and_repeated_references_cost_nothing(tmp_path: Path) -> None:
+    doubled = [f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 40)]
+    test = {"vars": {"question": Q, "on": "DATE"}, "assert": [{"type": "equals", "value": 1984}]}
+    text = "\n".join(["x0: &x0 [a]", *doubled, f"tests: {json.dumps([test])}".replace('"DATE"', "2024-01-01")])
+    (tmp_path / "a.yaml").write_text(text)
+    (entry,) = import_file(tmp_path / "a.yaml", "auto", CORPUS).entries
+    assert (entry["reference"], entry["notes"]) == ("1984", "on: 2024-01-01")
+
+
+NESTED = {"turn": {"asked": Q, "good": A}, "answer": SAID, "contexts": [YEW], "page.name": "alder.md", "team": "docs"}
+
+
+def test_fields_of_any_name_are_read_where_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text(lines(NESTED))
+    columns = {"question": "turn.asked", "reference": "turn.good", "documents": "page.name"}
+    found = import_file(tmp_path / "own.jsonl", "columns", CORPUS, columns)
+    (entry,) = found.entries
+    assert (entry["question"], entry["reference"], entry["notes"]) == (Q, A, "team: docs")
+    assert entry["evidence"] == [{"document": "alder.md"}]
+    assert found.left == {"answer": 1, "contexts": 1}
+    with pytest.raises(ConfigError, match="format=columns needs the field of the question"):
+        import_file(tmp_path / "own.jsonl", "columns", CORPUS, {})
+    with pytest.raises(InputError, match="format=columns needs ask, and there are turn, answer"):
+        import_file(tmp_path / "own.jsonl", "columns", CORPUS, {"question": "ask"})
+
+
+def test_columns_are_named_in_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.csv").write_text(table_of({"User query": Q, "Gold": A}), encoding="utf-16")
+    assert golden(["import", "own.csv", "out=set.jsonl", "question=User query", "reference=Gold"]) == 0
+    entry = json.loads(Path("set.jsonl").read_text())
+    assert (entry["question"], entry["reference"]) == (Q, A)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"doc_id": "alder.md", "contents": ALDER, "metadata": {"a": 1}}, {"id": "alder.md", "contents": ALDER}],
+    ids=["autorag", "flashrag"],
+)
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_the_corpus_of_the_tool_is_read(tmp_path: Path, record: dict[str, Any], ending: str) -> None:
+    file = tmp_path / f"corpus.{ending}"
+    file.write_bytes(parquet_of(record) if ending == "parquet" else lines(record).encode())
+    faults = Faults()
+    corpus = read_corpus(file, faults)
+    assert (corpus.ids, corpus.texts, faults.found) == (["alder.md"], [ALDER], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.yaml", "tests:\n  - vars: [\n", r"a.yaml:3: not YAML: "),
+        ("a.yaml", "\0", "a.yaml: not YAML: unacceptable character #x0000: special characters are not allowed"),
+        ("a.parquet", "no", "a.parquet: cannot be read as Parquet: "),
+        ("a.xml", "<topics>\n<topic number='1'>\n<query>x\n", "a.xml:2: the topic has no end; close it with </topic>"),
+        ("a.xml", "<topics>\nstray\n</topics>", 'a.xml:2: "stray" stands outside of <top>'),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_place(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        import_file(tmp_path / name, "auto", CORPUS)

@@ -1,0 +1,137 @@
+"""Files in other encodings than UTF-8: read by the byte order mark, by the page or by the config, or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.golden.corpora import read_folder
+from ragsweep.golden.text_files import read_lines, read_text
+from ragsweep.parts.datasets import Csv, Folder, Jsonl
+
+CAFE = "Le café est à “Zürich”."
+JAPANESE = "日本語の文書です。"
+PAGE = '<html><head><meta charset="{}"><title>Menu</title></head><body><p>{}</p></body></html>'
+OLDER = '<head><META http-equiv="Content-Type" content="text/html; charset={}"></head><body><p>{}</p></body>'
+XHTML = '<?xml version="1.0" encoding="{}"?><html><body><p>{}</p></body></html>'
+WIDE = {
+    "utf-16": b"",
+    "utf-16-le": b"\xff\xfe",
+    "utf-16-be": b"\xfe\xff",
+    "utf-32-le": b"\xff\xfe\x00\x00",
+    "utf-32-be": b"\x00\x00\xfe\xff",
+    "utf-8": b"\xef\xbb\xbf",
+}
+
+
+def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]]:
+    for name, data in files.items():
+        (place / f"{name}.html").write_bytes(data)
+    faults = Faults()
+    corpus, notes = read_folder(place, (), faults)
+    faults.raise_any()
+    return dict(zip(corpus.ids, corpus.texts, strict=True)), (*notes, *faults.notes)
+
+
+@pytest.mark.parametrize("page", [PAGE, OLDER, XHTML], ids=["charset", "http-equiv", "xml"])
+@pytest.mark.parametrize(
+    ("declared", "encoding", "text"),
+    [
+        ("windows-1252", "windows-1252", CAFE),
+        ("Windows-1252", "windows-1252", CAFE),
+        ("ISO-8859-1", "windows-1252", CAFE),  # as browsers read it
+        ("shift_jis", "shift_jis", JAPANESE),
+        ("iso-2022-jp", "iso-2022-jp", JAPANESE),
+        ("koi8-r", "koi8-r", "Привет"),
+    ],
+)
+def test_a_page_is_read_in_the_encoding_it_declares(
+    tmp_path: Path, page: str, declared: str, encoding: str, text: str
+) -> None:
+    texts, notes = folder(tmp_path, menu=page.format(declared, text).encode(encoding))
+    assert texts == {"menu.html": text}
+    assert notes == (f"read as {encoding}, which it declares: menu.html",)
+
+
+@pytest.mark.parametrize("declared", ["windows-1252", "utf-16", "nonsense", "utf-8", "rot13"])
+def test_a_page_of_utf_8_is_read_as_such_whatever_it_declares(tmp_path: Path, declared: str) -> None:
+    assert folder(tmp_path, menu=PAGE.format(declared, CAFE).encode()) == ({"menu.html": CAFE}, ())
+
+
+@pytest.mark.parametrize("declared", ["", "nonsense", "utf-16", "rot13"])
+def test_a_page_that_declares_no_known_encoding_is_refused_with_its_byte(tmp_path: Path, declared: str) -> None:
+    page = PAGE.format(declared, CAFE).encode("windows-1252")
+    with pytest.raises(InputError, match=rf"menu.html: byte {page.index(0xE9) + 1} \(0xe9\) is not UTF-8; save .*, or"):
+        folder(tmp_path, menu=page)
+
+
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
+)
+@pytest.mark.parametrize("encoding", WIDE)
+def test_a_byte_order_mark_gives_the_encoding(
+    tmp_path_factory: pytest.TempPathFactory, encoding: str, text: str
+) -> None:
+    file = tmp_path_factory.mktemp("marked") / "a.txt"
+    file.write_bytes(WIDE[encoding] + f"x{text}".encode(encoding))
+    faults = Faults("windows-1252")  # the mark is surer
+    assert read_text(file, faults) == f"x{text}"
+    expected = [line for line in f"x{text}".split("\n") if line.strip()]
+    assert [line for _, line in read_lines(file, faults)] == expected
+    assert faults.found == []
+    assert len(faults.notes) == (encoding != "utf-8")
+
+
+CORPUS = '{"id": "d1", "text": "Le café est à Zürich."}\n'
+GOLDEN = '{"id": "q1", "question": "Où est le café?", "evidence": [{"document": "d1", "anchor": "café"}]}\n'
+ASKED = "id,question,document\nq1,Où est le café?,d1\n"
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "utf-16", "latin-1"])
+def test_the_encoding_of_the_config_is_that_of_all_files(tmp_path: Path, encoding: str) -> None:
+    files = {"corpus.jsonl": CORPUS, "golden.jsonl": GOLDEN, "questions.csv": ASKED}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding=encoding)
+    corpus, golden, questions = (str(tmp_path / name) for name in files)
+    given = None if encoding == "utf-16" else encoding
+    for dataset in (
+        Jsonl(corpus, golden, "error", None, 0, False, encoding=given).load(),
+        Csv(corpus, questions, None, None, None, "error", None, 0, encoding=given).load(),
+    ):
+        assert dataset.golden.questions[0].text == "Où est le café?"
+        assert dataset.corpus.texts == ["Le café est à Zürich."]
+        assert bool(dataset.notes) == (encoding == "utf-16")
+
+
+def test_a_folder_is_read_in_the_encoding_of_the_config(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "d.txt").write_text("Le café est à Zürich.", encoding="windows-1252")
+    (tmp_path / "golden.jsonl").write_text(GOLDEN.replace("d1", "d.txt"), encoding="windows-1252")
+    part = Folder(str(pages), str(tmp_path / "golden.jsonl"), [], "error", None, 0, False, encoding="windows-1252")
+    assert part.load().corpus.texts == ["Le café est à Zürich."]
+    part.encoding = "utf-9"
+    with pytest.raises(ConfigError, match=r'dataset.encoding: "utf-9" is no encoding of text; name one .*windows-1252'):
+        part.load()
+
+
+def test_a_line_that_is_not_decodable_is_refused_with_its_byte_and_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"fine\ncaf\x81\n")
+    faults = Faults("windows-1252")
+    assert [line for _, line in read_lines(tmp_path / "a.txt", faults)] == ["fine"]
+    assert faults.found == [
+        f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not WINDOWS-1252; save the file as UTF-8, or name its encoding,"
+        " such as dataset.encoding=windows-1252, for dataset=folder, csv or jsonl"
+    ]
+
+
+def test_many_files_are_one_note_with_the_first_of_them(tmp_path: Path) -> None:
+    page = PAGE.format("windows-1252", CAFE).encode("windows-1252")
+    _, notes = folder(tmp_path, **{f"page{n:02}": page for n in range(60)})
+    (note,) = notes
+    assert note.startswith("read as windows-1252, which it declares: page00.html, page01.html, ")
+    assert note.endswith(", ...")
