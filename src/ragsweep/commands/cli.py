@@ -193,11 +193,11 @@ def _run(arguments: list[str]) -> int:
 def _refusal(option: str, instead: str) -> type[argparse.Action]:
     """Make the action that refuses an option by its name."""
 
-    class Refusal(argparse.Action):
+    class RefusedOption(argparse.Action):
         def __call__(self, *_: object, **__: object) -> None:
             raise RagsweepError(f"{option.replace(' ', ', ')}: {instead}")
 
-    return Refusal
+    return RefusedOption
 
 
 def _complete(arguments: list[str]) -> None:

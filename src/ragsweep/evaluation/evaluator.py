@@ -79,10 +79,7 @@ class Evaluator:
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, table = experiment.graph, tabulate(experiment.dataset.golden.questions)
-        routes = None
-        if graph.route:
-            routes = unpacked(self.executor.get(graph.route, table.wordings), Route)
-            table = tabulate(table.questions, bytes(route.search for route in routes))
+        routes, table = self._routed(graph, table)
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
@@ -135,6 +132,13 @@ class Evaluator:
             usage=_usage(table, views, experiment.price),
             state=_state(experiment, summaries),
         )  # fmt: skip
+
+    def _routed(self, graph: ConfigGraph, table: QuestionTable) -> tuple[list[Route] | None, QuestionTable]:
+        """Route all questions where there is a router; return the table of those that are searched for."""
+        if not graph.route:
+            return None, table
+        routes = unpacked(self.executor.get(graph.route, table.wordings), Route)
+        return routes, tabulate(table.questions, bytes(route.search for route in routes))
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
         """Gather the input of metrics but latency."""
