@@ -228,7 +228,9 @@ def test_several_right_answers_are_read_in_every_notation(
     assert [text for text in texts if text not in ("", "Why?")] == wanted
 
 
-@pytest.mark.parametrize("text", ["see [page 4]", "[see page 4]", "{x} is a set", "(1, 2)", "a [b", "['a'] and ['b']?"])
+@pytest.mark.parametrize(
+    "text", ["see [page 4]", "[see page 4]", "{x} is a set", "(1, 2)", "a [b", "['a'] and ['b']?", "{", "[ :"]
+)
 def test_a_text_with_brackets_that_is_no_structure_stays_as_it_is(text: str) -> None:
     assert decoded(text) == text
     assert plain_texts(text) == [text]

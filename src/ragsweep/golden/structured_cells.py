@@ -38,7 +38,7 @@ def decoded(value: Any) -> Any:
     try:
         found = _python_literal(value)
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, TypeError):
-        if _WRITTEN.fullmatch(value.strip()):
+        if _WRITTEN.fullmatch(value.strip()) and re.search(r"[\w'\"]", value):  # a lone bracket is a text
             raise ValueError(
                 f"spells out a list or an object that is not readable ({value.strip()[:40]}); {_WAY}"
             ) from None
