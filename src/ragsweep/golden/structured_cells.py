@@ -16,6 +16,8 @@ _WRITTEN = re.compile(
     re.DOTALL,
 )
 """Nothing but brackets, literals and what stands between them, maybe cut off within a literal."""
+_LONE = re.compile(r"\s*[\[{(][\s,:]*")
+"""One opening bracket and nothing in it, which is a text."""
 _WAY = 'write it as JSON, ["...", "..."], or as plain text'
 _TEXT = ("text", "value")
 _MORE = ("aliases",)
@@ -38,7 +40,7 @@ def decoded(value: Any) -> Any:
     try:
         found = _python_literal(value)
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, TypeError):
-        if _WRITTEN.fullmatch(value.strip()) and re.search(r"[\w'\"]", value):  # a lone bracket is a text
+        if _WRITTEN.fullmatch(value.strip()) and not _LONE.fullmatch(value):
             raise ValueError(
                 f"spells out a list or an object that is not readable ({value.strip()[:40]}); {_WAY}"
             ) from None
