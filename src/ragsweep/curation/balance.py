@@ -10,7 +10,8 @@ import numpy as np
 
 from ragsweep.curation.drafts import chance
 from ragsweep.curation.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
-from ragsweep.curation.gates import DUPLICATE, HARD, Floats
+from ragsweep.curation.gate_measures import DUPLICATE, HARD
+from ragsweep.curation.subject import Floats
 
 MOST_SINGLE_FACTS = 0.55
 """Highest share of questions of a single fact, below the gates' .6."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.drafts import Candidate, Draft, Sentence
-from ragsweep.curation.gates import is_verbatim
 from ragsweep.curation.section_questions import ask_for_sections
 from ragsweep.curation.standalone import stands_alone
+from ragsweep.curation.subject import is_verbatim
 from ragsweep.curation.wording import fill, lower_start, without_lead_in, words_inside
 from ragsweep.golden.rendered import Derived, render
 from ragsweep.parts.languages import content_words, detect_language

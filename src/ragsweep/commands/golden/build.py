@@ -23,8 +23,19 @@ from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import UNANSWERABLE_TYPES
 from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.curation.files import write_report, write_rows
-from ragsweep.curation.gates import FAILED, GateResult, GateRule, Subject, exit_status, judge_gates
+from ragsweep.curation.gates import (
+    AUTO,
+    FAILED,
+    FULL,
+    GENERATED,
+    GateResult,
+    GateRule,
+    choose_profile,
+    exit_status,
+    judge_gates,
+)
 from ragsweep.curation.strata import Quotas
+from ragsweep.curation.subject import Subject
 from ragsweep.report.terminal import Lines, Terminal
 from ragsweep.services.session import ServiceSession
 
@@ -60,6 +71,7 @@ def build(arguments: Sequence[str]) -> int:
     values = read_config([one for one in given if one != "embedder=null"], Secrets())
     rules, settings = read_rules(values["gates"]), read_settings(values)
     golden, folder = read_places(values)
+    profile = choose_profile(values["profile"] if values["profile"] != AUTO else GENERATED, values["profiles"], ())
     services = ServiceSession()
     corpus, builder = read_given_corpus(values["corpus"]), Builder()
     if corpus is None:
@@ -83,9 +95,9 @@ def build(arguments: Sequence[str]) -> int:
             write_rows(golden, built.entries)
         write_rows(folder / "rejected.jsonl", built.rejected)
         subject = judge.subject([*built.entries, *built.rejected])
-        results = judge_gates(subject, rules)
-        write_report(folder / "gates.json", as_json(subject, results))
-        show(terminal, subject, results)
+        results = judge_gates(subject, {gate: rules[gate] for gate in profile.gates})
+        write_report(folder / "gates.json", as_json(subject, results, profile.name))
+        show(terminal, subject, results, profile)
         left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
         terminal.block("LEFT OUT", [f"{count:,}: {reason}" for reason, count in left.most_common()])
         if asker:
@@ -139,7 +151,7 @@ class PhaseJudge:
         if self._embedding and done.number == len(PHASES) - 1:
             subject = with_vectors(subject, self._embedding)
         results = judge_gates(subject, rules)
-        write_report(self._folder / f"gates-{done.number}.json", as_json(subject, results))
+        write_report(self._folder / f"gates-{done.number}.json", as_json(subject, results, FULL))
         kept = ", as before" if done.kept else ""
         self._terminal.line(
             f"PHASE {done.number}", f"{PHASES[done.number]}: {len(done.result):,}{kept}; {_summary(results)}"
