@@ -18,8 +18,6 @@ MOST_SINGLE_FACTS = 0.55
 LEAST_HARD = 0.12
 """Share of hard questions that is aimed at, above the gate's .1."""
 MOST_OF_A_CHUNK = 3
-GENERAL = "summary"
-"""Pattern that is the last choice: the main points of a section."""
 
 
 class WantedSet(NamedTuple):
@@ -113,9 +111,8 @@ class _Answerable:
         too_many = self._single + 1 > MOST_SINGLE_FACTS * following
         is_single = _of(entry, "reasoning_class") == SINGLE_FACT
         is_fit = not (too_many and is_single)
-        name = str(value(entry, "processing", "pattern"))
-        of_chunk = self._of_chunk[_chunk(entry)] + (MOST_OF_A_CHUNK if name == GENERAL else 0)
-        return is_fit, wants_hard, has_place, -of_chunk, behind, not is_single, -self._of_pattern[name]
+        of_chunk, of_pattern = self._of_chunk[_chunk(entry)], self._of_pattern[_pattern(entry)]
+        return is_fit, wants_hard, has_place, -of_chunk, behind, not is_single, -of_pattern
 
     def take(self, entry: Entry) -> None:
         """Choose an entry."""
@@ -123,7 +120,7 @@ class _Answerable:
         self._of_stratum[_of(entry, "stratum")] += 1
         self._of_type[_of(entry, "question_type")] += 1
         self._of_chunk[_chunk(entry)] += 1
-        self._of_pattern[str(value(entry, "processing", "pattern"))] += 1
+        self._of_pattern[_pattern(entry)] += 1
         self._single += _of(entry, "reasoning_class") == SINGLE_FACT
         self._hard += _is_hard(entry)
 
@@ -168,6 +165,10 @@ def _of(entry: Entry, name: str) -> str:
 
 def _chunk(entry: Entry) -> str:
     return str(value(entry, "provenance", "chunk_id"))
+
+
+def _pattern(entry: Entry) -> str:
+    return str(value(entry, "processing", "pattern"))
 
 
 def _is_hard(entry: Entry) -> bool:

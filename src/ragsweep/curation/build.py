@@ -32,7 +32,9 @@ from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-VERSION = "3"
+MOST_DOCUMENTS = 2
+"""Documents with a chunk that has the words of a question by rule, at most."""
+VERSION = "4"
 """Of the rules: raised where the same corpus would give other questions."""
 
 Row = dict[str, Any]
@@ -240,7 +242,7 @@ def ask(
     wanted: WantedSet,
     asker: ModelAsker | None,
 ) -> list[Draft]:
-    """Make answerable questions: by the model first, then by rule."""
+    """Make answerable questions: by the model first, then, of those by rule, the specific ones."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule = [
         one
@@ -251,10 +253,24 @@ def ask(
     ]
     long_enough = (
         one
-        for one in [*by_model, *by_rule]
+        for one in [*by_model, *specific(by_rule, sources)]
         if len(one.question) >= SHORTEST_QUESTION and len(one.answer) >= SHORTEST_ANSWER
     )
     return _distinct(long_enough)
+
+
+def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
+    """Return the drafts whose evidence BM25 ranks first for the question, and whose words few documents have."""
+    chunks = [sources.passage(n) for n in range(len(sources.spans.document))]
+    searches = {language: Exhaustive(chunks, language) for language in {one.language for one in drafts}}
+    ranked = rank(drafts, [one.question for one in drafts], sources)
+    found = []
+    for one, best in zip(drafts, ranked, strict=True):
+        having = searches[one.language].having(one.question)
+        documents = {int(sources.spans.document[chunk]) for chunk in having}
+        if best[:1] and best[0] in sources.chunks_of(one) and len(documents) <= MOST_DOCUMENTS:
+            found.append(one)
+    return found
 
 
 def ask_unanswerable(
