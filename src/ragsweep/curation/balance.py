@@ -20,6 +20,10 @@ LEAST_HARD = 0.12
 MOST_OF_A_CHUNK = 3
 
 
+FAILS = "fails"
+"""How the reason of an entry begins that a gate drops."""
+
+
 class WantedSet(NamedTuple):
     """How many questions a set should have, of which kinds.
 

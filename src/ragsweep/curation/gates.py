@@ -97,6 +97,19 @@ def _holds(measured: float, comparison: str, rule: GateRule) -> bool:
     }[comparison]
 
 
+QUESTION_GATES = ("G1-1", "G1-2", "G1-4", "G1-5", "G1-6", "G2-1", "G3-2", "G3-3", "G6-2", "G6-3")
+"""Gates that single questions fail."""
+
+
+def find_faulty(subject: Subject) -> dict[str, str]:
+    """Return the ids of the questions that a gate finds at fault, with the first such gate and why."""
+    found: dict[str, str] = {}
+    for gate in QUESTION_GATES:
+        for fault in GATES[gate][2](subject).faults:
+            found.setdefault(fault.id, f"{gate} ({fault.why})")
+    return found
+
+
 def exit_status(results: Sequence[GateResult]) -> int:
     """Return 1 where a blocking gate failed, 3 where one was not measured, else 0."""
     verdicts = {one.verdict for one in results if one.rule.blocking}

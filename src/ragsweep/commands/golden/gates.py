@@ -143,13 +143,13 @@ def with_vectors(subject: Subject, embed: Embed) -> Subject:
 
 
 def as_json(
-    subject: Subject, results: Sequence[GateResult], profile: str, admissions: Sequence[Admission] = ()
+    subject: Subject, results: Sequence[GateResult], profile: str = "", admissions: Sequence[Admission] = ()
 ) -> dict[str, Any]:
-    """Return the validation report in JSON types; ``profile`` names the gates that were applied."""
+    """Return the validation report in JSON types; ``profile`` names the gates of a whole set's report."""
     broken = Counter(code for one in subject.kept for code, _ in incoherences(one))
     return {
         "verdict": {0: "passed", 1: "failed", 3: "not_measured"}[exit_status(results)],
-        "profile": profile,
+        **({"profile": profile} if profile else {}),
         "questions": len(subject.kept),
         "rejected": subject.rejected,
         "status": dict(Counter(str(value(one, "audit", "status") or "unstated") for one in subject.kept)),
