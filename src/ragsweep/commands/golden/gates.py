@@ -56,8 +56,8 @@ _ABOUT = """Judge a golden set. Each gate has a measured value, a threshold and 
 measured has not passed. Exit status: 0 no blocking gate failed, 1 one failed, 3 one was not measured, 2 bad input."""
 
 _GAP, _NARROWEST = 3, 30
-MOST_FAULTS = 20
-"""Questions at fault that are printed for a gate; the report has all."""
+MOST_FAULTS, MOST_WARNED = 20, 5
+"""Questions at fault that are printed for a gate that fails or warns; the report has all."""
 _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 
 
@@ -207,7 +207,8 @@ def _faults(one: GateResult) -> list[str]:
     """List the questions at fault of a gate that has not passed."""
     if one.verdict == PASSED:
         return []
-    lines = [f'{fault.id} "{fault.question}": {fault.why}' for fault in one.faults[:MOST_FAULTS]]
+    shown = one.faults[: MOST_FAULTS if one.verdict == FAILED else MOST_WARNED]
+    lines = [f'{fault.id} "{fault.question}": {fault.why}' for fault in shown]
     more = len(one.faults) - len(lines)
     return [*lines, *([f"and {more:,} more, in the report"] if more else [])]
 
