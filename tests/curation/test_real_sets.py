@@ -42,10 +42,12 @@ def test_a_public_set_has_its_true_values(
     assert found["G1-1"][0] == pytest.approx(sum(placed) / len(placed), abs=0.001)
     quoted = [row["reference_answer"] in texts[row["context_id"]] for row in answerable]
     note = next(one["note"] for one in report["gates"] if one["gate"] == "G1-2")
-    literal = int(note.split()[0].replace(",", ""))
+    literal = len(quoted) if note == "all literally" else int(note.split()[0].replace(",", ""))
     assert literal / len(quoted) == pytest.approx(sum(quoted) / len(quoted), abs=0.001)
     assert found["G1-2"] == ((1, "passed") if literal == len(quoted) else (None, "not_measured"))
-    assert found["G1-4"][0] == pytest.approx(sum(row["question"].rstrip().endswith("?") for row in rows) / len(rows))
+    assert found["G1-4"][0] == pytest.approx(
+        sum(row["question"].rstrip(' "”’)').endswith("?") for row in rows) / len(rows)
+    )
     assert found["G1-4"][1] == "failed"
     assert found["G2-2"][0] == pytest.approx(1 - len(answerable) / len(rows))
     assert found["G4-1"] == (5, "failed")
