@@ -46,7 +46,7 @@ def test_a_public_set_has_its_true_values(
     assert literal / len(quoted) == pytest.approx(sum(quoted) / len(quoted), abs=0.001)
     assert found["G1-2"] == ((1, "passed") if literal == len(quoted) else (None, "not_measured"))
     assert found["G1-4"][0] == pytest.approx(
-        sum(row["question"].rstrip(' "”’)').endswith("?") for row in rows) / len(rows)
+        sum(row["question"].rstrip(' ")\u201d').endswith("?") for row in rows) / len(rows)
     )
     assert found["G1-4"][1] == "failed"
     assert found["G2-2"][0] == pytest.approx(1 - len(answerable) / len(rows))
