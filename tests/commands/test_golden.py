@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,12 +28,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_report_has_every_gate_with_its_value_and_verdict(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["golden.jsonl", "corpus=pages", "gates.G0-1.threshold=1", "embedder=hashing"]
+    words = ["golden.jsonl", "corpus=pages", "profile=full", "gates.G0-1.threshold=1", "embedder=hashing"]
     assert golden(["gates", *words, "--json", "--report", "report.json"]) == 1  # few fields
     report = json.loads(capsys.readouterr().out)
     assert json.loads((place / "report.json").read_text()) == report
     found = {one["gate"]: (one["value"], one["verdict"]) for one in report["gates"]}
-    assert len(found) == 21
+    assert len(found) == 31
     assert found["G0-1"] == found["G0-2"] == found["G1-1"] == found["G1-2"] == found["G5-8"] == (1, "passed")
     assert found["G3-1"] == (None, "not_measured")
     assert found["G4-1"] == (4, "failed")
@@ -56,13 +57,14 @@ def test_the_table_says_what_was_not_measured_and_the_exit_status_too(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lenient = [f"gates.{gate}.blocking=false" for gate in ("G0-1", "G2-1", "G3-1", "G3-2", "G5-4", "G5-6", "G5-2")]
-    assert golden(["gates", "golden.jsonl", "corpus=pages", "gates.G4-1.threshold=1", *lenient]) == 0
-    assert golden(["gates", "golden.jsonl", "gates.G4-1.threshold=1", *lenient]) == 3  # no corpus
+    full = ["golden.jsonl", "profile=full", "gates.G4-1.threshold=1", "gates.G6-5.threshold=1", *lenient]
+    assert golden(["gates", *full, "corpus=pages"]) == 0
+    assert golden(["gates", *full]) == 3  # no corpus
     assert "NOT MEASURED" in capsys.readouterr().out
 
 
 def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["dataset=folder", "dataset.path=pages", "dataset.golden=golden.jsonl"]
+    words = ["dataset=folder", "dataset.path=pages", "dataset.golden=golden.jsonl", "profile=full"]
     assert golden(["gates", *words, "--json"]) == 1
     found = {one["gate"]: one["value"] for one in json.loads(capsys.readouterr().out)["gates"]}
     assert found["G0-2"] == found["G1-1"] == found["G1-2"] == 1
@@ -89,7 +91,34 @@ def test_the_report_is_written_in_any_case_and_another_layout_has_its_way_in(
 ) -> None:
     assert golden(["gates", "golden.jsonl", "--path", "kept"]) == 1
     assert "REPORT    kept/gates.json" in capsys.readouterr().out
-    assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 21
+    assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 12
     (place / "other.jsonl").write_text('{"id": "q1", "question": "How tall?", "reference_answer": "10 metres"}\n')
     with pytest.raises(InputError, match="a set of another layout is read by dataset=beir"):
         golden(["gates", "other.jsonl"])
+
+
+def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten questions without a field of a generation pass; one whose evidence is not found is named."""
+    lines: list[dict[str, Any]] = []
+    for n, name in enumerate(
+        ["alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel", "ivy", "juniper"]
+    ):
+        (place / "pages" / f"{name}.md").write_text(f"# {name}\n\nThis tree has {n + 10} metres of wood.\n")
+        evidence = [{"document": f"{name}.md", "anchor": f"{n + 10} metres"}]
+        lines.append({"id": f"q{n}", "question": f"height of a full-grown {name}", "evidence": evidence})
+    (place / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert golden(["gates", "golden.jsonl", "corpus=pages"]) == 0
+    shown = capsys.readouterr().out
+    assert "PROFILE   hand (0 of 10 entries name a generator); other gates: profile=generated, profile=full" in shown
+    assert "10 questions: accepted" in shown
+    lines[3]["evidence"] = [{"document": "dogwood.md", "anchor": "77 metres"}]
+    (place / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert golden(["gates", "golden.jsonl", "corpus=pages"]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert 'q3 "height of a full-grown dogwood": 0 of 1 labels found: dogwood.md "77 metres"' in shown
+
+
+def test_a_page_that_cannot_be_read_is_to_be_moved(place: Path) -> None:
+    (place / "pages" / "broken.pdf").write_bytes(b"%PDF-1.7 no")
+    with pytest.raises(InputError, match="mend it, or move it out of the folder"):
+        golden(["gates", "golden.jsonl", "corpus=pages"])

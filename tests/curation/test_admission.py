@@ -13,8 +13,8 @@ import pytest
 from llm_server import LlmServer, ModelRequest
 from ragsweep.commands.golden import golden
 from ragsweep.core.types import Corpus, Passage, Spans
-from ragsweep.curation.admission import admit, is_right
-from ragsweep.curation.gates import Subject
+from ragsweep.curation.admission import COPIED, admit, find_ambiguous, find_copied, is_right
+from ragsweep.curation.subject import Subject
 
 TEXTS = [
     "The old press of the orchard holds 40 litres of juice.",
@@ -41,15 +41,16 @@ def entry(name: str, question: str, answer: str, document: str) -> dict[str, Any
 
 
 def test_wording_and_ambiguity_by_hand() -> None:
-    copied, ambiguous, *others = admit(subject(), None)
-    assert (copied.found, copied.measured) == (("copied",), 2)
-    assert (ambiguous.found, ambiguous.measured) == ((), 2)  # "holds" and "old" are not in the other chunk
-    assert [(one.measured, one.note) for one in others] == [(0, "no model given: llm=openai, ...")] * 2
+    assert [(one["id"], share >= COPIED) for one, share in find_copied(subject())] == [("copied", True), ("own", False)]
+    found = find_ambiguous(subject())
+    assert [other for _, other in found] == ["", ""]  # "holds" and "old" are not in the other chunk
+    assert [(one.measured, one.note) for one in admit(subject(), None)] == [(0, "no model given: llm=openai, ...")] * 2
     entries = [
         {**one, "question": one["question"].replace("How much juice holds the old", "Which juice is in the")}
         for one in subject().entries
     ]
-    assert admit(Subject(entries, subject().corpus, subject().spans), None)[1].found == ("copied",)
+    found = find_ambiguous(Subject(entries, subject().corpus, subject().spans))
+    assert [(one["id"], other.partition(":")[0]) for one, other in found if other] == [("copied", "sale")]
 
 
 def test_a_model_that_needs_no_evidence_is_found_out_and_the_evidence_is_kept_from_it() -> None:
@@ -59,7 +60,7 @@ def test_a_model_that_needs_no_evidence_is_found_out_and_the_evidence_is_kept_fr
         shown.extend(passages for _, passages in questions)
         return ["It holds 40 litres of juice." if "press" in text else None for text, _ in questions]
 
-    _, _, without_context, without_evidence = admit(subject(), ask)
+    without_context, without_evidence = admit(subject(), ask)
     assert without_context.found == without_evidence.found == ("copied",)
     assert (without_context.measured, without_context.note) == (1, "1 calls failed")
     assert shown[:2] == [(), ()]
@@ -103,5 +104,5 @@ def test_the_command_asks_each_question_twice_and_never_again(
     for _ in range(2):
         golden(["gates", "golden.jsonl", "corpus=pages", "--json", "embedder=hashing", *model])
         found = {one["test"]: one["value"] for one in json.loads(capsys.readouterr().out)["admission"]}
-        assert found == {"copied": 1, "ambiguous": 0, "without_context": 0, "without_evidence": 1}
+        assert found == {"without_context": 0, "without_evidence": 1}
     assert len(server.log) == 2

@@ -10,9 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus, Spans
+from ragsweep.curation.balance import WantedSet
+from ragsweep.curation.build import select
+from ragsweep.curation.enrichment import Sources
 from ragsweep.curation.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled
-from ragsweep.curation.gates import FAILED, GATES, NOT_MEASURED, PASSED, GateRule, Subject, exit_status, judge_gates
+from ragsweep.curation.gates import (
+    FAILED,
+    GATES,
+    NOT_MEASURED,
+    PASSED,
+    GateRule,
+    choose_profile,
+    exit_status,
+    find_faulty,
+    judge_gates,
+)
+from ragsweep.curation.subject import Subject
 
 TYPES = ("factual", "procedural", "definition", "scenario")
 RULES = {
@@ -23,6 +38,9 @@ RULES = {
     "G4-2": GateRule(1, False), "G5-1": GateRule(0, False), "G5-2": GateRule(0.9, True),
     "G5-3": GateRule(0.6, False), "G5-4": GateRule(0.1, True), "G5-5": GateRule(0.25, False, 0.4),
     "G5-6": GateRule(4, True), "G5-7": GateRule(4, False), "G5-8": GateRule(0.8, False),
+    "G1-5": GateRule(1, True), "G1-6": GateRule(1, True), "G3-3": GateRule(1, True), "G6-1": GateRule(0.5, False),
+    "G6-2": GateRule(0, True), "G6-3": GateRule(0.1, False), "G6-4": GateRule(0, False), "G6-5": GateRule(10, True),
+    "G6-6": GateRule(0.3, False), "G6-7": GateRule(1, False),
 }  # fmt: skip
 WORDS = ["alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel", "ivy", "juniper"]
 
@@ -129,6 +147,16 @@ def test_a_whole_set_passes_every_gate() -> None:
         ("G5-6", whole([answerable(n) for n in (0, 1, 2, 4, 5, 6)]), 3),
         ("G5-7", whole([answerable(n) for n in (0, 1, 2, 4, 5, 6)]), 3),
         ("G5-8", whole([answerable(n) for n in range(7)]), 0.7),
+        ("G1-5", changed(3, question="Tall?"), 13 / 14),
+        ("G1-6", changed(3, reference="13 m."), 0.9),
+        ("G3-3", changed(3, unanswerable_type="nonsensical"), 13 / 14),
+        ("G3-3", changed(3, classification={"difficulty": 1.5}), 13 / 14),
+        ("G3-3", changed(11, evidence=[{"document": "s0/alder"}]), 13 / 14),
+        ("G6-1", whole([answerable(n) | {"question": f"What {WORDS[n]} measures?"} for n in range(10)]), 1),
+        ("G6-2", changed(3, question="How tall is THE alder"), 1),
+        ("G6-4", changed(3, question="Is the dogwood 13 metres tall?"), 1),
+        ("G6-5", whole([answerable(n) for n in range(9)]), 9),
+        ("G6-6", whole([answerable(0), answerable(1), answerable(0) | {"id": "b", "question": "An alder?"}]), 2 / 3),
     ],
 )
 def test_a_gate_has_the_value_of_the_hand_and_does_not_pass(gate: str, subject: Subject, expected: float) -> None:
@@ -205,3 +233,56 @@ def test_a_planted_set_fails_exactly_what_was_planted() -> None:
     assert {one.gate for one in found if one.verdict in (FAILED, "warned")} == {"G0-2", "G5-4", "G5-6", "G5-7", "G5-8"}
     assert {one.gate for one in found if one.verdict == NOT_MEASURED} == {"G5-1", "G5-2"}
     assert exit_status(found) == 1
+
+
+def test_the_balance_is_that_of_the_largest_category() -> None:
+    entries = [answerable(n) | {"category": "bush" if n == 3 else "tree"} for n in range(4)]
+    assert measured(whole(entries), "G6-7") == 0.75
+    assert math.isnan(measured(whole([answerable(n) | {"category": ""} for n in range(4)]), "G6-7"))
+
+
+def test_a_question_at_fault_is_named_with_the_reason() -> None:
+    evidence = [{"document": "s1/dogwood", "anchor": "14 metres"}]
+    (result,) = judge_gates(changed(3, evidence=evidence), {"G1-1": RULES["G1-1"]})
+    assert [(one.id, one.question) for one in result.faults] == [("a3", "How tall is the dogwood?")]
+    assert result.faults[0].why == '0 of 1 labels found: s1/dogwood "14 metres"'
+    assert find_faulty(changed(3, reference="as high as a house"))["a3"].startswith("G1-2 (the passage does not have")
+    assert find_faulty(whole()) == {}
+
+
+def test_an_answer_in_another_chunk_is_named_with_its_document() -> None:
+    entries = [answerable(0) | {"question": "What does the alder measures?"}, answerable(1)]
+    given = corpus()
+    repeated = Corpus([*given.ids, "copy"], [""] * 11, [*given.texts, given.texts[0]])
+    ends = np.array([len(text) for text in repeated.texts])
+    chunks = Spans(np.arange(11, dtype=np.int32), np.zeros(11, dtype=np.int64), ends)
+    (result,) = judge_gates(Subject(entries, repeated, chunks), {"G6-3": RULES["G6-3"]})
+    assert [fault.why for fault in result.faults] == ['is answered by copy: "The alder measures 10 metres." too']
+
+
+def test_the_profile_is_that_of_the_entries_kind_unless_it_is_named() -> None:
+    profiles = {"hand": ["G1-1"], "generated": ["G1-1", "G1-4"]}
+    made, written = {"processing": {"generator": "rule"}}, {"question": "Who?"}
+    assert choose_profile("auto", profiles, [made, made, written]).name == "generated"
+    assert choose_profile("auto", profiles, [made, written]).name == "hand"
+    assert choose_profile("auto", profiles, []).name == "hand"
+    assert choose_profile("full", profiles, [written]).gates == tuple(GATES)
+    with pytest.raises(ConfigError, match="profile: 'hnd'; did you mean \"hand\""):
+        choose_profile("hnd", profiles, [])
+    with pytest.raises(ConfigError, match=r'profiles\.own: no gate "G9-9"'):
+        choose_profile("own", {"own": ["G9-9"]}, [])
+
+
+def test_a_short_greeting_of_a_conversation_is_no_fault() -> None:
+    assert measured(changed(3, question="Hi there!", needs_retrieval=False), "G1-5") == 1
+
+
+def test_a_build_leaves_out_what_would_fail_a_gate_and_names_it() -> None:
+    given = corpus()
+    entries = [dict(answerable(n)) for n in range(4)]
+    entries[1]["reference"] = "as high as a house"
+    entries[2]["question"] = "How tall"
+    sources = Sources(given, spans(given), {}, {}, 0)
+    wanted = WantedSet(10, 0.3, {}, {}, {}, 0)
+    rows = select(entries, wanted, 0.9, sources, None)
+    assert [row.get("reason", "").partition(" (")[0] for row in rows] == ["", "fails G1-2", "fails G1-4", ""]

@@ -13,8 +13,8 @@ import pytest
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.curation.entries import incoherences
-from ragsweep.curation.gates import Floats
 from ragsweep.curation.harvest import Asked, as_entries, find_question, harvest, read_log
+from ragsweep.curation.subject import Floats
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.golden_set import find_faults
 from ragsweep.golden.reading import Row

@@ -1,4 +1,4 @@
-"""Admission tests: does a question need its evidence, and only that? They are counts for people, not gates."""
+"""Admission tests: does a question need its evidence, and only that?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ragsweep.core.types import Passage
 from ragsweep.curation.enrichment import lexical_overlap
 from ragsweep.curation.entries import METHODS, Entry
 from ragsweep.curation.extractive import LANGUAGES
-from ragsweep.curation.gates import Subject, is_verbatim, passage_of, touching
 from ragsweep.curation.ranking import rank_texts
+from ragsweep.curation.subject import Subject, is_verbatim, passage_of, touching
 from ragsweep.curation.validation import keyword_coverage, numbers
 from ragsweep.parts.languages import content_words, detect_language, fold
 
@@ -40,8 +40,6 @@ class Admission(NamedTuple):
 
 
 TITLES = {
-    "copied": "wording copied from the evidence, which favours BM25",
-    "ambiguous": "another chunk has the answer too",
     "without_context": "answered without any context",
     "without_evidence": "answered from other passages than its evidence",
 }
@@ -50,27 +48,18 @@ _NO_MODEL = "no model given: llm=openai, ..."
 
 
 def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
-    """Test the answerable questions of a set.
+    """Test whether a model answers the questions of a set without their evidence.
 
     Args:
-        subject: The set; without a corpus nothing but the answers without context is measured.
-        ask: A model that answers; None: what needs one is not measured.
+        subject: The set; without a corpus only the answers without context are measured.
+        ask: A model that answers; None: nothing is measured.
     """
-    if subject.corpus is None or subject.spans is None:
-        by_corpus = [Admission(test, TITLES[test], (), 0, _NO_CORPUS) for test in ("copied", "ambiguous")]
-    else:
-        by_corpus = [_copied(subject), _ambiguous(subject)]
     if ask is None:
-        left = [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in ("without_context", "without_evidence")]
-    elif subject.corpus is None or subject.spans is None:
-        unmeasured = Admission("without_evidence", TITLES["without_evidence"], (), 0, _NO_CORPUS)
-        left = [_answered("without_context", subject, ask, {}), unmeasured]
-    else:
-        left = [
-            _answered("without_context", subject, ask, {}),
-            _answered("without_evidence", subject, ask, _beside_the_evidence(subject)),
-        ]
-    return [*by_corpus, *left]
+        return [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in TITLES]
+    without_context = _answered("without_context", subject, ask, {})
+    if subject.corpus is None or subject.spans is None:
+        return [without_context, Admission("without_evidence", TITLES["without_evidence"], (), 0, _NO_CORPUS)]
+    return [without_context, _answered("without_evidence", subject, ask, _beside_the_evidence(subject))]
 
 
 def _language(entry: Entry) -> str:
@@ -78,36 +67,43 @@ def _language(entry: Entry) -> str:
     return given if given in LANGUAGES else detect_language(str(entry.get("question") or "")) or "en"
 
 
-def _copied(subject: Subject) -> Admission:
-    found, measured = [], 0
+def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
+    """Return each answerable entry with a passage, and the share of its question's words that the passage has."""
+    found = []
     for number, entry in enumerate(subject.answerable):
         if passage := passage_of(subject, number):
-            measured += 1
-            if lexical_overlap(str(entry.get("question") or ""), passage, _language(entry)) >= COPIED:
-                found.append(str(entry.get("id")))
-    return Admission("copied", TITLES["copied"], tuple(found), measured)
+            found.append((entry, lexical_overlap(str(entry.get("question") or ""), passage, _language(entry))))
+    return found
 
 
-def _ambiguous(subject: Subject) -> Admission:
-    """Find the questions whose answer stands in a chunk that is no evidence and has most of the question's words."""
-    chunks = [_plain(text) for text in _chunks(subject)]
+def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
+    """Return each entry with answer and evidence, and the start of the first other chunk that answers it, or nothing.
+
+    Such a chunk has the answer and most of the question's words.
+    """
+    chunks = _chunks(subject)
+    plain = [_plain(text) for text in chunks]
     words: dict[str, list[frozenset[str]]] = {}
-    found, measured = [], 0
+    found = []
     for entry, own in zip(subject.answerable, _evidence_chunks(subject), strict=True):
         answer, language = str(entry.get("reference") or ""), _language(entry)
         asked = content_words(str(entry.get("question") or ""), language)
         if not answer or not own or not asked:
             continue
-        measured += 1
         if language not in words:
-            words[language] = [content_words(text, language) for text in chunks]
+            words[language] = [content_words(text, language) for text in plain]
         needed = math.ceil(COPIED * len(asked))
         near = (n for n, each in enumerate(words[language]) if n not in own and len(asked & each) >= needed)
         lines = [_plain(line) for line in answer.splitlines() if line.strip()]
-        if any(all(line in chunks[n] for line in lines) for n in near):
-            found.append(str(entry.get("id")))
-    note = "" if measured else "no question has an answer and evidence"
-    return Admission("ambiguous", TITLES["ambiguous"], tuple(found), measured, note)
+        other = next((n for n in near if all(line in plain[n] for line in lines)), None)
+        found.append((entry, "" if other is None else _start(subject, other, chunks[other])))
+    return found
+
+
+def _start(subject: Subject, chunk: int, text: str) -> str:
+    assert subject.corpus is not None
+    assert subject.spans is not None
+    return f'{subject.corpus.ids[int(subject.spans.document[chunk])]}: "{" ".join(text.split())[:60]}"'
 
 
 def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tuple[Passage, ...]]) -> Admission:

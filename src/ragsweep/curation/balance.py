@@ -10,15 +10,18 @@ import numpy as np
 
 from ragsweep.curation.drafts import chance
 from ragsweep.curation.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
-from ragsweep.curation.gates import DUPLICATE, HARD, Floats
+from ragsweep.curation.gate_measures import DUPLICATE, HARD
+from ragsweep.curation.subject import Floats
 
 MOST_SINGLE_FACTS = 0.55
 """Highest share of questions of a single fact, below the gates' .6."""
 LEAST_HARD = 0.12
 """Share of hard questions that is aimed at, above the gate's .1."""
 MOST_OF_A_CHUNK = 3
-GENERAL = "summary"
-"""Pattern that is the last choice: the main points of a section."""
+
+
+FAILS = "fails"
+"""How the reason of an entry begins that a gate drops."""
 
 
 class WantedSet(NamedTuple):
@@ -112,9 +115,8 @@ class _Answerable:
         too_many = self._single + 1 > MOST_SINGLE_FACTS * following
         is_single = _of(entry, "reasoning_class") == SINGLE_FACT
         is_fit = not (too_many and is_single)
-        name = str(value(entry, "processing", "pattern"))
-        of_chunk = self._of_chunk[_chunk(entry)] + (MOST_OF_A_CHUNK if name == GENERAL else 0)
-        return is_fit, wants_hard, has_place, -of_chunk, behind, not is_single, -self._of_pattern[name]
+        of_chunk, of_pattern = self._of_chunk[_chunk(entry)], self._of_pattern[_pattern(entry)]
+        return is_fit, wants_hard, has_place, -of_chunk, behind, not is_single, -of_pattern
 
     def take(self, entry: Entry) -> None:
         """Choose an entry."""
@@ -122,7 +124,7 @@ class _Answerable:
         self._of_stratum[_of(entry, "stratum")] += 1
         self._of_type[_of(entry, "question_type")] += 1
         self._of_chunk[_chunk(entry)] += 1
-        self._of_pattern[str(value(entry, "processing", "pattern"))] += 1
+        self._of_pattern[_pattern(entry)] += 1
         self._single += _of(entry, "reasoning_class") == SINGLE_FACT
         self._hard += _is_hard(entry)
 
@@ -167,6 +169,10 @@ def _of(entry: Entry, name: str) -> str:
 
 def _chunk(entry: Entry) -> str:
     return str(value(entry, "provenance", "chunk_id"))
+
+
+def _pattern(entry: Entry) -> str:
+    return str(value(entry, "processing", "pattern"))
 
 
 def _is_hard(entry: Entry) -> bool:

@@ -18,21 +18,25 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.asking import ModelAsker
-from ragsweep.curation.balance import WantedSet, choose, drop_copies
+from ragsweep.curation.balance import FAILS, WantedSet, choose, drop_copies
 from ragsweep.curation.drafts import Draft, read_draft
 from ragsweep.curation.enrichment import LISTED, Sources, enrich
 from ragsweep.curation.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, value
 from ragsweep.curation.extractive import LANGUAGES, draft_by_rule, read_sentences
 from ragsweep.curation.files import write_rows
+from ragsweep.curation.gates import find_faulty
 from ragsweep.curation.ranking import rank_texts
 from ragsweep.curation.strata import Floats, Quotas, Stratum, allocate, cluster, folders, stratify
+from ragsweep.curation.subject import Subject
 from ragsweep.curation.unanswerable import Exhaustive, draft_unanswerable
 from ragsweep.curation.validation import COMPARED, Embed, validate
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-VERSION = "3"
+MOST_DOCUMENTS = 2
+"""Documents with a chunk that has the words of a question by rule, at most."""
+VERSION = "4"
 """Of the rules: raised where the same corpus would give other questions."""
 
 Row = dict[str, Any]
@@ -161,7 +165,7 @@ def build_set(
     kept = [one for one in entries if value(one, "validation", "status") == VALIDATED]
     selection = files.run(
         5,
-        lambda: select(kept, wanted, settings.independent, embed),
+        lambda: select(kept, wanted, settings.independent, sources, embed),
         lambda rows: _chosen(kept, rows),
     )
     reason_of = {row["id"]: row.get("reason", "") for row in selection}
@@ -240,7 +244,7 @@ def ask(
     wanted: WantedSet,
     asker: ModelAsker | None,
 ) -> list[Draft]:
-    """Make answerable questions: by the model first, then by rule."""
+    """Make answerable questions: by the model first, then, of those by rule, the specific ones."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule = [
         one
@@ -251,10 +255,24 @@ def ask(
     ]
     long_enough = (
         one
-        for one in [*by_model, *by_rule]
+        for one in [*by_model, *specific(by_rule, sources)]
         if len(one.question) >= SHORTEST_QUESTION and len(one.answer) >= SHORTEST_ANSWER
     )
     return _distinct(long_enough)
+
+
+def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
+    """Return the drafts whose evidence BM25 ranks first for the question, and whose words few documents have."""
+    chunks = [sources.passage(n) for n in range(len(sources.spans.document))]
+    searches = {language: Exhaustive(chunks, language) for language in {one.language for one in drafts}}
+    ranked = rank(drafts, [one.question for one in drafts], sources)
+    found = []
+    for one, best in zip(drafts, ranked, strict=True):
+        having = searches[one.language].having(one.question)
+        documents = {int(sources.spans.document[chunk]) for chunk in having}
+        if best[:1] and best[0] in sources.chunks_of(one) and len(documents) <= MOST_DOCUMENTS:
+            found.append(one)
+    return found
 
 
 def ask_unanswerable(
@@ -306,16 +324,22 @@ def rank(drafts: Sequence[Draft], texts: Sequence[str], sources: Sources) -> lis
     return ranked
 
 
-def select(entries: Sequence[Row], wanted: WantedSet, independent: float, embed: Embed | None) -> list[Row]:
-    """Choose the set; every other entry has the reason why it was left out."""
+def select(
+    entries: Sequence[Row], wanted: WantedSet, independent: float, sources: Sources, embed: Embed | None
+) -> list[Row]:
+    """Choose the set of entries that no gate finds at fault; every other one has the reason why it was left out."""
     questions: Floats | None = None
+    answers: Floats | None = None
     passages: Floats | None = None
     if embed is not None:
+        answers = embed([str(one.get("reference") or "") for one in entries])
         questions = embed([one["question"] for one in entries])
         passages = embed([str(value(one, "content", "passage") or "") if one["answerable"] else "" for one in entries])
+    subject = Subject(entries, sources.corpus, sources.spans, questions, answers, passages)
+    reason_of = {name: f"{FAILS} {why}" for name, why in find_faulty(subject).items()}
     kept, dropped = drop_copies(entries, questions, passages, independent)
-    chosen = {one["id"] for one in choose([entries[n] for n in kept], wanted)}
-    reason_of = {str(one.entry["id"]): one.reason for one in dropped}
+    chosen = {one["id"] for one in choose([entries[n] for n in kept if entries[n]["id"] not in reason_of], wanted)}
+    reason_of |= {str(one.entry["id"]): one.reason for one in dropped}
     return [
         {"id": one["id"]}
         if one["id"] in chosen

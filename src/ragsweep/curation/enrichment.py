@@ -13,8 +13,8 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.drafts import Draft, chance
 from ragsweep.curation.entries import SCHEMA_VERSION
 from ragsweep.curation.evidence_quotes import shortest_anchor
-from ragsweep.curation.gates import touching
 from ragsweep.curation.strata import Stratum
+from ragsweep.curation.subject import touching
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
 

@@ -225,7 +225,8 @@ def _check_group(row: Row, fields: Sequence[Field]) -> None:
 
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield the constraints, C1 to C8, that an entry breaks, and how."""
-    answerable = entry.get("answerable", True)
+    is_unanswerable = not entry.get("answerable", True)
+    answerable = not is_unanswerable and entry.get("needs_retrieval", True)
     answer, evidence = str(entry.get("reference") or ""), relevant_evidence(entry)
     kind = entry.get("unanswerable_type")
     if len(str(entry.get("question") or "").strip()) < SHORTEST_QUESTION:
@@ -234,7 +235,7 @@ def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "C2", f"the answer has fewer than {SHORTEST_ANSWER} characters"
     if answerable and (kind or not evidence):
         yield "C3", "is answerable, and has " + ("an unanswerable_type" if kind else "no evidence")
-    if not answerable and (evidence or kind not in UNANSWERABLE_TYPES):
+    if is_unanswerable and (evidence or kind not in UNANSWERABLE_TYPES):
         yield "C4", "is unanswerable, and has " + ("evidence" if evidence else f"the unanswerable_type {kind!r}")
     yield from _choice_fault(entry)
     yield from _place_fault(entry)

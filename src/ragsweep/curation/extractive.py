@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.drafts import Candidate, Draft, Sentence
-from ragsweep.curation.gates import is_verbatim
 from ragsweep.curation.section_questions import ask_for_sections
-from ragsweep.curation.standalone import stands_alone
+from ragsweep.curation.standalone import is_about, stands_alone
+from ragsweep.curation.subject import is_verbatim
+from ragsweep.curation.word_lists import alternatives, base_forms
 from ragsweep.curation.wording import fill, lower_start, without_lead_in, words_inside
 from ragsweep.golden.rendered import Derived, render
+from ragsweep.golden.sections import Heading, headings
 from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.sentences import sentences
 
@@ -42,28 +44,15 @@ class SentenceRule(NamedTuple):
     reasoning_class: str = "single_fact"
 
 
-PRONOUNS = {
-    "en": r"(?:It|This|That|These|Those|They|We|You|There|Here|He|She|I|Then|And|But|So|Or|Now|In|On|At|For|As|By|With|From|When|"
-    r"If|Also|What|Which|Both|All|Each|Some|Many|One|Another|Once|Because|After|Before|Note|Remember|Not|Even|Its|Their|His|Her|"
-    r"Your|Our|My)\b",
-    "fr": r"(?:Il|Elle|Ils|Elles|Ce|Cet|Cette|Ces|Cela|Ceci|Ça|C['’]|On|Nous|Vous|Je|J['’]|Tu|Ici|Alors|Et|Mais|Donc|Ou|Dans|"
-    r"Sur|Pour|Par|Avec|Quand|Si|S['’]|Aussi|Qui|Que|Tout|Tous|Chacun|Certains|Un autre|Son|Sa|Ses|Leur|Leurs|Votre|Vos|Notre|"
-    r"Nos|Durant|Depuis|Pendant|Lors|Après|Avant|Selon|Malgré|En|À|De|Du|D['’]|Plus|Comme|Puis)\b",
-}
+PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for language in LANGUAGES}
 _SUBJECT = {language: rf"(?P<s>(?!{pronouns})[^\W\d_][^,;:()!?]{{1,50}}?)" for language, pronouns in PRONOUNS.items()}
-_BASES = {
-    "returns": "return", "provides": "provide", "supports": "support", "uses": "use", "requires": "require",
-    "contains": "contain", "includes": "include", "allows": "allow", "creates": "create", "generates": "generate",
-    "gives": "give", "needs": "need", "takes": "take", "means": "mean", "defines": "define", "handles": "handle",
-    "adds": "add", "sends": "send", "receives": "receive", "has": "have", "makes": "make", "offers": "offer",
-    "represents": "represent", "describes": "describe", "produces": "produce",
-}  # fmt: skip
+_BASES = base_forms("en")
 
 
 def _english_rule(found: Mapping[str, str]) -> str:
     modal, negative = found["m"].split()[0], " not" if "not" in found["m"] or found["m"] == "cannot" else ""
     modal = "can" if modal == "cannot" else modal
-    return f"What {modal} {found['s']}{negative} {'be' if found['a'].startswith('be ') else 'do'}?"
+    return f"What {modal} {found['s']}{negative} do?"
 
 
 def _why(found: Mapping[str, str]) -> str:
@@ -140,7 +129,7 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
              lambda m: f"What {m['v']} {m['s']}?", "remember"),
         SentenceRule("causal", _compiled("en", rf"(?P<e>(?!{PRONOUNS['en']})[^,;:]{{10,90}}?),? because (?P<a>(?!of ).{{8,}})"),
              _why, "analyse", "reasoning"),
-        SentenceRule("rule", _compiled("en", r"SUBJECT (?P<m>must not|must|should not|should|cannot) (?P<a>[a-z].{6,})"),
+        SentenceRule("rule", _compiled("en", r"SUBJECT (?P<m>must not|must|should not|should|cannot) (?P<a>(?!be )[a-z].{6,})"),
              _english_rule, "understand"),
         SentenceRule("procedure", _compiled("en", r"(?:To|In order to) (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
              lambda m: f"How do you {m['g']}?", "apply"),
@@ -238,11 +227,8 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "means": ("procedural", "how_to"),
     "scenario": ("scenario", "troubleshooting", "factual"),
     "fact": ("factual",),
-    "two cases": ("scenario", "troubleshooting", "factual"),
-    "two facts": ("factual", "conceptual"),
     "how": ("procedural", "how_to"),
     "heading": ("conceptual", "factual"),
-    "summary": ("summary", "conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
 """Pattern -> its question type: the first of these that is in the wanted mix, else the first of all."""
@@ -251,18 +237,23 @@ _CODED = ("code_lookup",)
 
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
     """Make a draft of every question that the rules find in sentences of one language, in the documents' order."""
-    asked = list(ask_by_rule(found, language))
-    clear = [one for one in asked if stands_alone(one, language)]
-    definitions = [one for one in clear if one.pattern == "definition"]
-    every = [
-        *asked,
-        *ask_for_pairs(clear, language),
-        *ask_for_sections(corpus, found, language),
-        *ask_for_differences(definitions, language),
+    marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
+    asked = [
+        one
+        for one in ask_by_rule(found, language)
+        if is_about(one.question, _page(one.sentences[0], corpus, marks), language)
     ]
+    definitions = [one for one in asked if one.pattern == "definition" and stands_alone(one, language)]
+    every = [*asked, *ask_for_sections(corpus, found, language), *ask_for_differences(definitions, language)]
     quoted = (one for one in unambiguous(every, language) if is_verbatim(one.answer, _source(one, corpus)))
     usable = sorted(quoted, key=lambda one: (one.sentences[0].document, one.sentences[0].start))
     return [_draft(one, corpus, language, mix) for one in usable]
+
+
+def _page(sentence: Sentence, corpus: Corpus, marks: Mapping[int, Sequence[Heading]]) -> str:
+    """Return the title of a sentence's document, and the heading above it."""
+    above = next((one.text for one in reversed(marks[sentence.document]) if one.start <= sentence.start), "")
+    return f"{corpus.titles[sentence.document]} {above}"
 
 
 def _source(one: Candidate, corpus: Corpus) -> str:
@@ -326,50 +317,6 @@ def _is_common(subject: str, found: Sequence[Sentence]) -> bool:
 def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
     """Return a clause as it stands inside a sentence; ``began``: its first letter as the source has it."""
     return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
-
-
-def ask_for_pairs(clear: Sequence[Candidate], language: str) -> Iterator[Candidate]:
-    """Yield a question for two conditions that follow each other, and for a definition and a fact of one thing."""
-    cases = pairwise(one for one in clear if one.pattern == "scenario")
-    facts = [one for one in clear if language == "en" and one.pattern in ("definition", "fact")]
-    for one, other in [*cases, *combinations(facts, 2)]:
-        first, second = one.sentences[0], other.sentences[0]
-        if first.document != second.document or second.start - first.end > NEAR:
-            continue
-        question = _two_cases(one, other, language) if one.pattern == "scenario" else _two_facts(one, other)
-        if question and len(question) <= LONGEST_QUESTION:
-            name = "two cases" if one.pattern == "scenario" else "two facts"
-            yield Candidate(question, f"{one.answer}\n{other.answer}", (first, second), name, "analyse", "reasoning",
-                            one.subject)  # fmt: skip
-
-
-def _two_cases(one: Candidate, other: Candidate, language: str) -> str:
-    begin, continued = _CASE[language].match(one.question), _CASE[language].match(other.question)
-    if begin is None or continued is None or begin[0] != continued[0]:
-        return ""
-    condition, second = (each.question[begin.end() :].partition(" ") for each in (one, other))
-    return _AND_IF[language].format(_without_mark(one), " ".join(second[::2])) if condition[2] != second[2] else ""
-
-
-def _two_facts(one: Candidate, other: Candidate) -> str:
-    if one.subject != other.subject or other.pattern != "fact":
-        return ""
-    pronoun = "they" if other.question.startswith("What do ") else "it"
-    asked = other.question[0].lower() + other.question[1:].replace(other.subject, pronoun, 1)
-    return f"{_without_mark(one)}, and {asked}"
-
-
-NEAR = 1000
-"""Most characters between two sentences that are asked for in one question."""
-_CASE = {
-    "en": re.compile(r"What (?:happens|(?:can|could|should|must) you do) (?=if |when |once )"),
-    "fr": re.compile(r"Que (?:se passe-t-il|faut-il faire|\w+-vous faire) "),
-}
-_AND_IF = {"en": "{}, and what {}", "fr": "{}, et {}"}
-
-
-def _without_mark(one: Candidate) -> str:
-    return one.question.rstrip("? ")
 
 
 def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:

@@ -21,7 +21,7 @@ from ragsweep.curation.entries import SCHEMA_VERSION, Entry, as_label
 from ragsweep.curation.evidence_quotes import shortest_anchor
 from ragsweep.curation.exchange.drafts import read_turns
 from ragsweep.curation.exchange.records import is_filled, read_records
-from ragsweep.curation.gates import Floats
+from ragsweep.curation.subject import Floats
 from ragsweep.golden.structured_cells import decoded
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")

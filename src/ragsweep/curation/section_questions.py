@@ -1,4 +1,4 @@
-"""Make questions from headings: how to do what a heading says, what it asks, or the main points of its section."""
+"""Make questions from headings: how to do what a heading says, or what it asks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from ragsweep.core.types import Corpus
 from ragsweep.curation.drafts import Candidate, Sentence
+from ragsweep.curation.word_lists import alternatives, word_set
 from ragsweep.curation.wording import lower_start, words_inside
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
@@ -18,21 +19,8 @@ _CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # characters of a word that are compared
 
-_ALL_VERBS = """
-    add adjust allow annotate apply assign avoid await call change check choose combine compile configure connect
-    convert copy create customize debug declare define delete deploy disable document edit embed enable export
-    extend filter find format generate get handle hash import include inject inspect install integrate interact load
-    manage merge migrate mount open order organize override parse pass pin preprocess protect raise read receive
-    reduce register remove rename replace reproduce restart restrict return reuse review run save secure select send
-    serve set share sort split start stop store test translate update upgrade upload use validate verify write
-"""
-_VERBS = frozenset(_ALL_VERBS.split())
-_ALSO_NOUNS = """
-    call change check copy debug document edit export filter find format handle hash import load merge open order
-    parse pass pin read return reuse review run set share sort split start stop store test update upgrade upload use
-"""
-_NOUNS = frozenset(_ALSO_NOUNS.split())
-"""Verbs that are nouns as well: the next word must show which."""
+_VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
+"""Verbs of headings; those that are nouns as well: the next word must show which."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 
@@ -62,46 +50,31 @@ _QUESTION = {
         r"[^?]*\?$"
     ),
 }  # fmt: skip
-_SUMMARY = {"en": 'What are the main points of "{}"?', "fr": "Quels sont les points principaux de « {} » ?"}
-_TOPIC = {"en": 'What does "{}" say about {}?', "fr": "Que dit « {} » sur {} ?"}
-_QUOTED = {"en": '"{}"', "fr": "« {} »"}
-_UNSPECIFIC = frozenset(
-    ["what happens", "in detail", "in short", "more info", "technical details", "next steps", "the problem"]
-)
-_LINKING = {
-    "en": re.compile(
-        r"^(?:This|That|These|Those|It|They|We|I|Now|But|And|So|Here|There|Note|Notice|Keep|At that|In (?:this|that)|"
-        r"For (?:this|that|example)|You will see|The same|Of course|As (?:you|it|this|we)|Also|Or|Then|After that|"
-        r"First|In (?:the|those|these|fact)|With (?:this|that))\b|"
-        r"\b(?:[Ll]et's|previous|above|below|[Nn]ext (?:section|chapter)|as (?:before|you saw)|already)\b"
-    ),
-    "fr": re.compile(
-        r"^(?:Ce|Cet|Cette|Ces|Cela|Il|Elle|Ils|Elles|Nous|Je|Mais|Et|Donc|Ici|Voici|Voyons|Ainsi|Puis|Ensuite)\b|"
-        r"^C['’]|\b(?:précédente?s?|suivante?s?|ci-dess(?:us|ous))\b"
-    ),
-}
-"""A sentence that leans on another one, and is no main point by itself."""
+_LINKING = {language: re.compile(alternatives(language, "linking")) for language in ("en", "fr")}
+"""A sentence that leans on another one, and answers nothing by itself."""
 
 
 def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a question for every section with two sentences, one after the other, that have words of its heading."""
+    """Yield the question of every heading that asks, or names something to do, and that a sentence answers."""
     of_document: dict[int, list[Sentence]] = {}
     for sentence in (one for one in found if not _LINKING[language].search(one.text)):
         of_document.setdefault(sentence.document, []).append(sentence)
     for document, own in of_document.items():
-        title, inside_text = _plain(corpus.titles[document]), words_inside(one.text for one in own)
+        inside_text = words_inside(one.text for one in own)
         for heading, start, end in _sections(corpus, document, language):
             name = _STEP.sub("", _plain(heading))
             inside = [one for one in own if start <= one.start < end]
-            if not 1 < len(name.split()) <= LONGEST_NAME or _CODE.search(name + title) or '"' in name + title:
+            if not 1 < len(name.split()) <= LONGEST_NAME or _CODE.search(name) or '"' in name:
                 continue
-            if name.lower() in _UNSPECIFIC:
-                continue
-            if about := _most_related(name, inside, language):
-                lowered = _lower_common_words(name, inside_text)
-                of = "" if title == name else title
-                question, pattern, bloom = _question(lowered, of, language, _instructs(about, language))
-                yield Candidate(question, "\n".join(one.text for one in about), about, pattern, bloom, "summary", name)
+            lowered = _lower_common_words(name, inside_text)
+            asks = _QUESTION[language].match(lowered)
+            action = "" if asks else _action(lowered, language)
+            about = _most_related(name, inside, language, action) if asks or action else None
+            if about:
+                pattern, bloom = ("heading", "understand") if asks else ("how", "apply")
+                yield Candidate(
+                    _question(lowered, action, language), about.text, (about,), pattern, bloom, "summary", name
+                )
 
 
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:
@@ -117,23 +90,16 @@ def _plain(heading: str) -> str:
     return " ".join(re.sub("[`~*]", "", heading.split("{")[0]).split())
 
 
-def _most_related(name: str, inside: Sequence[Sentence], language: str) -> tuple[Sentence, ...]:
-    """Return the two sentences, one after the other, that have most words of a heading; none below half of these.
+def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
+    """Return the sentence that has most words of a heading, half of them at least; the first of equal ones.
 
-    Where the heading is something to do, those that say what to do come first.
+    Of what is to be done, only sentences that instruct, and have its verb, are taken.
     """
-    wanted, acts = _stems(name, language), bool(_action(name, language))
-
-    def fitness(two: tuple[Sentence, ...]) -> tuple[bool, int, int]:
-        each = [wanted & _stems(one.text, language) for one in two]
-        return acts and _instructs(two, language), len(frozenset.union(*each)), sum(map(len, each))
-
-    related = [two for two in pairwise(inside) if 2 * fitness(two)[1] >= len(wanted) > 0]
-    return max(related, key=fitness, default=())
-
-
-def _instructs(two: Sequence[Sentence], language: str) -> bool:
-    return any(_INSTRUCTION[language].search(one.text) for one in two)
+    wanted, verb = _stems(name, language), _stems(to_do.partition(" ")[0], language)
+    stems = {one: _stems(one.text, language) for one in inside}
+    possible = [one for one in inside if not to_do or (_INSTRUCTION[language].search(one.text) and verb <= stems[one])]
+    best = max(possible, key=lambda one: len(wanted & stems[one]), default=None)
+    return best if best is not None and 2 * len(wanted & stems[best]) >= len(wanted) > 0 else None
 
 
 def _stems(text: str, language: str) -> frozenset[str]:
@@ -146,18 +112,11 @@ def _lower_common_words(name: str, inside: frozenset[str]) -> str:
     return " ".join([first, *(lower_start(word, inside) for word in others)])
 
 
-def _question(name: str, title: str, language: str, instructs: bool) -> tuple[str, str, str]:
-    """Return the question about a section, its pattern and its level; ``title`` is the document's, if another."""
-    if _QUESTION[language].match(name):
-        mark = "?" if language == "en" else " ?"
-        return f"{name.rstrip('? ')}{mark}", "heading", "understand"
-    if instructs and (action := _action(name, language)):
-        return (f"How do you {action}?" if language == "en" else f"Comment {action} ?"), "how", "apply"
-    if not title:
-        return _SUMMARY[language].format(name), "summary", "understand"
-    is_task = language == "en" and (action := _action(name, language))
-    topic = f"how to {action}" if is_task else _QUOTED[language].format(name)
-    return _TOPIC[language].format(title, topic), "summary", "understand"
+def _question(name: str, action: str, language: str) -> str:
+    """Return what a heading asks, or how to do its action."""
+    if not action:
+        return f"{name.rstrip('? ')}{'?' if language == 'en' else ' ?'}"
+    return f"How do you {action}?" if language == "en" else f"Comment {action} ?"
 
 
 def _action(name: str, language: str) -> str:

@@ -16,6 +16,8 @@ from ragsweep.parts.languages import content_words, fold
 
 ANSWERING = 0.8
 """Share of a question's words in one chunk from which that chunk may answer it."""
+FEWEST_WORDS = 2
+"""Content words of a question that may be specific."""
 MOST = 100
 """Questions about invented names."""
 LONGEST_DESCRIPTION = 90
@@ -106,6 +108,13 @@ class Exhaustive:
         """Return the highest share of the question's content words that a single chunk has; 0 without any."""
         asked = self._stems(question)
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
+
+    def having(self, question: str) -> list[int]:
+        """Return the chunks that have the question's content words, most of them; all where there are too few."""
+        asked = self._stems(question)
+        if len(asked) < FEWEST_WORDS:
+            return list(range(len(self.words)))
+        return [n for n, words in enumerate(self.words) if len(asked & words) >= ANSWERING * len(asked)]
 
     def names(self, text: str) -> bool:
         """Return whether any chunk has a text literally, whatever the case."""

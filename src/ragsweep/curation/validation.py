@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ragsweep.core.words import is_syllabic, words
 from ragsweep.curation.drafts import Draft
 from ragsweep.curation.entries import METHODS, VALIDATED
-from ragsweep.curation.gates import is_verbatim
+from ragsweep.curation.subject import is_verbatim
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import STOP_WORDS, fold
 

@@ -51,12 +51,13 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
     return Corpus(ids, titles, texts, version or "")
 
 
-def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
+def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
     """Read every page in a folder and below; a page that cannot be read is added to the faults.
 
     Args:
         root: The folder.
-        exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too.
+        exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too. None: the caller has no
+            such key, so that no message names it.
         faults: Where faults are collected.
 
     Returns:
@@ -68,7 +69,7 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
     links, others = 0, Counter[str]()
     for path in _walk(root, faults):
         identifier = path.relative_to(root).as_posix()
-        if any(fnmatchcase(identifier, pattern) for pattern in exclude):
+        if any(fnmatchcase(identifier, pattern) for pattern in exclude or ()):
             continue
         if path.is_symlink():
             links += 1
@@ -82,7 +83,8 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
         else:
             faults.add(os.fsencode(path).decode("utf-8", "backslashreplace"), "the name is not UTF-8; rename the file")
     ids = sorted(pages)
-    documents = [read_page(pages[identifier], faults) for identifier in ids]
+    way_out = "move it out of the folder" if exclude is None else "leave it out with dataset.exclude"
+    documents = [read_page(pages[identifier], faults, way_out) for identifier in ids]
     if not ids and len(faults.found) == before:
         faults.add(str(root), f"holds no document; known endings: {', '.join(ENDINGS)}")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())

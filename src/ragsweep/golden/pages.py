@@ -63,8 +63,8 @@ class Page(NamedTuple):
     doubts: str = ""
 
 
-def read_page(path: Path, faults: Faults) -> Page:
-    """Read a file by the ending of its name, one of ENDINGS; an error is added to the faults."""
+def read_page(path: Path, faults: Faults, way_out: str = "move it out of the folder") -> Page:
+    """Read a file by the ending of its name, one of ENDINGS; an error is added to the faults, with the way out."""
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
     if len(faults.found) == before:
@@ -72,7 +72,7 @@ def read_page(path: Path, faults: Faults) -> Page:
             return read(content)
         except Exception as error:  # of any library, at a damaged file
             reason = f"{type(error).__name__}: {error}"
-            faults.add(str(path), f"cannot be read: {reason}; mend it, or leave it out with dataset.exclude")
+            faults.add(str(path), f"cannot be read: {reason}; mend it, or {way_out}")
     return Page("", "")
 
 

@@ -18,13 +18,25 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.curation.asking import ModelAsker
+from ragsweep.curation.balance import FAILS
 from ragsweep.curation.build import PHASES, VERSION, BuildSettings, Built, PhaseDone, PhaseFiles, build_set
 from ragsweep.curation.changelog import record_change
 from ragsweep.curation.entries import UNANSWERABLE_TYPES
 from ragsweep.curation.extractive import LANGUAGES
 from ragsweep.curation.files import write_report, write_rows
-from ragsweep.curation.gates import FAILED, GateResult, GateRule, Subject, exit_status, judge_gates
+from ragsweep.curation.gates import (
+    AUTO,
+    FAILED,
+    GENERATED,
+    GateResult,
+    GateRule,
+    choose_profile,
+    exit_status,
+    judge_gates,
+)
+from ragsweep.curation.mix import UNANSWERABLE, compare_mix
 from ragsweep.curation.strata import Quotas
+from ragsweep.curation.subject import Subject
 from ragsweep.report.terminal import Lines, Terminal
 from ragsweep.services.session import ServiceSession
 
@@ -32,6 +44,9 @@ _ABOUT = """Build a golden set from a corpus in six phases; a command that was i
 Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""
 _OVERRIDES = "as in conf/golden.yaml: corpus=FOLDER or FILE, out=FOLDER or FILE.jsonl, language=fr, questions=200"
 _EMBEDDER = "embedder=minilm"
+_NOT_MADE_FROM = ("out", "corpus", "gates", "profile", "profiles", "quotas", "metrics")
+MOST_SHOWN = 20
+"""Dropped questions that are printed; the file of the last phase has all."""
 
 
 class Embedding:
@@ -58,8 +73,11 @@ def build(arguments: Sequence[str]) -> int:
     if "embedder=null" in given and any(one.startswith("llm=") for one in given):
         given = [*given, "~metrics.semantic_similarity"]  # which every llm brings along, for evaluations
     values = read_config([one for one in given if one != "embedder=null"], Secrets())
-    rules, settings = read_rules(values["gates"]), read_settings(values)
+    settings = read_settings(values)
     golden, folder = read_places(values)
+    profile = choose_profile(values["profile"] if values["profile"] != AUTO else GENERATED, values["profiles"], ())
+    of_gate = read_rules(values["gates"])
+    rules = {gate: of_gate[gate] for gate in profile.gates}
     services = ServiceSession()
     corpus, builder = read_given_corpus(values["corpus"]), Builder()
     if corpus is None:
@@ -68,7 +86,7 @@ def build(arguments: Sequence[str]) -> int:
     if settings.clusters and embedding is None:
         raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")
     spans, terminal = split(corpus, values, builder), Terminal.current()
-    asked = {name: given for name, given in values.items() if name not in ("out", "corpus", "gates", "metrics")}
+    asked = {name: given for name, given in values.items() if name not in _NOT_MADE_FROM}
     judge = PhaseJudge(corpus, spans, rules, folder, embedding, terminal)
     asker = None
     if "llm" in values:
@@ -84,10 +102,9 @@ def build(arguments: Sequence[str]) -> int:
         write_rows(folder / "rejected.jsonl", built.rejected)
         subject = judge.subject([*built.entries, *built.rejected])
         results = judge_gates(subject, rules)
-        write_report(folder / "gates.json", as_json(subject, results))
-        show(terminal, subject, results)
-        left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
-        terminal.block("LEFT OUT", [f"{count:,}: {reason}" for reason, count in left.most_common()])
+        write_report(folder / "gates.json", as_json(subject, results, profile.name))
+        show(terminal, subject, results, profile)
+        _show_left_out(terminal, built, settings)
         if asker:
             terminal.spent(services.meter)
             faults = [f"{count:,} times: {fault}" for fault, count in asker.faults.items() if count]
@@ -102,11 +119,24 @@ def build(arguments: Sequence[str]) -> int:
     return exit_status(results)
 
 
+def _show_left_out(terminal: Terminal, built: Built, settings: BuildSettings) -> None:
+    """Print the types of the set beside the wanted ones, and what was left out; questions that fail a gate by name."""
+    wanted = dict(settings.mix) | {UNANSWERABLE: settings.unanswerable}
+    terminal.block("MIX", [row.as_text() for row in compare_mix(built.entries, wanted)])
+    left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
+    terminal.block("LEFT OUT", [f"{count:,}: {reason}" for reason, count in left.most_common()])
+    failed = [f'"{row["question"]}" {row["reason"]}' for row in built.left_out if row["reason"].startswith(FAILS)]
+    terminal.block("DROPPED", failed[:MOST_SHOWN])
+
+
 def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings) -> Iterator[str]:
     """Yield what would mend a set that lacks questions, or fails a gate that a key decides."""
     if not any(one["answerable"] for one in built.entries):
         yield "No sentence could be asked about by rule: that takes whole sentences in English or French."
         yield "llm=openai llm.model=NAME has a model write the questions."
+    if len(built.entries) < settings.questions:
+        yield f"{len(built.entries):,} of {settings.questions:,} questions: the rules found no more that are specific."
+        yield "llm=openai llm.model=NAME has a model write more."
     failed = {one.gate for one in results if one.verdict == FAILED}
     if "G0-1" in failed and not settings.clusters:
         yield "Documents without folders are divided by similarity with strata.by=clusters."

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import need_corpus, need_file, read_config
-from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.curation.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
+from ragsweep.curation.entries import as_entry
+from ragsweep.curation.mix import compare_mix, read_quotas
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import find_faults
 
 _ABOUT = """List all faults for which an evaluation refuses a golden file, in the file's order; for an anchor that is
 not found with the nearest passage. Print the version and digest of a file that is read without fault, and its last
-changes. Exit status: 0 no fault, 1 faults, 2 files that cannot be read."""
+changes, and with quotas= the categories beside their wanted shares. Exit status: 0 no fault, 1 faults or quotas that
+are not met, 2 files that cannot be read."""
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -25,7 +29,9 @@ def check(arguments: Sequence[str]) -> int:
     parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help="the golden file; corpus=FOLDER or FILE")
     options = parser.parse_intermixed_args(arguments)
     file = need_file(options, "check")
-    corpus = need_corpus(read_config([word for word in options.words if "=" in word], Secrets()), "check")
+    values = read_config([word for word in options.words if "=" in word], Secrets())
+    quotas = _quotas(values)
+    corpus = need_corpus(values, "check")
     faults = Faults()
     digest = read_state(file, faults).digest
     raw = read_questions(file, corpus.version, faults)
@@ -42,4 +48,15 @@ def check(arguments: Sequence[str]) -> int:
         if digest:
             print(f"{file}: {describe_version(version_facts(file, digest))}")
             print("".join(f"{line}\n" for line in describe_changes(read_changes(file))), end="")
-    return 1 if found else 0
+        mix = compare_mix([as_entry(question) for question in raw.questions], quotas) if quotas else []
+        print("".join(f"{row.as_text()}\n" for row in mix), end="")
+    return 1 if found or not all(row.is_met for row in mix) else 0
+
+
+def _quotas(values: Mapping[str, Any]) -> dict[str, float]:
+    given = values["quotas"]
+    if isinstance(given, str):
+        if given not in values["mixes"]:
+            raise ConfigError(f"quotas: no mix {given!r}{nearest(given, values['mixes'])}")
+        given = values["mixes"][given]
+    return read_quotas(given or {})

@@ -31,16 +31,21 @@ from ragsweep.curation.entries import incoherences, value
 from ragsweep.curation.files import write_report
 from ragsweep.curation.gates import (
     FAILED,
+    FULL,
     GATES,
+    GENERATED,
+    HAND,
     NOT_MEASURED,
+    PASSED,
     GateResult,
     GateRule,
-    Subject,
+    Profile,
+    choose_profile,
     exit_status,
     judge_gates,
-    passage_of,
 )
 from ragsweep.curation.strata import folders
+from ragsweep.curation.subject import Subject, passage_of
 from ragsweep.curation.validation import Embed
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Lines, Terminal
@@ -51,6 +56,8 @@ _ABOUT = """Judge a golden set. Each gate has a measured value, a threshold and 
 measured has not passed. Exit status: 0 no blocking gate failed, 1 one failed, 3 one was not measured, 2 bad input."""
 
 _GAP, _NARROWEST = 3, 30
+MOST_FAULTS, MOST_WARNED = 20, 5
+"""Questions at fault that are printed for a gate that fails or warns; the report has all."""
 _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 
 
@@ -72,13 +79,14 @@ def gates(arguments: Sequence[str]) -> int:
         subject = Subject(entries, corpus, split(corpus, values, builder), strata=folders(corpus))
     if "embedder" in values:
         subject = with_vectors(subject, lambda texts: embed(texts, values, builder))
-    results = judge_gates(subject, rules)
+    profile = choose_profile(str(values["profile"]), values["profiles"], subject.kept)
+    results = judge_gates(subject, {gate: rules[gate] for gate in profile.gates})
     terminal = Terminal.current(plain=options.json)
     with ServiceSession() as services:
         listener = Listener() if options.json else Lines(terminal)
         ask = make_ask(values, services, Path(options.path) / "replies", listener) if "llm" in values else None
         admissions = admit(subject, ask)
-    report = as_json(subject, results, admissions)
+    report = as_json(subject, results, profile.name, admissions)
     written = None if options.json and not options.report else Path(options.report or Path(options.path) / "gates.json")
     if written:
         write_report(written, report)
@@ -86,7 +94,7 @@ def gates(arguments: Sequence[str]) -> int:
         if options.json:
             print(json.dumps(report, ensure_ascii=False))
         else:
-            show(terminal, subject, results)
+            show(terminal, subject, results, profile)
             show_admissions(terminal, admissions)
             terminal.block("REPORT", [str(written)])
             terminal.spent(services.meter)
@@ -134,11 +142,14 @@ def with_vectors(subject: Subject, embed: Embed) -> Subject:
     )
 
 
-def as_json(subject: Subject, results: Sequence[GateResult], admissions: Sequence[Admission] = ()) -> dict[str, Any]:
-    """Return the validation report in JSON types."""
+def as_json(
+    subject: Subject, results: Sequence[GateResult], profile: str = "", admissions: Sequence[Admission] = ()
+) -> dict[str, Any]:
+    """Return the validation report in JSON types; ``profile`` names the gates of a whole set's report."""
     broken = Counter(code for one in subject.kept for code, _ in incoherences(one))
     return {
         "verdict": {0: "passed", 1: "failed", 3: "not_measured"}[exit_status(results)],
+        **({"profile": profile} if profile else {}),
         "questions": len(subject.kept),
         "rejected": subject.rejected,
         "status": dict(Counter(str(value(one, "audit", "status") or "unstated") for one in subject.kept)),
@@ -151,6 +162,7 @@ def as_json(subject: Subject, results: Sequence[GateResult], admissions: Sequenc
                 "verdict": one.verdict,
                 "blocking": one.rule.blocking,
                 "note": one.note,
+                "questions": [fault._asdict() for fault in one.faults],
             }
             for one in results
         ],
@@ -169,8 +181,8 @@ def as_json(subject: Subject, results: Sequence[GateResult], admissions: Sequenc
     }
 
 
-def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult]) -> None:
-    """Print a row a gate, and the verdict."""
+def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult], profile: Profile) -> None:
+    """Print a row a gate, the questions at fault, and the verdict."""
     rows = [
         [one.gate, one.title, _amount(one), comparison(one), _WORDS.get(one.verdict, one.verdict)] for one in results
     ]
@@ -184,7 +196,21 @@ def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult]) ->
     decisive = [one for one in results if one.rule.blocking and one.verdict in (FAILED, NOT_MEASURED)]
     verdict = "not accepted" if decisive else "accepted, no blocking gate failed"
     reasons = [f"{one.gate} {_reason(one)}" for one in decisive]
+    for one in results:
+        terminal.block(one.gate, _faults(one))
+    others = ", ".join(f"profile={name}" for name in (HAND, GENERATED, FULL) if name != profile.name)
+    terminal.block("PROFILE", [f"{profile.name} ({profile.reason}); other gates: {others}"])
     terminal.block("RESULT", [f"{counted(len(subject.kept), 'question')}{rejected}: {verdict}.", *reasons])
+
+
+def _faults(one: GateResult) -> list[str]:
+    """List the questions at fault of a gate that has not passed."""
+    if one.verdict == PASSED:
+        return []
+    shown = one.faults[: MOST_FAULTS if one.verdict == FAILED else MOST_WARNED]
+    lines = [f'{fault.id} "{fault.question}": {fault.why}' for fault in shown]
+    more = len(one.faults) - len(lines)
+    return [*lines, *([f"and {more:,} more, in the report"] if more else [])]
 
 
 def _reason(one: GateResult) -> str:

@@ -49,7 +49,7 @@ def read_given_corpus(place: str | None) -> Corpus | None:
     return read_documents(place) if place else None
 
 
-def read_documents(place: str, excluded: Sequence[str] = ()) -> Corpus:
+def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
     """Read a folder of pages, a BEIR folder, or a file, and print notes on it to standard error.
 
     ``excluded`` are patterns of ids that are no documents. Raises InputError for faults of the files.

@@ -87,7 +87,7 @@ class Csv:
         path = Path(self.corpus).expanduser()
         documents = Columns("dataset.corpus_columns", self.corpus_columns or {}, DOCUMENT_COLUMNS, ("id", "text"))
         if path.is_dir():
-            return read_folder(path, (), faults)
+            return read_folder(path, None, faults)
         return read_corpus(plain_or_gzipped(path), faults, documents), ()
 
 

@@ -58,7 +58,7 @@ class TaskCases:
         file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
         notes: tuple[str, ...] = ()
         if documents.is_dir():
-            corpus, notes = read_folder(documents, (), faults)
+            corpus, notes = read_folder(documents, None, faults)
         else:
             corpus = read_corpus(documents, faults)
         unique = UniqueIds("case")

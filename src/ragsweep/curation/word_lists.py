@@ -1,0 +1,28 @@
+"""Read the words and patterns of the question rules: a TOML file a language, in rule_words."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@cache
+def _lists(language: str) -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("rule_words", f"{language}.toml").read_text("utf-8"))
+
+
+def alternatives(language: str, name: str) -> str:
+    """Return a list of patterns as one, for Python's ``re``."""
+    return "|".join(_lists(language)[name])
+
+
+def word_set(language: str, name: str) -> frozenset[str]:
+    """Return a list of words."""
+    return frozenset(_lists(language)[name].split())
+
+
+def base_forms(language: str) -> dict[str, str]:
+    """Return the verbs of facts in the third person, and their base forms."""
+    return dict(_lists(language)["bases"])

@@ -1,0 +1,41 @@
+"""A question by rule is kept where the corpus has one place for it: three cases by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragsweep.core.types import Corpus, Spans
+from ragsweep.curation.build import specific
+from ragsweep.curation.drafts import Draft
+from ragsweep.curation.enrichment import Sources
+
+TEXTS = [
+    "The copper valve of the cellar releases steam at noon.",
+    "A wooden ladder leans against the barn.",
+    "A wooden ladder leans against the mill.",
+    "A wooden ladder leans against the shed.",
+]
+
+
+def kept(question: str, document: int) -> bool:
+    corpus = Corpus([f"d{n}" for n in range(4)], [""] * 4, TEXTS)
+    spans = Spans(np.arange(4, dtype=np.int32), np.zeros(4, dtype=np.int64), np.array(list(map(len, TEXTS))))
+    evidence = ((document, 0, len(TEXTS[document])),)
+    draft = Draft(question, "en", "rule", "fact", document=document, chunk=document, evidence=evidence)
+    return specific([draft], Sources(corpus, spans, {}, {}, 0)) == [draft]
+
+
+def test_a_question_whose_evidence_ranks_first_is_kept() -> None:
+    assert kept("What does the copper valve release?", 0)
+
+
+def test_a_question_whose_evidence_does_not_rank_first_is_left_out() -> None:
+    assert not kept("What does the copper valve release?", 1)
+
+
+def test_a_question_of_words_that_many_documents_have_is_left_out() -> None:
+    assert not kept("Against what does a wooden ladder lean?", 1)
+
+
+def test_a_question_of_one_word_is_left_out() -> None:
+    assert not kept("What is the valve?", 0)
