@@ -73,7 +73,7 @@ def written(folder: Path) -> list[Any]:
 @pytest.mark.parametrize(
     "typed",
     [
-        ["top_k=3", "retriever=bm25", "+note=mine", "~reranker"],
+        ["top_k=3", "retriever=bm25", "+note=mine", "~headline"],
         ["hydra.job.chdir=true", "hydra.output_subdir=null"],
         ["--config-dir", "more", "retriever=own"],
         ["-m", "top_k=3,5", "retriever=bm25", "hydra.job.chdir=true", "+hydra.job.env_set.MINE_NUM_THREADS=7"],

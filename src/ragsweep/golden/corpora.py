@@ -90,6 +90,8 @@ def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tu
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
     notes = [f"files of other kinds left out: {kinds}"] if kinds else []
     notes += [f"{links:,} links not followed"] if links else []
+    blank = [name for name, page in zip(ids, documents, strict=True) if not page.text.strip() and not page.doubts]
+    notes += [f"files without text: {len(blank):,}, the first {blank[0]}"] if blank else []
     notes += [f"{name}: {page.doubts}" for name, page in zip(ids, documents, strict=True) if page.doubts]
     starts = {name: page.starts for name, page in zip(ids, documents, strict=True) if page.starts}
     titles, texts = [page.title for page in documents], [page.text for page in documents]

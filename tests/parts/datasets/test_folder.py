@@ -204,6 +204,11 @@ def test_what_is_no_page_is_left_out_and_noted(tmp_path: Path) -> None:
     assert dataset.notes == ("files of other kinds left out: 2 .png, 1 no ending",)
 
 
+def test_an_empty_file_is_a_document_without_text_and_noted(tmp_path: Path) -> None:
+    pages = {"a.md": "words", "b.md": "", "c.txt": " \n"}
+    assert folder(tmp_path, pages).load().notes == ("files without text: 2, the first b.md",)
+
+
 def test_links_are_not_followed_wherever_they_lead(tmp_path: Path) -> None:
     reader = folder(tmp_path, {"a.md": "a", "in/b.md": "b"})
     (tmp_path / "secret").mkdir()
