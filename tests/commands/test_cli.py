@@ -40,6 +40,8 @@ def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_confi
     assert children[0].data.metrics["context_recall"] == pytest.approx(1.0)
     assert {"context_ndcg_low", "context_ndcg_high"} <= children[0].data.metrics.keys()
     assert 18 <= len(children[0].data.metrics) <= 40
+    assert {"ndcg_at_10", "recall_at_10", "precision_at_5", "hit_rate_at_5", "f1_at_5"} <= children[0].data.metrics.keys()
+    assert not any("/" in name for name in [*parent.data.metrics, *children[0].data.metrics])  # charts come by prefix
     assert "context_recall" in parent.data.tags["mlflow.note.content"]
     assert [given.dataset.name for given in children[0].inputs.dataset_inputs] == ["golden"]
     assert {"config.yaml", "outcomes.parquet"} <= artifacts(tmp_path, children[0])

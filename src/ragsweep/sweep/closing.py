@@ -208,7 +208,7 @@ class SweepSummary:
         tags |= study.tags() if study else {}
         if self.verdict is not None and self.decision is not None:
             metrics |= numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
-            metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
+            metrics |= {"verdict_holdout_gap": self.gap.change} if self.gap else {}
             metrics |= race_numbers(self.results)
             tags |= {DESCRIPTION: self.description()}
             tags |= {VERDICT_TAG: " ".join([*self.decision.choice(), *self.decision.evidence()])}
