@@ -124,7 +124,11 @@ def metrics(result: Result) -> dict[str, float]:
     numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
     if "tokens_cut_share" in result.stages.get("embed", {}):
         numbers["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
-    wanted = [*(target.metric for target in result.targets), *STANDARD, *(n for n in summaries if not OF_MANY.search(n))]
+    wanted = [
+        *(target.metric for target in result.targets),
+        *STANDARD,
+        *(n for n in summaries if not OF_MANY.search(n)),
+    ]
     further = {name: summaries[name].value for name in wanted if name in summaries and name not in numbers}
     for one in (summaries[name] for name in first if name in shown and name not in decides):
         further |= {f"{one.name}_low": one.low, f"{one.name}_high": one.high}
