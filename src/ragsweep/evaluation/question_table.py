@@ -25,9 +25,9 @@ from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.latency import sample
 
 COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
-           "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained", "answer_failed",
-           "answer_thoughts", "category", "output_fault", "unscored", "answer_repetitions", "evidence_trace",
-           "steps")  # fmt: skip
+           "searched", "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained",
+           "answer_failed", "answer_thoughts", "category", "output_fault", "unscored", "answer_repetitions",
+           "evidence_trace", "steps")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 MOST_GROUPS = 40
@@ -245,6 +245,7 @@ def outcomes(
     """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
+    columns["searched"] = table.searched.tolist()
     columns["evidence"] = np.bincount(view.evidence_question, minlength=count).tolist()
     never = np.iinfo(np.int64).max
     first = np.full(count, never)
