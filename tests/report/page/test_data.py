@@ -186,6 +186,19 @@ def test_the_bars_of_a_tornado_are_named_by_the_changes() -> None:
     assert tornado["options"][0]["figure"]["data"][0]["y"] == ["#3 b 1 -&gt; 2", "#2 k 1 -&gt; 2"]
 
 
+def test_every_number_has_a_curve_where_each_is_swept_within_its_own_option() -> None:
+    """As in sweeps/fusion_grid.yaml: each config is a single change to the declared baseline."""
+    pairs = [("rrf", "k", value) for value in ("20", "60", "80")]
+    pairs += [("convex", "alpha", value) for value in ("0", "0.5", "1", "0.25")]
+    results = [config(0.01 * n, 1, **{"retriever": option, f"retriever.{key}": value})
+               for n, (option, key, value) in enumerate(pairs)]  # fmt: skip
+    tornado, curves = section(build_document(source(results, baseline=2)), "effects")
+    assert len(tornado["options"]) == 1
+    shown = {one["label"]: one["figure"]["data"][1]["x"] for one in curves["options"]}
+    assert shown == {"k": [20.0, 60.0, 80.0], "alpha": [0.0, 0.25, 0.5, 1.0]}
+    assert all(one["note"].startswith("Best in sample: ") for one in curves["options"])
+
+
 def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers() -> None:
     results = [config(0, 1, **{"retriever.index.m": m, "retriever.index.ef": ef}) for m, ef in
                (("4", "10"), ("16", "10"), ("8", "10"), ("16", "40"), ("16", "20"))]  # fmt: skip

@@ -262,6 +262,7 @@ class _Page:
                 " for the better."
             )
             yield make_charts([{"label": "", "figure": tornado}], note)
+            yield from self._curves(found, list(swept_within(self.best_first, self.metric, ())))
             return
         keys = short_keys(varying_keys(list(configs.values())))
         if self.source.sampler and len(keys) > 1:
@@ -274,6 +275,9 @@ class _Page:
         drawn = list(effects(found, configs))
         if not self.source.sampler:
             drawn += swept_within(self.best_first, self.metric, {one.key for one in drawn})
+        yield from self._curves(found, drawn)
+
+    def _curves(self, found: SweepComparison, drawn: Sequence[ParameterMeans | Cloud]) -> Iterator[Item]:
         notes = {ParameterMeans: CURVE, Cloud: CLOUD}
         options = [{"label": one.name, "figure": effect_charts.effect(one, self.metric, found.unit),
                     "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
