@@ -139,9 +139,9 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | N
 
 def log_once(fault: BaseException) -> list[str]:
     """Write a traceback into the job's log, if it is not there yet; return the files of the log."""
-    if not getattr(fault, "_ragsweep_logged", False):
+    if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
         logging.getLogger(__name__).error("the job failed", exc_info=fault)
-        fault._ragsweep_logged = True  # type: ignore[attr-defined]
+        fault.logged = True  # type: ignore[attr-defined]
     handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler)]
     return [one.baseFilename for one in handlers if Path(one.baseFilename).exists()]
 
