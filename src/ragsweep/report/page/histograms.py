@@ -73,7 +73,7 @@ def numbers_of_results(result: Result) -> Figure:
 
 def _finite(result: Result, column: str) -> NDArray[np.float64]:
     """Return the numbers of a column that were measured, of lists their items."""
-    values: list[Any] = result.outcomes.get(column) or []
+    values: Sequence[Any] = result.outcomes.get(column) or ()
     flat = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
     numbers = np.array(flat, dtype=np.float64)
     return numbers[np.isfinite(numbers)]
