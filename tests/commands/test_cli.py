@@ -40,6 +40,9 @@ def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_confi
     assert children[0].data.metrics["context_recall"] == pytest.approx(1.0)
     assert {"context_ndcg_low", "context_ndcg_high"} <= children[0].data.metrics.keys()
     assert 18 <= len(children[0].data.metrics) <= 40
+    logged = children[0].data.metrics.keys()
+    assert {"ndcg_at_10", "recall_at_10", "precision_at_5", "hit_rate_at_5", "f1_at_5"} <= logged
+    assert not any("/" in name for name in (*parent.data.metrics, *logged))  # charts of a prefix precede all others
     assert "context_recall" in parent.data.tags["mlflow.note.content"]
     assert [given.dataset.name for given in children[0].inputs.dataset_inputs] == ["golden"]
     assert {"config.yaml", "outcomes.parquet"} <= artifacts(tmp_path, children[0])
@@ -182,6 +185,7 @@ def test_interrupted_sweep_is_marked_killed(
         printed = process.communicate(timeout=60)[0]
     assert process.returncode == status
     assert "stopped   1 of 2 configs are done; the same command goes on from there" in printed
+    assert re.search(r"^NEXT +ragsweep list \w+ +the configs that are done, the best first$", printed, re.M)
     assert "failed" not in printed
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "KILLED"

@@ -137,6 +137,8 @@ def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:
     assert list(table["retrieved"])[2:] == [0, 0]
     assert list(table["missed_search"])[:3] == [0.0, 0.0, 1.0]
     assert record.summaries["needless_search"].value == 0.0
+    assert list(table["searched"]) == [True, True, False, False]
+    assert record.summaries["search_rate"].value == 0.5
 
 
 def test_without_a_router_the_golden_set_decides_and_the_address_differs(folder: Path) -> None:

@@ -127,7 +127,7 @@ def row(values: dict[str, object]) -> tuple[Row, Faults]:
         (lambda r: r.number("x", 1.0), True, 'f:1: "x" is true, not a number'),
         (lambda r: r.number("x", 1.0), 10**400, f'f:1: "x" is 1{"0" * 36}..., which is beyond 1e+09'),
         (lambda r: r.position("x"), 1.0, 'f:1: "x" is 1.0, not a whole number'),
-        (lambda r: r.position("x"), -1, 'f:1: "x" is -1; positions count from 0'),
+        (lambda r: r.position("x"), -1, 'f:1: "x" is -1; give 0 or more'),
         (lambda r: r.texts("x"), "a", 'f:1: "x" is "a", not a list'),
         (lambda r: r.texts("x"), ["a", 1], 'f:1: "x" holds 1 where a text in quotes is needed'),
         (lambda r: r.rows("x"), ["a"], 'f:1: "x" holds "a" where an object {...} is needed'),

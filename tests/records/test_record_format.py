@@ -115,7 +115,14 @@ def test_configs_of_one_golden_set_share_the_columns_of_its_questions(measured: 
     assert first.shared == second.shared
     assert first.shared_digest == second.shared_digest == hashlib.sha256(first.shared).hexdigest()
     assert {"question_id", "question", "answerable", "evidence", *measured[0].groups} <= set(json.loads(first.shared))
-    assert set(json.loads(first.own)) == {"context", "unscored", "evidence_trace", "steps"}
+    assert set(json.loads(first.own)) == {
+        "searched",
+        "context",
+        "context_scores",
+        "unscored",
+        "evidence_trace",
+        "steps",
+    }
     questions = measured[0].dataset.questions
     assert len(first.scores) == 8 * questions * len(measured[0].summaries)
     assert len(first.counts) == 8 * questions * 2  # length of the ranking, first rank

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ragsweep.core.results import Summary
+from ragsweep.parts.metrics.bases import clamp
+from ragsweep.report import numbers
 from ragsweep.report.numbers import (
     NOT_MEASURED,
     about,
@@ -24,11 +29,25 @@ from ragsweep.report.numbers import (
     with_interval,
 )
 
-WRITERS: list[Callable[[float], str]] = [
-    number, signed, amount, chance, duration, spelled, ago, about, lambda value: number(value, "ms"),
-    lambda value: signed(value, "ms"), lambda value: ratio_with_interval(value, value, value),
-    lambda value: with_interval(0.5, value, value),
-]  # fmt: skip
+WRITERS: Mapping[Callable[..., Any], Callable[[float, str], object]] = {
+    numbers.cell: lambda value, unit: numbers.cell(Summary("m", value, value, value, 1, 1, 0, 0, unit)),
+    number: number,
+    signed: signed,
+    numbers.telling: lambda value, _: numbers.telling(value, 3),
+    amount: amount,
+    with_interval: lambda value, unit: with_interval(0.5, value, value, unit),
+    ratio_with_interval: lambda value, _: ratio_with_interval(value, value, value),
+    numbers.change_with_interval: lambda value, unit: numbers.change_with_interval(value, -1.0, value, unit, False),
+    chance: lambda value, _: chance(value),
+    spelled: lambda value, _: spelled(value),
+    duration: lambda value, _: duration(value),
+    ago: lambda value, _: ago(value),
+    about: lambda value, _: about(value),
+}
+
+
+def test_every_function_that_writes_a_number_is_tried() -> None:
+    assert set(WRITERS) == {one for _, one in inspect.getmembers(numbers, inspect.isfunction)}
 
 
 @given(st.floats(width=64, allow_nan=True, allow_infinity=True, allow_subnormal=True))
@@ -40,10 +59,28 @@ WRITERS: list[Callable[[float], str]] = [
 @example(-sys.float_info.max)
 @example(5e-324)
 def test_every_float_can_be_written(value: float) -> None:
-    for write in WRITERS:
-        text = write(value)
-        assert text
-        assert "nan" not in text
+    for write in WRITERS.values():
+        for unit in ("", "ms", "tokens"):
+            text = str(write(value, unit))
+            assert text
+            assert "nan" not in text
+
+
+BOUNDS = [(0.0, 1.0), (-1.0, 1.0), (0.0, None), (None, 0.0), (None, None)]
+
+
+@given(st.floats(), st.sampled_from(BOUNDS))
+@example(math.nan, (0.0, 1.0))
+@example(math.inf, (0.0, None))
+def test_a_value_within_a_metrics_bounds_is_kept_and_any_other_becomes_the_nearest_bound(
+    value: float, bounds: tuple[float | None, float | None]
+) -> None:
+    lowest, highest = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
+    kept = clamp(value, bounds)
+    if math.isnan(value):
+        assert math.isnan(kept)
+    else:
+        assert kept == min(max(value, lowest), highest)
 
 
 @pytest.mark.parametrize("unit", ["", "ms"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Plan, StageCount
+from recorded import summary
 from test_ledger import result
 
 
@@ -46,6 +48,20 @@ def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringI
     stages: Mapping[str, StageCount] = {"chunk": StageCount(3, 1, 0), "context": StageCount(3, 3, 1)}
     terminal.plan(Plan(3, dict(stages)))
     assert stream.getvalue() == "plan      3 configs · 6 stages, 4 distinct, 1 stored · less than 1 s\n"
+
+
+def test_a_single_config_is_shown_by_a_label_with_a_column_for_each_headline_metric(
+    terminal: Terminal, stream: io.StringIO
+) -> None:
+    groups = {"category": {"how": {"mrr": summary("mrr", 0.25), "map": summary("map", 0.5, 0.4, 0.6)},
+                           "why": {"mrr": summary("mrr", math.nan)}}}  # fmt: skip
+    shown = replace(result("one"), groups=groups)
+    terminal.result(shown, ["mrr", "map"])
+    assert "category" not in stream.getvalue()
+    terminal.result(replace(shown, config={**shown.config, "by": "category"}), ["mrr", "map"])
+    lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+    place = lines.index("category questions mrr map")
+    assert lines[place + 1 : place + 3] == ["how 4 .25 [.25, .75] .50 [.40, .60]", "why 4 - -"]
 
 
 def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal, stream: io.StringIO) -> None:

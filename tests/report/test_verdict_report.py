@@ -102,11 +102,11 @@ def test_sweep_of_which_nothing_is_said_has_the_reason_and_no_tables() -> None:
 def test_numbers_that_compare_sweeps_are_finite() -> None:
     assert isinstance(VERDICT, SweepComparison)
     told = numbers(VERDICT)
-    assert told["verdict/configs"] == 3
-    assert told["verdict/best_set"] == told["verdict/coverage"] == 1
+    assert told["verdict_configs"] == 3
+    assert told["verdict_best_set"] == told["verdict_coverage"] == 1
     few = compare_configs([scored("a", [0.1] * 5), scored("b", [0.2] * 5)])
     assert isinstance(few, SweepComparison)
-    assert "verdict/optimism" not in numbers(few)
+    assert "verdict_optimism" not in numbers(few)
 
 
 def test_picture_is_a_png_of_any_number_of_configs(files: dict[str, bytes]) -> None:

@@ -63,7 +63,7 @@ def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     assert parent.tags["ragsweep.verdict"] == " ".join([*choice, *evidence])
     assert parent.tags["ragsweep.result"] == result["kind"] == "choice"
     assert "**Choice.** " + " ".join(choice) in parent.tags["mlflow.note.content"]
-    assert parent.metrics["verdict/best_set"] == 1
+    assert parent.metrics["verdict_best_set"] == 1
     assert "without 1 failed (#3 c)" in shown
 
 
@@ -166,7 +166,7 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     came = summarise_sweep(ledger, ledger.records("second"))
     assert isinstance(came.verdict, SweepComparison)
     assert came.gap is not None
-    assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(-0.1)
+    assert came.parent("s").metrics["verdict_holdout_gap"] == pytest.approx(-0.1)
     shown = " ".join(" ".join(printed(came)).split())
     assert (
         "gap: #2 b, the best on the tune questions, led by +.192 over #1 a there and leads by +.092 here,"

@@ -186,7 +186,7 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     assert {one.name for one in summary.finalists.results} == {
         f"#{n} {one.name}{SUFFIX}" for n, one in enumerate(FIELD[:4], 1)
     }
-    assert summary.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
+    assert summary.parent("s").metrics["verdict_holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
 
 
 def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sqlite3
 from pathlib import Path
 
@@ -145,6 +146,28 @@ def test_twenty_jobs_six_of_them_bad(launcher: str, tmp_path: Path) -> None:
     for place, fate in ((3, "raises"), (7, "killed"), (8, "exits"), (13, "memory"), (16, "hangs")):
         fates.insert(place, fate)
     check(tmp_path, fates, *LAUNCHERS[launcher])
+
+
+@pytest.mark.parametrize("fate", ["raises", "unwritten"])
+@pytest.mark.parametrize("logged", [True, False])
+def test_an_unexpected_error_of_a_single_config_names_its_place_and_a_log_that_has_the_traceback(
+    fate: str, logged: bool, tmp_path: Path
+) -> None:
+    data = [line for line in write_dataset(tmp_path) if not line.startswith("retriever")]
+    part(tmp_path, "retriever", "fateful", "_target_: fates.Fateful\n")
+    trusted = {"PYTHONPATH": str(Path(__file__).parents[1]), "RAGSWEEP_TRUSTED_PACKAGES": "fates"}
+    lines = [f"+retriever.fate={fate}", "tracking=none", *([] if logged else ["hydra/job_logging=disabled"])]
+    done = call(tmp_path, RUN, *data, "retriever=fateful", *lines, **trusted)
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert re.search(r"^ragsweep: (ValueError: no luck today|IntegrityError: no room for it) \(\w+\.py:\d+\)", said)
+    if not logged:
+        assert "Traceback" in done.stderr
+        return
+    assert "Traceback" not in done.stderr
+    (log,) = tmp_path.rglob("ragsweep.log")
+    assert said.endswith(f"; the traceback is in {log}")
+    assert log.read_text().count("Traceback") == 1
 
 
 def test_sweep_stops_after_so_many_failures(tmp_path: Path) -> None:

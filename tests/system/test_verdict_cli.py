@@ -83,7 +83,7 @@ def test_sweep_ends_with_a_verdict_and_its_parent_run_holds_it(swept: tuple[Path
     assert run.data.tags["ragsweep.result"] == "choice"
     assert run.data.tags["ragsweep.verdict"] == " ".join([result["sentence"], *result["evidence"]])
     assert told["configs"]["#1 top_k=1"]["verdict"] == "shown worse"
-    assert (run.data.metrics["verdict/configs"], run.data.metrics["verdict/best_set"]) == (2, 1)
+    assert (run.data.metrics["verdict_configs"], run.data.metrics["verdict_best_set"]) == (2, 1)
 
 
 def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(

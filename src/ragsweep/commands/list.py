@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
 from ragsweep.core.results import COMPLETE, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
-from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import number
 from ragsweep.report.sweep_table import GAP, sweep_table
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
+from ragsweep.sweep.past_sweeps import best_of
 from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 
 MOST = 20
@@ -92,19 +92,8 @@ def _named(names: Mapping[str, str], target: str) -> str:
 
 def _best(records: Sequence[Record]) -> str:
     """Name the config with the best mean of the objective, and that; "" where none has one."""
-    names = number_configs({record.job: record.outcome.name for record in records})
-    valued = []
-    for record in records:
-        result = record.outcome
-        if isinstance(result, Result) and (metrics := objectives(result.config)) and metrics[0] in result.summaries:
-            summary = result.summaries[metrics[0]]
-            if math.isfinite(summary.value):
-                valued.append((-summary.value if summary.higher_is_better is False else summary.value, record))
-    if not valued:
-        return ""
-    record = max(valued, key=lambda pair: pair[0])[1]
-    assert isinstance(record.outcome, Result)
-    return f"{names[record.job]}: {_value(record.outcome)}"
+    found = best_of(records)
+    return f"{found[0]}: {_value(found[1])}" if found else ""
 
 
 def _value(result: Result) -> str:

@@ -1,4 +1,4 @@
-"""``ragsweep report``: a sweep as one HTML page for people, or as Markdown for a pull request."""
+"""``ragsweep report``: a sweep as one HTML page for people, or as Markdown for a pull request; or all sweeps."""
 
 from __future__ import annotations
 
@@ -10,24 +10,37 @@ from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
 from ragsweep.core.errors import InputError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import spelled
+from ragsweep.report.page import build_history, write_page
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import reference, sweep_title
+from ragsweep.sweep.past_sweeps import recorded_sweeps
 from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.session import Session
 
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the
-effect of each swept parameter, slices, and the questions one by one. The file needs no network and no server."""
+effect of each swept parameter, slices, and the questions one by one. With --history: all sweeps as one page: the golden
+sets that were asked, the best config of each sweep, and what changed. The file needs no network and no server."""
 
 
 def report(arguments: Sequence[str]) -> int:
     """Run ``ragsweep report``; return the exit status."""
     parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("sweep", metavar="SWEEP", help="the id of a sweep, or its beginning, as ragsweep list shows it")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the file (report-SWEEP.html; Markdown: the screen)")
+    shown = parser.add_mutually_exclusive_group(required=True)
+    shown.add_argument(
+        "sweep", nargs="?", metavar="SWEEP", help="the id of a sweep, or its beginning, as ragsweep list shows it"
+    )
+    shown.add_argument("--history", action="store_true", help="all sweeps, by the golden set that they asked")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the file (report-SWEEP.html, history.html; Markdown: the screen)"
+    )
     parser.add_argument("--format", choices=("html", "markdown"), default="html", help="a page, or text (html)")
     add_path(parser)
     options = parser.parse_args(arguments)
+    if options.history:
+        if options.format == "markdown":
+            parser.error("--history: is a page only; --format markdown writes one sweep")
+        return _history(options.path, options.output or "history.html")
     ledger = open_ledger(options.path)
     sweep = find_sweep_record(ledger, options.path, options.sweep)
     summary = summarise_sweep(ledger, ledger.records(sweep.id))
@@ -43,9 +56,20 @@ def report(arguments: Sequence[str]) -> int:
             with ignore_closed_pipe():
                 sys.stdout.write(text)
         return 0
-    name = options.output or f"report-{reference(sweep)}.html"
     texts = Session().page_texts(summary.results, Secrets())
     page = summary.page(sweep_title(sweep), reference(sweep), texts)
+    return _write_page(options.output or f"report-{reference(sweep)}.html", page)
+
+
+def _history(path: str, name: str) -> int:
+    """Write the page of all sweeps of a ledger."""
+    sweeps = list(recorded_sweeps(open_ledger(path)))
+    if not sweeps:
+        raise InputError(f"{path}: no config of a sweep was measured in full; ragsweep run -m sweeps=demo runs one")
+    return _write_page(name, write_page(build_history(sweeps, Secrets())))
+
+
+def _write_page(name: str, page: bytes) -> int:
     _write(name, page)
     Terminal.current().line("report", f"{name} · {spelled(len(page))}; open it in a browser")
     return 0

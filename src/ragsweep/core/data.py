@@ -86,6 +86,7 @@ class Question:
     labels: Mapping[str, str] = field(default_factory=dict)  # by which results are grouped: language, ...
     distractors: tuple[str, ...] = ()  # documents that resemble the right ones and are wrong
     section: str = ""  # heading of the section in which the answer stands
+    expected_count: int | None = None  # number of results that a search should return
     notes: str = ""
     history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
     query: str = ""  # what is searched with in place of the text
@@ -127,8 +128,9 @@ class GoldenSet:
 
     @cached_property
     def expectations(self) -> str:
-        """Hash what questions expect beyond their labels: distractors and sections, which few metrics read."""
-        return content_hash([[q.id, q.distractors, q.section] for q in self.questions])
+        """Hash what questions expect beyond their labels: distractors, sections and counts, which few metrics read."""
+        counts = [[] if q.expected_count is None else [q.expected_count] for q in self.questions]
+        return content_hash([[q.id, q.distractors, q.section, *counts[n]] for n, q in enumerate(self.questions)])
 
 
 def weights_of(questions: Sequence[Question]) -> list[float] | None:

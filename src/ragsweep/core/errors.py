@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 SHOWN = 20
 """How many faults of one file are printed; the rest are counted."""
+
+_LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 
@@ -27,6 +33,21 @@ class ConfigError(RagsweepError):
 
 class TrackingError(RagsweepError):
     """The place where results should be recorded cannot be used."""
+
+
+def describe_fault(fault: BaseException) -> str:
+    """Describe an exception by its name and message; an unexpected one in one line, with its place.
+
+    ``KeyError: 'x' (my_parts.py:12)``: the place is the last line that ran outside of Python's and other libraries.
+    """
+    name = type(fault).__name__
+    if isinstance(fault, RagsweepError):
+        return f"{name}: {fault}"
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(fault.__traceback__)]
+    own = [place for place in frames if not place[0].startswith(_LIBRARIES) or f"{os.sep}ragsweep{os.sep}" in place[0]]
+    where = "".join(f" ({Path(file).name}:{line})" for file, line in (own or frames)[-1:])
+    message = next(iter(str(fault).splitlines()), "")
+    return f"{name}: {message}{where}" if message else f"{name}{where}"
 
 
 class Faults:

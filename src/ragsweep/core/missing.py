@@ -20,6 +20,7 @@ NO_REFERENCE = "no reference answer"
 NO_KEYWORDS = "no keywords"
 NO_DISTRACTORS = "no distractors"
 NO_SECTION = "no expected section"
+NO_COUNT = "no expected count"
 SECTION_UNKNOWN = "the expected section is not a heading of its documents"
 NOTHING_RETRIEVED = "nothing retrieved"
 NO_TEXT = "no text"
@@ -68,7 +69,7 @@ REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TRUNCATED, THINKING, UNREAD
 
 INAPPLICABLE = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
-    EXACT, NO_ANSWERS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE, NOT_SAMPLED,
+    NO_COUNT, EXACT, NO_ANSWERS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
 """The question, or the config, lacks what the metric needs, whatever was retrieved and answered."""
 

@@ -303,8 +303,8 @@ class CachingMetric(Protocol):
         """Judge as ``judge`` does, reading each reply from ``cache`` and writing it there."""
 
 
-NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "reference", "keywords", "answer",
-                   "judge", "router", "latency", "exact", "output"})  # fmt: skip
+NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "count", "reference", "keywords",
+                   "answer", "judge", "router", "latency", "exact", "output"})  # fmt: skip
 """What a metric may need; see Metric."""
 
 
@@ -312,11 +312,11 @@ class Metric(Protocol):
     """Define one number per question, and how the numbers of all questions are summarised.
 
     ``needs`` names what a question must have, any of NEEDS: "evidence" (labelled), "retrieval" (the question needs it),
-    "passages" (quoted evidence), "distractors", "section" (an expected one), "reference" (a right answer), "keywords";
-    and what is computed for it: "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact
-    search beside the approximate one), "output" (read from the answer). A metric of answers must name "answer".
-    ``quantile`` is None for a mean. Without ``bounds`` (lowest, highest possible value; None where there is none) there
-    is no worst and no best case.
+    "passages" (quoted evidence), "distractors", "section" and "count" (expected ones), "reference" (a right answer),
+    "keywords"; and what is computed for it: "answer", "judge" (judgements), "router" (a decision), "latency", "exact"
+    (an exact search beside the approximate one), "output" (read from the answer). A metric of answers must name
+    "answer". ``quantile`` is None for a mean. Without ``bounds`` (lowest, highest possible value; None where there is
+    none) there is no worst and no best case.
     """
 
     @property

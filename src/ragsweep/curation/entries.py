@@ -200,6 +200,7 @@ def as_entry(question: Question) -> dict[str, Any]:
         "evidence": [as_label(one) for one in question.evidence],
         "distractors": list(question.distractors),
         "expected_section": question.section,
+        "expected_count": question.expected_count,
         "labels": labels,
         "weight": question.weight,
         "notes": question.notes,

@@ -25,9 +25,9 @@ from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.latency import sample
 
 COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
-           "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained", "answer_failed",
-           "answer_thoughts", "category", "output_fault", "unscored", "answer_repetitions", "evidence_trace",
-           "steps")  # fmt: skip
+           "searched", "first_evidence_rank", "retrieved", "context", "context_scores", "context_cut", "answer",
+           "abstained", "answer_failed", "answer_thoughts", "category", "output_fault", "unscored",
+           "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 MOST_GROUPS = 40
@@ -245,6 +245,7 @@ def outcomes(
     """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
+    columns["searched"] = table.searched.tolist()
     columns["evidence"] = np.bincount(view.evidence_question, minlength=count).tolist()
     never = np.iinfo(np.int64).max
     first = np.full(count, never)
@@ -252,6 +253,7 @@ def outcomes(
     columns["first_evidence_rank"] = _measured(np.where(first == never, 0, first), failed)
     columns["retrieved"] = _measured(np.count_nonzero(positions != NO_CHUNK, axis=1), failed)
     columns["context"] = names.of(view.context)
+    columns["context_scores"] = _context_scores(view)
     if view.context_length is not None:
         uncut = np.count_nonzero(positions[:, : view.top_k] != NO_CHUNK, axis=1)
         columns["context_cut"] = _measured(uncut - view.context_length, failed)
@@ -267,6 +269,13 @@ def outcomes(
     columns |= {name: scored.values.tolist() for name, scored in scores.items()}
     columns["unscored"] = _unscored(reasons, count)
     return columns
+
+
+def _context_scores(view: EvaluationView) -> list[list[float]]:
+    """Return the score of each chunk of each context, to six digits: with more, a record of many questions is large."""
+    inside = view.context != NO_CHUNK
+    scores = view.rankings.scores[:, : inside.shape[1]]
+    return [[float(f"{score:.6g}") for score in row[kept].tolist()] for row, kept in zip(scores, inside, strict=True)]
 
 
 def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:

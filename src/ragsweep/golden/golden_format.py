@@ -11,8 +11,8 @@ from ragsweep.golden.reading import Row, UniqueIds, read_rows
 
 QUESTION_KEYS = (
     "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "history", "reference",
-    "references", "keywords", "evidence", "language", "content_type", "expected_section", "distractors", "notes",
-    "corpus_version", "labels", "weight",
+    "references", "keywords", "evidence", "language", "content_type", "expected_section", "expected_count",
+    "distractors", "notes", "corpus_version", "labels", "weight",
 )  # fmt: skip
 GROUPS = {
     "content": (), "multiple_choice": (), "provenance": (), "validation": (), "processing": (), "audit": ("status",),
@@ -84,6 +84,7 @@ def read_question(row: Row) -> Question:
         labels={name: value for name, value in labels.items() if value},
         distractors=row.texts("distractors"),
         section=section,
+        expected_count=row.position("expected_count"),
         notes=row.text("notes"),
         history=tuple(read_turn(part) for part in row.parts("history")),
         weight=read_weight(row),

@@ -215,7 +215,7 @@ class Row:
         """Take a whole number of 0 or more."""
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
-            self.fault(f'"{name}" is {value}; positions count from 0')
+            self.fault(f'"{name}" is {value}; give 0 or more')
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:

@@ -33,8 +33,8 @@ FORMAT = "ragsweep.record/2"
 FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
-OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed", "answer_thoughts", "answer_repetitions",
-                 "evidence_trace", "steps"})  # fmt: skip
+OWN = frozenset({"searched", "context", "unscored", "answer", "abstained", "answer_failed", "answer_thoughts",
+                 "answer_repetitions", "evidence_trace", "steps"})  # fmt: skip
 """Text columns that each config has of its own; other text, and the amount of evidence, belong to the golden set."""
 
 SHARED_NUMBERS = frozenset({"evidence", "weight"})

@@ -161,6 +161,15 @@ def slice_table(
     )
 
 
+def label_table(result: Result, label: str, metrics: Sequence[str]) -> SweepTable:
+    """Make a table of one config by slice: a row for each value of a label, a column for each metric."""
+    groups = result.groups.get(label, {})
+    counts = [max((one.n_total for one in group.values()), default=0) for group in groups.values()]
+    rows = [[value, f"{count:,}", *(cell(group.get(name)) for name in metrics)]
+            for (value, group), count in zip(groups.items(), counts, strict=True)]  # fmt: skip
+    return SweepTable([label, ">questions", *(f">{name}" for name in metrics)], rows, 0)
+
+
 def _bare(summary: Summary | None) -> str:
     return cell(replace(summary, low=math.nan) if summary else None)
 

@@ -18,6 +18,7 @@ from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import about, cell
+from ragsweep.report.sweep_table import label_table
 from ragsweep.report.tables import evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
@@ -137,6 +138,9 @@ class Terminal:
         """Print a single config: each headline metric with its interval."""
         self.heading(rounded(result.name), result.dataset)
         self.table([f">{name}" for name in headline], [[cell(result.summaries.get(name)) for name in headline]])
+        if label := result.config.get("by"):
+            slices = label_table(result, label, headline)
+            self.table(slices.header, slices.rows)
         self.details([result], headline)
         self.block("FIX", fixes([result]))
 

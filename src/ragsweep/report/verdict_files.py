@@ -101,14 +101,17 @@ def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Name the numbers that are worth a column where sweeps stand below each other."""
+    """Name the numbers by which sweeps are compared in a list of runs.
+
+    The names have no slash: MLflow charts metrics with a prefix before all others.
+    """
     values = {
-        "verdict/configs": len(verdict.matrix.configs),
-        "verdict/best_set": int(verdict.may_be_best.sum()),
-        "verdict/optimism": verdict.selection_bias.optimism,
-        "verdict/expected": verdict.selection_bias.crossfitted,
-        "verdict/detectable": plain_size(verdict, verdict.power.typical),
-        "verdict/coverage": verdict.matrix.coverage,
+        "verdict_configs": len(verdict.matrix.configs),
+        "verdict_best_set": int(verdict.may_be_best.sum()),
+        "verdict_optimism": verdict.selection_bias.optimism,
+        "verdict_expected": verdict.selection_bias.crossfitted,
+        "verdict_detectable": plain_size(verdict, verdict.power.typical),
+        "verdict_coverage": verdict.matrix.coverage,
     }
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}
 

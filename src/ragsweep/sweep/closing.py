@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ragsweep.core.errors import InputError, RagsweepError
+from ragsweep.core.errors import InputError, RagsweepError, describe_fault
 from ragsweep.core.results import (
     COMPLETE,
     DROPPED,
@@ -152,6 +152,8 @@ class SweepSummary:
             names = [reference + one.partition(" ")[0] if one.startswith("#") else one.partition(" ")[0]
                      for one in _most_interesting(self.verdict)]  # fmt: skip
             yield f"ragsweep compare {' '.join(names)}", "which questions changed"
+        elif reference and self.results and self.verdict is None:  # it was interrupted
+            yield f"ragsweep list {reference}", "the configs that are done, the best first"
 
     @property
     def chosen(self) -> str | None:
@@ -208,7 +210,7 @@ class SweepSummary:
         tags |= study.tags() if study else {}
         if self.verdict is not None and self.decision is not None:
             metrics |= numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
-            metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
+            metrics |= {"verdict_holdout_gap": self.gap.change} if self.gap else {}
             metrics |= race_numbers(self.results)
             tags |= {DESCRIPTION: self.description()}
             tags |= {VERDICT_TAG: " ".join([*self.decision.choice(), *self.decision.evidence()])}
@@ -391,4 +393,4 @@ def _compare(
         return NoComparison(str(fault))
     except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
         logging.getLogger(__name__).exception("no verdict")
-        return NoComparison(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")
+        return NoComparison(f"could not be made: {describe_fault(fault)}; please report it")

@@ -8,9 +8,10 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
-from ragsweep.core.errors import RagsweepError
+from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
 from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
@@ -125,7 +126,7 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | N
                 evaluator.executor.store.used(used, experiment.signature)
             return result
     except (Exception, SystemExit) as fault:
-        logging.getLogger(__name__).exception("the job failed")
+        log_once(fault)
         writer.keep_failure(_failure(job, fault, started))
         if isinstance(fault, SystemExit):
             raise RuntimeError(f"it called sys.exit({fault.code!r})") from fault
@@ -136,14 +137,23 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | N
         raise
 
 
+def log_once(fault: BaseException) -> list[str]:
+    """Write a traceback into the job's log, if it is not there yet; return the files of the log."""
+    if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
+        logging.getLogger(__name__).error("the job failed", exc_info=fault)
+        fault.logged = True  # type: ignore[attr-defined]
+    handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler)]
+    return [one.baseFilename for one in handlers if Path(one.baseFilename).exists()]
+
+
 def _failure(job: Job, fault: BaseException, started: float) -> Failure:
     known = isinstance(fault, RagsweepError)
-    error = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+    error = str(fault).partition("\n")[0] if known and str(fault) else describe_fault(fault)
     return Failure(
         name=job.name,
         overrides=job.overrides,
         parameters=job.parameters,
-        error=mask_text(error if known else f"{type(fault).__name__}: {error}"),
+        error=mask_text(error),
         traceback="" if known else mask_text(traceback.format_exc()),
         started=started,
         ended=time.time(),

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.command import Command, compose
 from ragsweep.sweep.compose import JobConfig, as_hydra_config, parse
-from ragsweep.sweep.jobs import run_job
+from ragsweep.sweep.jobs import log_once, run_job
 from ragsweep.sweep.races import KEY
 from ragsweep.sweep.session import Job, RunContext
 from ragsweep.sweep.trees import keys_read, value_at
@@ -50,6 +50,8 @@ class JobLoop:
         self._multirun, self._secrets = command.multirun, secrets
         self._folder_key = "hydra.sweep.dir" if command.multirun else "hydra.run.dir"
         self._first = first.template
+        self.logs: list[str] = []
+        """The files with the traceback of the last job that failed."""
         self._branches: dict[str, tuple[Any, str]] = {}
         config = self._first.changed(first.changes)
         with as_hydra_config(config):
@@ -72,6 +74,7 @@ class JobLoop:
             try:
                 job_return.return_value, job_return.status = task(), JobStatus.COMPLETED
             except Exception as fault:
+                self.logs = log_once(fault)
                 job_return.return_value, job_return.status = fault, JobStatus.FAILED
         return job_return
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragsweep.core import interruption
-from ragsweep.core.errors import RagsweepError, TrackingError
+from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.targets import misses_target
@@ -149,7 +149,7 @@ class Multirun:
                 why = self._launch(self._run_jobs)
             except Exception as fault:  # what the launcher raised: why a job without a record did not run
                 logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
-                why = self.secrets.mask_text(f"{type(fault).__name__}: {fault}")
+                why = self.secrets.mask_text(describe_fault(fault))
             finally:
                 self.ledger.claims.release_job(sweep.id)  # of jobs that could not be recorded, on a full disk
             status = FINISHED
@@ -213,7 +213,7 @@ class Multirun:
         outcomes = run_race(self.race, jobs, launch_jobs).results if self.race else launch_jobs(jobs)
         for outcome in outcomes.values():
             if fault := outcome if isinstance(outcome, Exception) else exception_of(outcome):
-                return self.secrets.mask_text(f"{type(fault).__name__}: {fault}")
+                return self.secrets.mask_text(describe_fault(fault))
         return "its process ended"
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:

@@ -1,13 +1,14 @@
-"""The best config of each recorded sweep on the same questions."""
+"""The best config of each recorded sweep."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
-from ragsweep.core.results import DatasetFacts, Summary
-from ragsweep.records.ledger import Ledger
+from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objectives
+from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PastSweep
+from ragsweep.report.page import PastSweep, RecordedSweep
 from ragsweep.sweep.command import reference, sweep_title
 
 MOST_PAST = 50
@@ -32,3 +33,30 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
         if sweep.id == until:
             break
     return past[-MOST_PAST:]
+
+
+def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
+    """Return the config of a sweep with the best mean of its first objective, by its numbered name, and that mean.
+
+    Configs that are PARTIAL, or that a race dropped, are left out; None where no other has a value.
+    """
+    names = number_configs({record.job: record.outcome.name for record in records})
+    valued = [
+        (names[record.job], record.outcome, record.outcome.summaries[metric])
+        for record in records
+        if isinstance(record.outcome, Result) and record.outcome.state == COMPLETE
+        for metric in objectives(record.outcome.config)[:1]
+        if metric in record.outcome.summaries and math.isfinite(record.outcome.summaries[metric].value)
+    ]
+    return max(valued, key=lambda one: goodness(one[2]), default=None)
+
+
+def recorded_sweeps(ledger: Ledger) -> Iterator[RecordedSweep]:
+    """Yield the sweeps of which a config was measured, the oldest first."""
+    for sweep in ledger.sweeps():
+        records = ledger.records(sweep.id)
+        if best := best_of(records):
+            name, result, summary = best
+            measured = sum(isinstance(record.outcome, Result) for record in records)
+            past = PastSweep(reference(sweep), sweep_title(sweep), sweep.created, measured, name, summary)
+            yield RecordedSweep(past, result)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
+import traceback
 from collections.abc import Sequence
 
-from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.cost_estimate import estimate_costs
@@ -219,11 +220,13 @@ def _name_single(context: RunContext, job: Job) -> None:
 
 def _run_single(command: Command, context: RunContext, job: Job) -> int:
     """Run the only config of a command."""
+    logs: list[str] = []
     try:
         assert isinstance(job.config, JobConfig)
         folders = JobLoop(command, job.config, context.secrets)
         with folders.logging():
             ended = folders.run(lambda: run_job(context, job), job.config, 0, job.overrides)
+        logs = folders.logs
         if fault := exception_of(ended):
             raise fault
     except TrackingError as fault:  # the place was there when the command began, and the result is kept
@@ -234,6 +237,9 @@ def _run_single(command: Command, context: RunContext, job: Job) -> int:
     except RagsweepError:
         raise
     except Exception as fault:
-        print(f"ragsweep: {type(fault).__name__}: {fault}; the traceback is in the job's log", file=sys.stderr)
+        if not logs:  # the job's folder could not be made, or logging is off
+            traceback.print_exception(fault)
+        log = f"; the traceback is in {', '.join(logs)}" if logs else ""
+        print(f"ragsweep: {describe_fault(fault)}{log}", file=sys.stderr)
         return 1
     return 0

@@ -108,9 +108,10 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
         'corpus.jsonl:5: "id" is blank',
         'golden.jsonl:2: question "q1" is given twice; first in golden.jsonl:1',
         'golden.jsonl:4: unknown key "awnserable"; did you mean "answerable"? known: answerable, audit, '
-        "category, classification, content, content_type, corpus_version, distractors, evidence, expected_section, "
-        "history, id, keywords, labels, language, multiple_choice, needs_retrieval, notes, processing, provenance, "
-        "question, reference, references, schema_version, unanswerable_type, validation, weight",
+        "category, classification, content, content_type, corpus_version, distractors, evidence, expected_count, "
+        "expected_section, history, id, keywords, labels, language, multiple_choice, needs_retrieval, notes, "
+        "processing, provenance, question, reference, references, schema_version, unanswerable_type, "
+        "validation, weight",
         'golden.jsonl:4: has no "id"',
         'golden.jsonl:5: is answerable, yet has the unanswerable_type "nonsensical"',
         'golden.jsonl:6: unknown key "ancor"; did you mean "anchor"? known: anchor, document, grade, start',

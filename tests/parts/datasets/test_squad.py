@@ -101,7 +101,7 @@ def test_faults_are_reported_at_once_with_their_path_in_the_file(tmp_path: Path)
     assert refused(tmp_path, article("", (CONTEXT, [bare, row("q1", ("x", -1))])), article("A", (" ", []))) == [
         'dev.json:$.data[0]: "title" is blank',
         'dev.json:$.data[0].paragraphs[0].qas[0].answers[0]: has no "answer_start"',
-        'dev.json:$.data[0].paragraphs[0].qas[1].answers[0]: "answer_start" is -1; positions count from 0',
+        'dev.json:$.data[0].paragraphs[0].qas[1].answers[0]: "answer_start" is -1; give 0 or more',
         'dev.json:$.data[0].paragraphs[0].qas[1]: question "q1" is given twice; '
         "first in dev.json:$.data[0].paragraphs[0].qas[0]",
         'dev.json:$.data[1].paragraphs[0]: "context" is blank',

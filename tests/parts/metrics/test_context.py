@@ -196,6 +196,17 @@ def test_distractor_rate_is_the_share_of_the_context_that_comes_from_distractors
     assert ranked_scores(metrics.DistractorRate(), question, *ranked).values.tolist() == [pytest.approx(rate)]
 
 
+@pytest.mark.parametrize(
+    ("expected", "ranked", "met"),
+    [(2, (0, 3), 1.0), (3, (0, 3), 0.0), (1, (0, 3), 0.0), (0, (), 1.0), (0, (1,), 0.0), (4, (0, 1, 2, 3), 1.0)],
+)
+def test_expected_count_is_met_by_a_ranking_of_just_that_length(
+    expected: int, ranked: tuple[int, ...], met: float
+) -> None:
+    question = Question("q", "?", answerable=False, expected_count=expected)
+    assert ranked_scores(metrics.ExpectedCountMet(), question, *ranked).values.tolist() == [met]
+
+
 def expecting(name: str, *documents: str) -> Question:
     return Question("q", "?", section=name, evidence=tuple(Evidence(one) for one in documents))
 
@@ -225,6 +236,8 @@ def test_section_is_hit_by_a_chunk_of_the_context_that_stands_in_it(
         (metrics.DistractorRate(), Question("q", "?"), "no distractors"),
         (metrics.DistractorRate(), Question("q", "?", distractors=("elsewhere",)), "no distractors"),
         (metrics.DistractorRate(), Question("q", "?", needs_retrieval=False), "conversational"),
+        (metrics.ExpectedCountMet(), Question("q", "?"), "no expected count"),
+        (metrics.ExpectedCountMet(), Question("q", "?", needs_retrieval=False, expected_count=0), "conversational"),
         (metrics.SectionHit(), expecting("", "guide"), "no expected section"),
         (metrics.SectionHit(), expecting("?!", "guide"), "the expected section is not a heading of its documents"),
         (metrics.SectionHit(), expecting("Nowhere", "guide"), "the expected section is not a heading of its documents"),
@@ -264,4 +277,24 @@ def test_golden_file_decides_and_an_edit_of_it_is_another_sweep(tmp_path: Path) 
         signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
         result = evaluate(Session(folder=tmp_path), *typed)
         assert result.summaries["distractor_rate"].value == float(wrong == "cat")
+    assert signatures[0] != signatures[1]
+
+
+def test_expected_counts_of_a_golden_file_are_measured_and_tell_sweeps_apart(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": name, "text": f"{name} words"}) + "\n" for name in ("cat", "dog"))
+    )
+    signatures = []
+    for first in (1, 2):
+        rows = [{"id": "a", "question": "cat", "expected_count": first}, {"id": "b", "question": "cat dog"},
+                {"id": "c", "question": "dog cat", "expected_count": 2}, {"id": "d", "question": "cat"}]  # fmt: skip
+        golden = [{**row, "evidence": [{"document": "cat"}]} for row in rows]
+        (tmp_path / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in golden))
+        paths = [f"dataset.{name}={tmp_path / name}.jsonl" for name in ("corpus", "golden")]
+        typed = ["dataset=jsonl", *paths, "retriever=bm25", "chunker=none", "metrics=[retrieval,counts]"]
+        signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
+        result = evaluate(Session(folder=tmp_path), *typed)
+        assert result.outcomes["retrieved"] == [1, 2, 2, 1]
+        found = result.summaries["expected_count_met"]
+        assert (found.value, found.n_scored, found.reasons) == ((1 + (first == 1)) / 2, 2, {"no expected count": 2})
     assert signatures[0] != signatures[1]

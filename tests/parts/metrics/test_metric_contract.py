@@ -28,6 +28,7 @@ METRICS: list[Metric] = [
     metrics.AnswerSupport(), metrics.RougeL(), metrics.Bleu(), metrics.RouterAccuracy(), metrics.MissedSearch(),
     metrics.NeedlessSearch(), metrics.AnswerSpeed(), metrics.Latency(stage="retrieval"), metrics.UnreadableOutput(),
     metrics.WeightedSum("sum", {"one": {"metric": metrics.TokenF1(), "weight": 2}}, bounds=(0, 2)),
+    metrics.SearchRate(), metrics.GroundingRougeL(), metrics.ExpectedCountMet(), metrics.ContextSimilarity(Letters()),
     metrics.TaskSuccess({"one": {"metric": metrics.TokenF1(), "at_least": 0.5}}),
 ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu import sentence_bleu
 
-from ragsweep.core.types import Answer, Answers, EvaluationView, Metric, Question
+from ragsweep.core.types import Answer, Answers, EvaluationView, Metric, Passage, Question
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics import ExactMatch, TokenF1
 from ragsweep.testing.answers import answered
@@ -184,3 +184,30 @@ def test_ragas_is_imported_when_an_answer_is_scored_and_not_before() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "passages", "precision"),
+    [
+        ("The cat sat on a mat.", ["The cat slept.", "It sat on the red mat."], 5 / 6),  # without "a"
+        ("The cat sat on a mat [2].", ["The cat slept.", "It sat on the red mat."], 5 / 6),
+        ("mat cat", ["The cat slept.", "It sat on the red mat."], 1 / 2),  # not in this order
+        ("Cats SLEEP", ["The cat sleeps."], 1.0),
+        ("a dog", ["The cat sleeps."], 0.0),
+        ("Katze schläft", ["Die Katze schlaft."], 1.0),
+        ("a dog", [], 0.0),
+    ],
+)
+def test_rouge_l_of_an_answer_and_its_context_is_the_share_of_its_words_in_order(
+    said: str, passages: list[str], precision: float
+) -> None:
+    view = looked((Question("q", "?"), said))
+    texts = tuple(Passage(str(n), text) for n, text in enumerate(passages))
+    assert view.answers is not None
+    scores = metrics.GroundingRougeL().score(replace(view, answers=view.answers._replace(passages=[texts])))
+    assert scores.values.tolist() == [pytest.approx(precision)]
+
+
+def test_refusals_and_answers_without_words_have_no_rouge_l() -> None:
+    view = looked((Question("q", "?"), ""), (Question("r", "?"), "?!"))
+    assert metrics.GroundingRougeL().score(view).reasons.tolist() == ["abstained", "nothing said"]

@@ -7,6 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsweep.core.results import TargetResult
 from ragsweep.parts.tracking.files import key, metrics, question_table
 from recorded import NAN, a_result, summary
 
@@ -26,6 +27,17 @@ def test_objective_has_an_interval_and_metrics_at_a_rank_are_left_to_the_files()
     sent = metrics(a_result(summaries=measured, config=config, groups={"category": {"a": measured}}, usage={}, race={}))
     decides = ["recall_at_10", "recall_at_10_low", "recall_at_10_high", "recall_at_10_n_failed"]
     assert sorted(sent) == sorted([*decides, "mrr", "mrr_low", "mrr_high", "mrr_n_failed", "map", "f1"])
+
+
+def test_standard_metrics_of_rankings_and_metrics_with_a_target_are_logged_before_the_others() -> None:
+    standard = ["ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5"]
+    names = [*(f"m{n}" for n in range(60)), "recall_at_3", "recall_at_5", "latency_p50_ms", "latency_p95_ms", *standard]
+    targets = (TargetResult("latency_p95_ms", "pass"), TargetResult("context_recall", "not judged"))
+    sent = metrics(a_result(summaries={name: summary(name) for name in names}, config={"objective": "m50"},
+                            targets=targets, usage={}, race={}))  # fmt: skip
+    assert {"m50", "latency_p95_ms", *standard} <= sent.keys()
+    assert {"recall_at_3", "recall_at_5", "latency_p50_ms", "context_recall"}.isdisjoint(sent)
+    assert len(sent) == 40
 
 
 @settings(deadline=None)

@@ -13,10 +13,10 @@ import pytest
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.conclusion import Decision
 from ragsweep.report.page import PastSweep, build_document
-from ragsweep.report.page.charts import scores_of_first
 from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects
 from ragsweep.report.page.data import PageSource
 from ragsweep.report.page.effect_charts import UNSET, _heights
+from ragsweep.report.page.histograms import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.sweep_table import settings
 from ragsweep.stats.comparison import compare_configs
 from scored import scored, summary
@@ -170,6 +170,25 @@ def test_scores_of_first_chunks_are_divided_by_where_the_evidence_is() -> None:
                      "no evidence exists": 4}  # fmt: skip
 
 
+def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_vary() -> None:
+    one, two = config(0, 1, k="1"), config(0.2, 1, k="2")
+    context_scores = [[0.9, 0.5], [0.75], [], *([[1.0, 0.25]] * (COUNT - 3))]
+    more = {"context_scores": context_scores, "retrieved": [math.nan, 0, 3, *([2] * (COUNT - 3))]}
+    one = replace(one, outcomes={**one.outcomes, **more})
+    two = replace(two, outcomes={**two.outcomes, "retrieved": [100] * COUNT})
+    first, further = scores_of_context(one)["data"]
+    assert sorted(first["x"]) == [0.75, 0.9, *([1.0] * (COUNT - 3))]
+    assert sorted(further["x"]) == [*([0.25] * (COUNT - 3)), 0.5]
+    (counts,) = numbers_of_results(one)["data"]
+    assert (sorted(counts["x"]), counts["xbins"]) == (
+        [0, *([2] * (COUNT - 3)), 3],
+        {"start": -0.5, "end": 4, "size": 1},
+    )
+    titles = {item["title"]: len(item["options"]) for item in section(build_document(source([one, two])), "details")
+              if item["kind"] == "charts"}  # fmt: skip
+    assert titles == {"Scores of the first chunk": 2, "Scores of all chunks of the context": 1, "Numbers of results": 1}
+
+
 def test_a_question_that_failed_is_neither_found_nor_missed() -> None:
     given = config(0, 1, k="1")
     ranks = [math.nan, *map(float, given.outcomes["first_evidence_rank"][1:])]
@@ -184,6 +203,19 @@ def test_the_bars_of_a_tornado_are_named_by_the_changes() -> None:
     changes = [config(0, 1, k="1", b="1"), config(0.01, 1, k="2", b="1"), config(-0.3, 2, k="1", b="2")]
     (tornado,) = section(build_document(source(changes, baseline=1)), "effects")
     assert tornado["options"][0]["figure"]["data"][0]["y"] == ["#3 b 1 -&gt; 2", "#2 k 1 -&gt; 2"]
+
+
+def test_every_number_has_a_curve_where_each_is_swept_within_its_own_option() -> None:
+    """As in sweeps/fusion_grid.yaml: each config is a single change to the declared baseline."""
+    pairs = [("rrf", "k", value) for value in ("20", "60", "80")]
+    pairs += [("convex", "alpha", value) for value in ("0", "0.5", "1", "0.25")]
+    results = [config(0.01 * n, 1, **{"retriever": option, f"retriever.{key}": value})
+               for n, (option, key, value) in enumerate(pairs)]  # fmt: skip
+    tornado, curves = section(build_document(source(results, baseline=2)), "effects")
+    assert len(tornado["options"]) == 1
+    shown = {one["label"]: one["figure"]["data"][1]["x"] for one in curves["options"]}
+    assert shown == {"k": [20.0, 60.0, 80.0], "alpha": [0.0, 0.25, 0.5, 1.0]}
+    assert all(one["note"].startswith("Best in sample: ") for one in curves["options"])
 
 
 def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers() -> None:

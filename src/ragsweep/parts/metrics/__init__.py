@@ -13,6 +13,7 @@ from ragsweep.parts.metrics.context import (
     DistractorRate,
     EmptyRate,
     EvidenceCoverage,
+    ExpectedCountMet,
     Results,
     SectionHit,
     TopScore,
@@ -23,10 +24,11 @@ from ragsweep.parts.metrics.decisions import (
     NeedlessSearch,
     Refusal,
     RouterAccuracy,
+    SearchRate,
     SuccessRate,
 )
 from ragsweep.parts.metrics.entailment import FaithfulnessNli
-from ragsweep.parts.metrics.grounding import GroundingLexical, GroundingSemantic
+from ragsweep.parts.metrics.grounding import GroundingLexical, GroundingRougeL, GroundingSemantic
 from ragsweep.parts.metrics.judge_checks import JudgeSpread, JudgeSuspicious, JudgeSwayed
 from ragsweep.parts.metrics.properties import (
     AnswerLanguage,
@@ -67,4 +69,5 @@ from ragsweep.parts.metrics.ranking import (
     Recall,
 )
 from ragsweep.parts.metrics.right_answers import Bleu, KeywordCoverage, RougeL, SemanticSimilarity
+from ragsweep.parts.metrics.similarity import ContextSimilarity
 from ragsweep.parts.metrics.tasks import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum

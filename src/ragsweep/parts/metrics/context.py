@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import (
     CONVERSATIONAL,
+    NO_COUNT,
     NO_DISTRACTORS,
     NO_SECTION,
     NO_TEXT,
@@ -139,6 +140,24 @@ class Results(RetrievalMetric):
 
     def _values(self, view: EvaluationView) -> NDArray[np.int64]:
         return _lengths(view.rankings.positions)
+
+
+class ExpectedCountMet(Proportion):
+    """Whether the ranking has as many chunks as the question's ``expected_count`` says: 1 or 0.
+
+    The number of chunks is that of Results. A question without an expected count is not scored.
+    """
+
+    VERSION = "1"
+    name = "expected_count_met"
+    needs = ("count",)
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question."""
+        expected = [question.expected_count for question in view.questions]
+        met = _lengths(view.rankings.positions) == np.array([-1 if one is None else one for one in expected])
+        missing = np.array([one is None for one in expected], dtype=bool)
+        return withhold(score_with_retrieval(view, met), missing, NO_COUNT)
 
 
 class TopScore(Proportion):

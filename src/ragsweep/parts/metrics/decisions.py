@@ -63,6 +63,17 @@ class NeedlessSearch(RouterAccuracy):
         return NEEDS_RETRIEVAL if question.needs_retrieval else route.failed or float(route.search)
 
 
+class SearchRate(RouterAccuracy):
+    """Proportion of questions for which the router has the corpus searched."""
+
+    VERSION = "1"
+    name = "search_rate"
+    higher_is_better = None
+
+    def _score_route(self, question: Question, route: Route) -> float | str:
+        return route.failed or float(route.search)
+
+
 Fate = Literal["correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer"]
 FATES: tuple[Fate, ...] = get_args(Fate)
 """All cells, the answerable questions' first."""

@@ -18,11 +18,12 @@ from ragsweep.parts.metrics.bases import (
     JudgedAnswerMetric,
     batches,
     check_threshold,
+    clamp,
     is_refusal,
     reason_conversational,
     without_citations,
 )
-from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, embed_texts
+from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, RougeL, embed_texts
 from ragsweep.parts.sentences import LIBRARY, sentences
 
 
@@ -54,6 +55,31 @@ class GroundingLexical(SupportMetric):
         if not said:
             return NOTHING_SAID
         return len(said & frozenset().union(*(words_of(passage.text) for passage in passages))) / len(said)
+
+
+class GroundingRougeL(SupportMetric):
+    """Proportion of the answer's words that the context has in the same order: ROUGE-L precision.
+
+    The longest common subsequence of words of answer and context, divided by the answer's words (Lin 2004, "ROUGE");
+    words as for RougeL. An answer without passages scores 0.
+    """
+
+    VERSION = "1"
+    name = "grounding_rouge_l"
+
+    def __init__(self) -> None:
+        self._rouge = RougeL()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version of the library that compares."""
+        return {"rouge-score": importlib.metadata.version("rouge-score")}
+
+    def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
+        said = without_citations(text)
+        if not self._rouge.tokenize(fold(said)):
+            return NOTHING_SAID
+        context = "\n".join(passage.text for passage in passages)
+        return clamp(self._rouge.overlap(said, context).precision, self.bounds)
 
 
 class SentenceMetric(JudgedAnswerMetric):

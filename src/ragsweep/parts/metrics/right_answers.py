@@ -73,7 +73,11 @@ class RougeL(_Overlap):
     name = "rouge_l"
 
     def _compare(self, text: str, right: str) -> float:
-        return clamp(self._scorer.score(fold(right), fold(text))["rougeL"].fmeasure, (0.0, 1.0))
+        return clamp(self.overlap(text, right).fmeasure, (0.0, 1.0))
+
+    def overlap(self, text: str, other: str) -> Any:
+        """Return ``precision`` (of the words of ``text``), ``recall`` (of ``other``) and ``fmeasure``."""
+        return self._scorer.score(fold(other), fold(text))["rougeL"]
 
     def tokenize(self, text: str) -> list[str]:
         """Split a folded text into words for rouge_score; those in ASCII are stemmed as it does."""

@@ -76,6 +76,8 @@ MOST_METRICS = 40
 """Metrics of a run that MLflow's pages still show side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
 """Metrics of which there are many: at each rank, at each quantile."""
+STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
+"""Metrics of rankings that papers report; conf/targets/retrieval.yaml has a threshold of each."""
 
 CUT = " ... (whole in long_tags.json)"
 
@@ -101,8 +103,8 @@ def metrics(result: Result) -> dict[str, float]:
 
     - ``<metric>`` of the objectives, the headline and the judged metrics
     - ``<objective>_low``, ``<objective>_high``: its 95 % interval
-    - up to MOST_METRICS in all: the other metrics in the order of the config, without the many of a rank
-      (``recall_at_5``) or a quantile of latency, then the intervals of the headline
+    - up to MOST_METRICS in all: metrics with a target, those of STANDARD, the others in the order of the config,
+      without the many of a rank (``recall_at_5``) or a quantile of latency, then the intervals of the headline
     - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, where there are any
     - ``race_asked``, ``race_ahead``: questions asked, and least lead of the best over this dropped config
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money`` and so for ``judge``: the cost of the
@@ -122,7 +124,12 @@ def metrics(result: Result) -> dict[str, float]:
     numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
     if "tokens_cut_share" in result.stages.get("embed", {}):
         numbers["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
-    further = {name: one.value for name, one in summaries.items() if name not in numbers and not OF_MANY.search(name)}
+    wanted = [
+        *(target.metric for target in result.targets),
+        *STANDARD,
+        *(n for n in summaries if not OF_MANY.search(n)),
+    ]
+    further = {name: summaries[name].value for name in wanted if name in summaries and name not in numbers}
     for one in (summaries[name] for name in first if name in shown and name not in decides):
         further |= {f"{one.name}_low": one.low, f"{one.name}_high": one.high}
     numbers |= dict(itertools.islice(further.items(), max(0, MOST_METRICS - len(numbers))))

@@ -1,8 +1,18 @@
 """A sweep as one HTML file that needs nothing else: words, charts, tables, and its questions one by one."""
 
 from ragsweep.report.page.data import PageSource, build_document
+from ragsweep.report.page.history import RecordedSweep, build_history
 from ragsweep.report.page.items import PastSweep
 from ragsweep.report.page.page import write_page
 from ragsweep.report.page.questions import PageTexts, PromptReader
 
-__all__ = ["PageSource", "PageTexts", "PastSweep", "PromptReader", "build_document", "write_page"]
+__all__ = [
+    "PageSource",
+    "PageTexts",
+    "PastSweep",
+    "PromptReader",
+    "RecordedSweep",
+    "build_document",
+    "build_history",
+    "write_page",
+]

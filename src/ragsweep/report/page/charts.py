@@ -191,27 +191,6 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
                                        "yaxis": {"title": {"text": title}}, "height": 400}}  # fmt: skip
 
 
-def scores_of_first(result: Result) -> Figure:
-    """Draw the score of the first chunk of each question, by whether the evidence is in the context."""
-    columns = result.outcomes
-    scores = np.array(columns["top_score"], dtype=np.float64)
-    ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
-    depth = np.array([len(context or ()) for context in columns["context"]])
-    found, missed = (ranks > 0) & (ranks <= depth), (ranks == 0) | (ranks > depth)  # neither where a question failed
-    groups = (("evidence in the context", (evidence > 0) & found, ACCENT),
-              ("evidence missed", (evidence > 0) & missed, MUTED),
-              ("no evidence exists", evidence == 0, INK))  # fmt: skip
-    known = scores[np.isfinite(scores)]
-    step = float(np.ptp(known)) / 24 or 1.0
-    bins = {"start": float(known.min()), "end": float(known.max()) + step, "size": step}
-    traces = [{"type": "histogram", "name": name, "x": as_list(scores[mask & np.isfinite(scores)]), "xbins": bins,
-               "marker": {"color": colour}, "opacity": 0.85}
-              for name, mask, colour in groups if (mask & np.isfinite(scores)).any()]  # fmt: skip
-    return {"data": traces, "layout": {"barmode": "stack", "showlegend": True, "height": 320,
-                                       "xaxis": {"title": {"text": "score of the first chunk"}},
-                                       "yaxis": {"title": {"text": "questions"}}}}  # fmt: skip
-
-
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
     """Count the scored questions with each value of a label, the most first; values without any are left out."""
     sizes: dict[str, int] = {}

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragsweep.core.results import DROPPED, Failure, Result, objectives
-from ragsweep.core.secrets import texts
 from ragsweep.report.conclusion import WORDS, Decision
 from ragsweep.report.definitions import define
 from ragsweep.report.naming import short_keys, varying_keys
@@ -17,6 +16,7 @@ from ragsweep.report.numbers import cell, number
 from ragsweep.report.page import charts, details, effect_charts
 from ragsweep.report.page.costs import cost_items
 from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects, swept_within
+from ragsweep.report.page.histograms import histogram_items
 from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
 from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
@@ -85,10 +85,8 @@ def build_document(source: PageSource) -> dict[str, Any]:
     )
     sections = [{"id": key, "title": title, "items": list(items)} for key, title, items in parts]
     document = {"format": FORMAT, "title": source.title, "sections": [one for one in sections if one["items"]]}
-    secrets = source.texts.secrets
-    if secrets.has_secret("\n".join(texts(document))):
-        document = secrets.mask_values(document)
-    return document
+    masked: dict[str, Any] = source.texts.secrets.mask_tree(document)
+    return masked
 
 
 class _Page:
@@ -262,6 +260,7 @@ class _Page:
                 " for the better."
             )
             yield make_charts([{"label": "", "figure": tornado}], note)
+            yield from self._curves(found, list(swept_within(self.best_first, self.metric, ())))
             return
         keys = short_keys(varying_keys(list(configs.values())))
         if self.source.sampler and len(keys) > 1:
@@ -274,6 +273,9 @@ class _Page:
         drawn = list(effects(found, configs))
         if not self.source.sampler:
             drawn += swept_within(self.best_first, self.metric, {one.key for one in drawn})
+        yield from self._curves(found, drawn)
+
+    def _curves(self, found: SweepComparison, drawn: Sequence[ParameterMeans | Cloud]) -> Iterator[Item]:
         notes = {ParameterMeans: CURVE, Cloud: CLOUD}
         options = [{"label": one.name, "figure": effect_charts.effect(one, self.metric, found.unit),
                     "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
@@ -360,14 +362,7 @@ class _Page:
 
     def details(self) -> Iterator[Item]:
         """Yield scores, targets, coverage, failures, times and where all this comes from."""
-        scored = [one for one in self.chosen if _has_top_scores(one)]
-        distinct = {str(one.outcomes["top_score"]): one for one in reversed(scored)}
-        if distinct:
-            options = [
-                {"label": one.name, "figure": charts.scores_of_first(one)} for one in reversed(distinct.values())
-            ]
-            note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
-            yield make_charts(options, note, "Scores of the first chunk")
+        yield from histogram_items(self.chosen)
         yield from details.targets(self.chosen)
         yield from details.coverage(self.results, list(dict.fromkeys([self.metric, *self.headline])))
         if self.source.failures:
@@ -382,8 +377,3 @@ class _Page:
 
 def _when(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-
-
-def _has_top_scores(result: Result) -> bool:
-    needed = ("top_score", "first_evidence_rank", "evidence", "context")
-    return all(name in result.outcomes for name in needed) and any(map(math.isfinite, result.outcomes["top_score"]))

@@ -1,0 +1,45 @@
+"""Similarity of the question and its context by an embedder, without labels and without an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ragsweep.core.types import Case, Embedder, EvaluationView, Judgement, Scores
+from ragsweep.parts.metrics.bases import Proportion, batches, clamp, judgements, to_scores
+from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, embed_texts
+from ragsweep.parts.unit_vectors import unit
+
+
+class ContextSimilarity(Proportion):
+    """Mean cosine between the embeddings of the question and of each chunk of the context.
+
+    Conversation and empty contexts are not scored. Of a text longer than the model's window the beginning is compared.
+
+    Args:
+        embedder: Embeds the question as a query and the chunks as documents.
+    """
+
+    VERSION = "1"
+    name = "context_similarity"
+    needs = ("retrieval", "judge")
+    higher_is_better = None
+    bounds = (-1.0, 1.0)
+    uses = ("question", "contexts")
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Embed the question and the chunks of every case."""
+        for batch in batches(cases, CASES_EMBEDDED):
+            chunks = embed_texts(self.embedder, [text for _, case in batch for text in case.contexts])
+            queries = self.embedder.embed_queries([case.question for _, case in batch])
+            for (n, case), query in zip(batch, unit(np.asarray(queries, dtype=np.float32)), strict=True):
+                done(n, Judgement(float(np.mean([query @ chunks[text] for text in case.contexts]))))
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question; a judgement without a value is NaN with its reason."""
+        judged = judgements(view, self.name)
+        return to_scores([one.reason or clamp(one.value, self.bounds) for one in judged])

@@ -1,0 +1,94 @@
+"""Histograms of what was retrieved: scores of the first chunk and of the whole context, and numbers of results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.results import Result
+from ragsweep.report.page.charts import ACCENT, INK, MUTED, Figure, as_list
+from ragsweep.report.page.items import Item, make_charts
+
+Group = tuple[str, NDArray[np.float64], str]
+"""A name, values and a colour."""
+
+BARS = 24
+
+
+def histogram_items(chosen: Sequence[Result]) -> Iterator[Item]:
+    """Yield the histograms of some configs; of several with equal values the first one's, and none of one value."""
+    note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
+    yield from _charts(chosen, ("top_score", "first_evidence_rank", "evidence", "context"), scores_of_first, note,
+                       "Scores of the first chunk")  # fmt: skip
+    note = "On the scale of the retriever or reranker; a min_score cuts off all to its left."
+    yield from _charts(chosen, ("context_scores",), scores_of_context, note, "Scores of all chunks of the context")
+    note = "The length of the ranking: how many results each question got."
+    varied = [one for one in chosen if len(set(_finite(one, "retrieved").tolist())) > 1]
+    yield from _charts(varied, ("retrieved",), numbers_of_results, note, "Numbers of results")
+
+
+def _charts(
+    chosen: Sequence[Result], columns: Sequence[str], draw: Callable[[Result], Figure], note: str, title: str
+) -> Iterator[Item]:
+    measured = [
+        one for one in chosen if all(name in one.outcomes for name in columns) and len(_finite(one, columns[0]))
+    ]
+    distinct = {str(one.outcomes[columns[0]]): one for one in reversed(measured)}
+    if distinct:
+        options = [{"label": one.name, "figure": draw(one)} for one in reversed(distinct.values())]
+        yield make_charts(options, note, title)
+
+
+def scores_of_first(result: Result) -> Figure:
+    """Draw the score of the first chunk of each question, by whether the evidence is in the context."""
+    columns = result.outcomes
+    scores = np.array(columns["top_score"], dtype=np.float64)
+    ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
+    depth = np.array([len(context or ()) for context in columns["context"]])
+    found, missed = (ranks > 0) & (ranks <= depth), (ranks == 0) | (ranks > depth)  # neither where a question failed
+    groups = [("evidence in the context", scores[(evidence > 0) & found], ACCENT),
+              ("evidence missed", scores[(evidence > 0) & missed], MUTED),
+              ("no evidence exists", scores[evidence == 0], INK)]  # fmt: skip
+    return _histogram(groups, "score of the first chunk", "questions")
+
+
+def scores_of_context(result: Result) -> Figure:
+    """Draw the scores of all chunks of all contexts, the first of each apart."""
+    rows = [row or [] for row in result.outcomes["context_scores"]]
+    first = np.array([row[0] for row in rows if row], dtype=np.float64)
+    others = np.array([score for row in rows for score in row[1:]], dtype=np.float64)
+    return _histogram([("first chunk", first, ACCENT), ("further chunks", others, MUTED)], "score", "chunks")
+
+
+def numbers_of_results(result: Result) -> Figure:
+    """Draw how many questions got how many results."""
+    counts = _finite(result, "retrieved")
+    width = math.ceil((counts.max() - counts.min() + 1) / BARS)
+    return _histogram([("questions", counts, ACCENT)], "results", "questions", float(width))
+
+
+def _finite(result: Result, column: str) -> NDArray[np.float64]:
+    """Return the numbers of a column that were measured, of lists their items."""
+    values: Sequence[Any] = result.outcomes.get(column) or ()
+    flat = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+    numbers = np.array(flat, dtype=np.float64)
+    return numbers[np.isfinite(numbers)]
+
+
+def _histogram(groups: Sequence[Group], title: str, counted: str, width: float = 0.0) -> Figure:
+    """Draw groups as stacked bars of one width; ``width`` 0: BARS of them in all."""
+    measured = [(name, values[np.isfinite(values)], colour) for name, values, colour in groups]
+    known = np.concatenate([values for _, values, _ in measured])
+    step = width or float(np.ptp(known)) / BARS or 1.0
+    start = float(known.min()) - (0.5 if width else 0.0)  # whole numbers stand in the middle of their bars
+    bins = {"start": start, "end": float(known.max()) + step, "size": step}
+    traces = [{"type": "histogram", "name": name, "x": as_list(values), "xbins": bins, "marker": {"color": colour},
+               "opacity": 0.85}
+              for name, values, colour in measured if len(values)]  # fmt: skip
+    layout = {"barmode": "stack", "showlegend": len(traces) > 1, "height": 320,
+              "xaxis": {"title": {"text": title}}, "yaxis": {"title": {"text": counted}}}  # fmt: skip
+    return {"data": traces, "layout": layout}

@@ -1,0 +1,109 @@
+"""The page across sweeps: the golden sets that were asked, the best config of each sweep, and what changed between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from ragsweep.core.results import Result
+from ragsweep.core.secrets import Secrets
+from ragsweep.report.numbers import cell
+from ragsweep.report.page import charts
+from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table
+from ragsweep.stats.comparable import factors
+
+FORMAT = "ragsweep.history/1"
+SHOWN = 8
+"""Characters of a digest."""
+
+NOTE = (
+    "The best config of each sweep by its mean; bars are 95 % intervals. Each best of several looks better than it is,"
+    " and two sweeps may have been run on other documents."
+)
+CHANGED = "What differs between the best config of a sweep and that of the sweep before it, on the same questions."
+
+
+@dataclass(frozen=True)
+class RecordedSweep:
+    """A sweep with its best config by the first objective."""
+
+    past: PastSweep
+    best: Result
+
+    @property
+    def questions(self) -> tuple[str, str, str]:
+        """The digest of the golden set, the partition and the metric: sweeps with equal ones are comparable."""
+        return self.best.dataset.undivided, self.best.dataset.partition, self.past.summary.name
+
+
+def build_history(sweeps: Sequence[RecordedSweep], secrets: Secrets) -> dict[str, Any]:
+    """Build the page's document from sweeps, the oldest first; secrets are masked."""
+    asked: dict[tuple[str, str, str], list[RecordedSweep]] = {}
+    for one in sweeps:
+        asked.setdefault(one.questions, []).append(one)
+    latest_first = sorted(asked.values(), key=lambda group: -group[-1].past.created)
+    sections = [{"id": "golden", "title": "Golden sets", "items": [_golden_sets(sweeps)]}]
+    sections += [
+        {"id": f"history-{n}", "title": _title(group[-1]), "items": list(_group(group))}
+        for n, group in enumerate(latest_first)
+    ]
+    document: dict[str, Any] = {"format": FORMAT, "title": "Sweeps over time", "sections": sections}
+    masked: dict[str, Any] = secrets.mask_tree(document)
+    return masked
+
+
+def _title(one: RecordedSweep) -> str:
+    dataset = one.best.dataset
+    part = "" if dataset.partition == "all" else f", {dataset.partition}"
+    return f"{dataset.name} {dataset.undivided[:SHOWN]}{part}: {one.past.summary.name}"
+
+
+def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
+    """Make the table of golden sets, the one that was asked last on top."""
+    asked: dict[tuple[str, str], list[RecordedSweep]] = {}
+    for one in sweeps:
+        asked.setdefault(one.questions[:2], []).append(one)
+    rows = []
+    for group in sorted(asked.values(), key=lambda group: -group[-1].past.created):
+        dataset = group[-1].best.dataset
+        corpora = {one.best.dataset.corpus_digest for one in group}
+        rows.append(
+            [dataset.name, dataset.undivided[:SHOWN], dataset.partition, f"{dataset.questions:,}",
+             f"{dataset.with_evidence:,}", f"{len(corpora):,}", _when(group[0]), _when(group[-1]), f"{len(group):,}"]
+        )  # fmt: skip
+    header = ["golden set", "digest", "partition", ">questions", ">with evidence", ">versions of the corpus", "first",
+              "last", ">sweeps"]  # fmt: skip
+    return make_table(header, rows, "An edited question, label or weight makes another digest.")
+
+
+def _group(group: Sequence[RecordedSweep]) -> Iterator[Item]:
+    """Yield the chart and the table of the sweeps on the same questions, the last one on top."""
+    metric = group[0].past.summary.name
+    yield make_charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
+    changes = ["", *(_changes(before, after) for before, after in pairwise(group))]
+    rows = [
+        [one.past.reference, _when(one), _week(one), one.past.title, f"{one.past.configs:,}", one.past.best,
+         cell(one.past.summary), changed]
+        for one, changed in zip(group, changes, strict=True)
+    ]  # fmt: skip
+    header = ["sweep", "when", "week", "swept", ">configs", "best", f">{metric}", "changed"]
+    yield make_table(header, rows[::-1], CHANGED)
+
+
+def _changes(before: RecordedSweep, after: RecordedSweep) -> str:
+    """List what differs between the best configs of two sweeps, and whether they read the same documents."""
+    old, new = before.best, after.best
+    corpus = [] if old.dataset.corpus_digest == new.dataset.corpus_digest else ["other documents"]
+    return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"
+
+
+def _when(one: RecordedSweep) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(one.past.created))
+
+
+def _week(one: RecordedSweep) -> str:
+    """Return the ISO week: ``2026-W48``."""
+    return time.strftime("%G-W%V", time.localtime(one.past.created))

@@ -1,0 +1,69 @@
+"""`ragsweep report --history`: all sweeps of a ledger on one page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.commands.report import report
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import PARTIAL, Result
+from ragsweep.records.ledger import Ledger
+from scored import record_sweep, refuse
+from sheets import HOSTILE, config, figures, painted
+
+
+def asked(result: Result, golden: str, corpus: str = "c" * 64, **changes: Any) -> Result:
+    return replace(result, dataset=replace(result.dataset, golden_digest=golden * 64, corpus_digest=corpus, **changes))
+
+
+def page(folder: Path) -> dict[str, Any]:
+    assert report(["--history", "--path", str(folder), "-o", str(folder / "history.html")]) == 0
+    found = re.search('id="data">(.*?)</script>', (folder / "history.html").read_text(), re.DOTALL)
+    assert found
+    return json.loads(found[1])  # type: ignore[no-any-return]
+
+
+def test_sweeps_are_grouped_by_their_questions_with_the_best_config_of_each_and_what_changed(tmp_path: Path) -> None:
+    record_sweep(tmp_path, "a" * 32, *(asked(config(gain, 1, k=k), "1") for k, gain in (("3", 0.1), ("5", 0.2))))
+    record_sweep(tmp_path, "b" * 32, asked(config(0.0, 1, k="3"), "2", questions=41))
+    halves = [replace(asked(config(0.3, 1, k="9"), "1"), state=PARTIAL), asked(config(-0.1, 1, k="7"), "1", "d" * 64)]
+    record_sweep(tmp_path, "c" * 32, *halves)
+    document = page(tmp_path)
+    golden, first, second = document["sections"]
+    (table,) = golden["items"]
+    assert [(row[1], row[3], row[5], row[-1]) for row in table["rows"]] == [
+        ("1" * 8, "40", "2", "2"),
+        ("2" * 8, "41", "1", "1"),
+    ]
+    _, sweeps = first["items"]
+    assert [(row[0], row[4], row[5], row[7]) for row in sweeps["rows"]] == [
+        ("c" * 8, "2", "#2 k=7", "other documents; k 5 -> 7"),
+        ("a" * 8, "2", "#2 k=5", ""),
+    ]
+    assert [row[6].partition(" ")[0] for row in sweeps["rows"]] == [".40", ".70"]
+    assert [row[5] for row in second["items"][1]["rows"]] == ["#1 k=3"]
+
+
+def test_figures_are_those_that_plotly_accepts_and_no_text_is_markup(tmp_path: Path) -> None:
+    import plotly.graph_objects as go
+
+    record_sweep(tmp_path, "a" * 32, asked(replace(config(0.1, 1, k="3"), name=HOSTILE), "1", name=HOSTILE))
+    for figure in figures(page(tmp_path)):
+        go.Figure(painted(figure))
+    assert "<img" not in (tmp_path / "history.html").read_text().partition("<script>")[0]
+
+
+def test_history_needs_a_sweep_that_was_measured_and_no_name_of_one(tmp_path: Path) -> None:
+    Ledger(tmp_path).sweeps()
+    path = ["--path", str(tmp_path)]
+    with pytest.raises(InputError, match="no config of a sweep was measured in full"):
+        report(["--history", *path])
+    markdown = ["--history", "--format", "markdown"]
+    cases = {"not allowed with argument": ["--history", "abc"], "is a page only": markdown, "is required": []}
+    refuse(report, cases, *path)

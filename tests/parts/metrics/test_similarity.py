@@ -1,0 +1,49 @@
+"""Similarity of a question and its context: by hand, and of a config without labels or answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from configs import evaluate
+from ragsweep.core.types import Case, Judgement
+from ragsweep.parts.metrics import ContextSimilarity
+from ragsweep.sweep.session import Session
+from toys import Letters
+
+
+@pytest.mark.parametrize(
+    ("question", "contexts", "cosine"),
+    [
+        ("ab", ["aabb"], 1.0),
+        ("ab", ["aabb", "c"], 0.5),
+        ("ab", ["a"], 2**-0.5),
+        ("ab", ["a", "b", "abc"], (2 * 2**-0.5 + 2 / 6**0.5) / 3),
+        ("ab", ["a", "a"], 2**-0.5),  # a chunk that is there twice counts twice
+    ],
+)
+def test_similarity_is_the_mean_cosine_of_the_question_and_each_chunk(
+    question: str, contexts: list[str], cosine: float
+) -> None:
+    judged: dict[int, Judgement] = {}
+    cases = [Case(question="zz", contexts=("zz",)), Case(question=question, contexts=tuple(contexts))]
+    ContextSimilarity(Letters()).judge(cases, judged.__setitem__)
+    assert judged[0].value == pytest.approx(1.0)
+    assert judged[1].value == pytest.approx(cosine, abs=1e-6)
+
+
+def test_config_without_labels_or_answers_is_measured_by_its_own_embedder(tmp_path: Path) -> None:
+    documents = [{"_id": "cat", "text": "the cat sleeps"}, {"_id": "dog", "text": "a dog barks"}]
+    asked = [{"id": "a", "question": "the cat sleeps"}, {"id": "b", "question": "zebra"},
+             {"id": "c", "question": "thanks", "needs_retrieval": False}]  # fmt: skip
+    for name, rows in (("corpus", documents), ("golden", asked)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    paths = [f"dataset.{name}={tmp_path / name}.jsonl" for name in ("corpus", "golden")]
+    typed = ["dataset=jsonl", *paths, "retriever=bm25", "chunker=none", "embedder=hashing"]
+    result = evaluate(Session(folder=tmp_path), *typed, "metrics=[unlabelled,similarity]")
+    scores, reasons = result.outcomes["context_similarity"], list(map(json.loads, result.outcomes["unscored"]))
+    assert scores[0] == pytest.approx(1.0, abs=1e-6)
+    assert [one.get("context_similarity") for one in reasons] == [None, "nothing retrieved", "conversational"]
+    assert result.outcomes["searched"] == [True, True, False]
