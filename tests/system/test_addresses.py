@@ -63,6 +63,12 @@ REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
 CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank", "device": "-",
                  "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
 CALLED = dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"), "-")
+HTTP = {**dict.fromkeys(("_target_", "url", "answer", "contexts", "ids", "scores", "tokens_in", "tokens_out",
+                         "refusals", "thoughts", "version"), "respond"), **CALLED, "key_header": "-"}  # fmt: skip
+CHAT = ("body.model", "body.messages")
+BODIES = {**dict.fromkeys(("search", "http", "java_search", "langserve"), ("body",)), "azure_openai": CHAT[1:],
+          "openai_chat": CHAT,
+          "openai_stream": (*CHAT, "body.stream", "body.stream_options.include_usage")}  # fmt: skip
 CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
 PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citations")  # "-" where no llm is asked
 JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed", "samples", "replicate",
@@ -140,10 +146,9 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "query/history": dict.fromkeys(("_target_", "turns", "roles"), "query"),
     "query/rewrite": dict.fromkeys(("_target_", "instruction"), "query"),
     "system/pipeline": {"_target_": "-"},
-    "system/http": {**dict.fromkeys(("_target_", "url", "body.question", "answer", "contexts", "ids", "tokens_in",
-                                     "tokens_out", "refusals", "thoughts", "version"), "respond"), **CALLED},
-    "system/python": {**dict.fromkeys(("_target_", "function", "refusals", "thoughts", "version"), "respond"),
-                      "concurrency": "-"},
+    **{f"system/{name}": {**dict.fromkeys(body, "respond"), **HTTP} for name, body in BODIES.items()},
+    "system/python": {**dict.fromkeys(("_target_", "function", "answers", "refusals", "thoughts", "version"),
+                                      "respond"), "concurrency": "-"},
     "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
          "depth": "retrieve", "seed": "-", "partition": "labels", "evidence.threshold": "metrics", "objective": "-",
          "finalists": "-", "success.metric": "-", "success.threshold": "-",
@@ -201,8 +206,9 @@ CHANGES: Mapping[str, str] = {
     "uri": "sqlite:///other.db", "experiment": "other", "traces": "all",
     "conversation": "[hey]", "most_words": "3", "router/similarity.questions": "[what]",
     "instruction": "Decide.", "router/llm.model": "other", "router/similarity.conversation": "[hey]",
-    "turns": "2", "roles": "[user]", "url": "http://elsewhere/ask", "body.question": "'on {{question}}'",
+    "turns": "2", "roles": "[user]", "url": "http://elsewhere/ask", "body": "{{q: '{{question}}'}}",
     "answer": "said", "contexts": "texts[*]",
+    "scores": "weights[*]", "key_header": "api-key", "answers": "false",
     "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
     "baseline": "1", "loss": ".01",
@@ -409,6 +415,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "router=llm": ["router.model=m"],
         "query=rewrite": ["llm=vllm", "llm.model=m"],
         "system=http": ["system.url=http://host/ask"],
+        "system=search": ["system.url=http://host/ask"],
         "system=python": ["system.function=toys.built"],
         "llm=vllm": ["llm.model=m"],
         "llm=transformers": [f"llm.model={data['model']}", "llm.dtype=float32"],
@@ -429,7 +436,8 @@ def begins(before: Experiment, after: Experiment) -> set[str]:
     return {node.stage for node in changed if all(given.address in old for given in node.inputs)}
 
 
-TWINS = {"embedder/minilm", "llm/ollama", "llm/vllm", "prompt/concise"}
+TWINS = {"embedder/minilm", "llm/ollama", "llm/vllm", "prompt/concise", "system/java_search", "system/langserve",
+         "system/openai_chat", "system/openai_stream", "system/azure_openai"}  # fmt: skip
 """Options that have class and keys of another one in this table."""
 
 MUTATIONS = [

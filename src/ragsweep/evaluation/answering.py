@@ -100,7 +100,7 @@ def _has_failed(item: Answer | Judgement | Route | Response) -> bool:
 
 def _plain(item: Answer | Judgement | Route | Response) -> dict[str, Any]:
     if isinstance(item, Response):
-        return {"answer": _plain(item.answer), "contexts": item.contexts}
+        return {"answer": _plain(item.answer), "contexts": item.contexts, "scores": item.scores}
     plain = {}
     for name, value in item._asdict().items():
         is_nan = isinstance(value, float) and not math.isfinite(value)
@@ -111,7 +111,8 @@ def _plain(item: Answer | Judgement | Route | Response) -> dict[str, Any]:
 
 def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
     if kind is Response:
-        return Response(_item(plain["answer"], Answer), tuple(Passage(*passage) for passage in plain["contexts"]))
+        contexts = tuple(Passage(*passage) for passage in plain["contexts"])
+        return Response(_item(plain["answer"], Answer), contexts, tuple(plain.get("scores", ())))
     if "usage" in plain:
         plain = {**plain, "usage": Usage(*plain["usage"])}
     return kind(**plain)

@@ -242,6 +242,11 @@ class Evaluator:
                 f"{unknown} contexts of the system were not found in the corpus, and cover no evidence; let it give"
                 " the ids of documents (or document:start-end), or texts as the corpus has them"
             )
+        if located and (rising := self.executor.get(located).rising):
+            yield (
+                f"the scores of the system rise along its list for {rising} questions, as distances do; its order is"
+                " kept, and scores of 1, 1/2, 1/3 ... replace its own"
+            )
         for node in experiment.graph.embeddings:
             embeddings = self.executor.get(node)
             share = _cut_share(embeddings)
