@@ -24,7 +24,7 @@ from ragsweep.golden.clusters import clusters
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.latency import sample
 
-COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
+COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", "source", "weight", "query", "evidence",
            "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained", "answer_failed",
            "answer_thoughts", "category", "output_fault", "unscored", "answer_repetitions", "evidence_trace",
            "steps")  # fmt: skip
@@ -126,11 +126,13 @@ class QuestionTable:
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """The columns of the question table that do not depend on the config."""
+        fields = [json.dumps(dict(question.fields), ensure_ascii=False) for question in self.questions]
         references = ["\n".join(question.references) for question in self.questions]
         return {
             "question_id": [question.id for question in self.questions],
             "question": [question.text for question in self.questions],
             **({"reference": references} if any(references) else {}),
+            **({"case_fields": fields} if any(one.fields for one in self.questions) else {}),
             "answerable": [question.answerable for question in self.questions],
             "source": list(clusters(self.questions)),
             **({} if self.weights is None else {"weight": self.weights.tolist()}),
