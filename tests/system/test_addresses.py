@@ -41,7 +41,8 @@ from toys import Letters, Words, built, corpus
 DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude": "corpus", "split": "labels",
            "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
            "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
-           "seed": "-", "repeated_passages": "labels", "status": "labels", "cases": "labels", "query": "labels",
+           "seed": "-", "conversation": "labels", "repeated_passages": "labels", "status": "labels",
+           "cases": "labels", "query": "labels",
            "request": "labels", "exclude_self": "-"}  # fmt: skip
 DATASETS = {
     "python_reference": (),
@@ -50,7 +51,7 @@ DATASETS = {
     "trec": ("corpus", "topics", "qrels", "fields", "grades", "unknown"),
     "squad": ("path", "unknown"),
     "folder": ("path", "golden", "exclude", "unknown", "repeated_passages", "status"),
-    "csv": ("corpus", "questions", "columns", "corpus_columns", "grades", "unknown"),
+    "csv": ("corpus", "questions", "columns", "conversation", "corpus_columns", "grades", "unknown"),
     "cases": ("cases", "corpus", "query", "request", "unknown"),
 }
 EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
@@ -155,7 +156,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
          "success.unanswerable": "labels", "headline": "-",
          "baseline": "-", "recommend.loss": "-", "recommend.margin": "-",
          "questions.until": "-", "rerun": "-", "name": "-", "by": "-", "timeout": "-",
-         "max_failures": "-", "plan": "-", "compute": "-",
+         "max_failures": "-", "plan": "-", "progress": "-", "compute": "-",
          **dict.fromkeys(map("store.{}".format, ("path", "worker_path", "stages", "remote")), "-"),
          **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
          **dict.fromkeys(map("constraints.{}".format, ("cost_per_1000", "context_tokens", "latency_p95_ms")), "-")},
@@ -197,7 +198,8 @@ CHANGES: Mapping[str, str] = {
     "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
     "llm/extractive.language": "french", "threshold": ".3", "max_new_tokens": "9", "replicates": "3",
     "cases": "{cases2}/golden.jsonl", "query": "'of {{category}}'", "request": "'mend {{input}}'",
-    "dataset/cases.corpus": "{cases2}/corpus.jsonl", "schema": "{{type: object, required: [a]}}",
+    "dataset/csv.conversation": "['']", "dataset/cases.corpus": "{cases2}/corpus.jsonl",
+    "schema": "{{type: object, required: [a]}}",
     "output/fenced.language": "sql", "llm/do_nothing.answer": "'{{expected}}'", "llm/expected.answer": "'{{input}}'",
     "context_budget": "50", "answer_headline": "[refusal]", "coverage": ".5",
     "thoughts": "null",
@@ -216,7 +218,7 @@ CHANGES: Mapping[str, str] = {
     "headline": "[mrr]", "rerun": "true", "name": "mine", "by": "category",
     "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
     "until": "8", "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere",
-    "store.stages": "false", "exclude_self": "true",
+    "progress": "questions", "store.stages": "false", "exclude_self": "true",
 }  # fmt: skip
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 

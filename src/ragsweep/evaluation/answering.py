@@ -163,9 +163,14 @@ def ask_all(
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
     """Request all rows; ``contents`` maps keys to requests. Results before a failure are kept."""
-    results = ResultCollector(work, rows)
+    results, requests = ResultCollector(work, rows), [contents[key] for key in rows]
+
+    def done(number: int, item: Any) -> None:
+        results.done(number, item)
+        work.arrived(requests[number], item)
+
     try:
-        ask([contents[key] for key in rows], results.done)
+        ask(requests, done)
     finally:
         results.keep()
     return results.all()

@@ -34,7 +34,7 @@ FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed", "answer_thoughts", "answer_repetitions",
-                 "evidence_trace", "steps"})  # fmt: skip
+                 "evidence_trace", "steps", "searched"})  # fmt: skip
 """Text columns that each config has of its own; other text, and the amount of evidence, belong to the golden set."""
 
 SHARED_NUMBERS = frozenset({"evidence", "weight"})

@@ -88,6 +88,8 @@ class _Inputs:
 
     def progress(self, done: int, total: int) -> None: ...
 
+    def arrived(self, request: Any, result: Any) -> None: ...
+
     def notes(self, node: Node) -> MutableMapping[str, str]:
         return {}
 

@@ -130,7 +130,7 @@ class Http:
         tokens = [values.pop(name) or 0 for name in ("tokens_in", "tokens_out")]
         if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in tokens):
             raise ValueError(f"the tokens are {tokens!r:.60}, not counts")
-        return to_response(Found(**values), self.refusals, Usage(1, *tokens), self.thoughts)
+        return to_response(Found(**values), self.refusals, Usage(1, tokens[0], tokens[1]), self.thoughts)
 
 
 def _fill(value: Any, request: Request) -> Any:
