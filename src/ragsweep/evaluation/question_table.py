@@ -256,13 +256,13 @@ def outcomes(
     columns["first_evidence_rank"] = _measured(np.where(first == never, 0, first), failed)
     columns["retrieved"] = _measured(np.count_nonzero(positions != NO_CHUNK, axis=1), failed)
     columns["context"] = names.of(view.context)
-    if "needs_retrieval" in columns or not table.searched.all():
-        columns["searched"] = table.searched.tolist()
     if view.context_length is not None:
         uncut = np.count_nonzero(positions[:, : view.top_k] != NO_CHUNK, axis=1)
         columns["context_cut"] = _measured(uncut - view.context_length, failed)
     if view.answers is not None:
         answers = view.answers.answers
+        if "needs_retrieval" in columns or not table.searched.all():
+            columns["searched"] = table.searched.tolist()
         columns["answer"] = [answer.text for answer in answers]
         columns["abstained"] = [answer.abstained for answer in answers]
         columns["answer_failed"] = [answer.failed for answer in answers]

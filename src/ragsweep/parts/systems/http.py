@@ -14,14 +14,14 @@ from urllib.parse import parse_qsl
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import is_secret
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
-from ragsweep.parts.systems.responses import Found, PathNotFound, parse_path, to_response, value_at, value_in_events
+from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service
 from ragsweep.services.replies import MAX_TOKENS, EventStream
 from ragsweep.services.thoughts import TAGS, check_tags
 
 QUESTION, HISTORY = "{question}", "{history}"
-PATHS = (*Found._fields, "tokens_in", "tokens_out")
+PATHS = (*Returned._fields, "tokens_in", "tokens_out")
 SIGNED = ("code", "sig", "signature")
 """Names of query parameters that hold a secret, beside those that every secret has."""
 
@@ -130,7 +130,7 @@ class Http:
         tokens = [values.pop(name) or 0 for name in ("tokens_in", "tokens_out")]
         if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in tokens):
             raise ValueError(f"the tokens are {tokens!r:.60}, not counts")
-        return to_response(Found(**values), self.refusals, Usage(1, tokens[0], tokens[1]), self.thoughts)
+        return to_response(Returned(**values), self.refusals, Usage(1, tokens[0], tokens[1]), self.thoughts)
 
 
 def _fill(value: Any, request: Request) -> Any:

@@ -19,7 +19,7 @@ from ragsweep.core.missing import SYSTEM_RAISED
 from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import TRUSTED, is_trusted
 from ragsweep.core.types import Answer, Request, Response, Usage
-from ragsweep.parts.systems.responses import Found, to_response
+from ragsweep.parts.systems.responses import Returned, to_response
 from ragsweep.services.thoughts import TAGS, check_tags
 
 _log = logging.getLogger(__name__)
@@ -118,9 +118,9 @@ class Python:
 
     def _parse(self, returned: Any) -> Response:
         if returned is None or isinstance(returned, str):
-            return to_response(Found(returned), self.refusals, Usage(), self.thoughts)
+            return to_response(Returned(returned), self.refusals, Usage(), self.thoughts)
         if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
             raise ValueError(f"it returned {returned!r:.60}; return a text, or a mapping of {', '.join(KEYS)}")
         usage = Usage(1, int(returned.get("tokens_in", 0)), int(returned.get("tokens_out", 0)))
-        found = Found(*map(returned.get, Found._fields))
+        found = Returned(*map(returned.get, Returned._fields))
         return to_response(found, self.refusals, usage, self.thoughts)

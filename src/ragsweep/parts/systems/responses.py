@@ -21,7 +21,7 @@ KINDS = {"ids": ("text", str | int), "contexts": ("text", str | int), "scores": 
 """The lists that a system may return, with what their items are."""
 
 
-class Found(NamedTuple):
+class Returned(NamedTuple):
     """What a system returned, as it is; None where it returned nothing of a kind."""
 
     answer: Any = None
@@ -30,7 +30,7 @@ class Found(NamedTuple):
     scores: Any = None
 
 
-def to_response(found: Found, refusals: Sequence[str], usage: Usage, tags: Sequence[str] | None = TAGS) -> Response:
+def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Sequence[str] | None = TAGS) -> Response:
     """Create a response; contexts, ids and scores are lists of equal length, or None.
 
     Chunks that are lists within a list (a list for each document) become one list, and an id or a score beside such a
@@ -56,7 +56,7 @@ def to_response(found: Found, refusals: Sequence[str], usage: Usage, tags: Seque
     )
 
 
-def _columns(found: Found) -> tuple[list[str], list[str], list[float]]:
+def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
     """Return ids, contexts and scores as lists of equal length; empty where there are none."""
     given = {name: getattr(found, name) for name in KINDS}
     for name, values in given.items():
