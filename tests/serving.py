@@ -25,6 +25,7 @@ class Server(ThreadingHTTPServer):
         self.reply: Callable[[dict[str, Any], int], Reply | None] = lambda body, n: answer(body)
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
+        self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.most = self.open = 0
         self.lock = threading.Lock()
@@ -45,6 +46,7 @@ class Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.bodies.append(body)
             server.keys.append(self.headers["Authorization"])
+            server.headers.append({name.lower(): value for name, value in self.headers.items()})
             server.paths.append(self.path)
             number = len(server.bodies)
             server.open += 1

@@ -106,3 +106,25 @@ def test_every_context_has_its_place_in_the_order_of_the_system(contexts: list[l
         assert [int(found.spans.document[n]) for n in row[row != NO_CHUNK]] == [document for document, _ in merged]
     ordered = list(zip(*(column.tolist() for column in found.spans), strict=True))
     assert ordered == sorted(set(ordered))
+
+
+def test_scores_of_a_system_stay_with_their_contexts() -> None:
+    """Law: a context has the score of its first place; a question without scores has 1, 1/2, ... ."""
+    d1, d2, strange = Passage("a", ""), Passage("b", ""), Passage("", "nowhere")
+    aligned = align_contexts(CORPUS, [[d2, d1, d2, strange], [d1], []], scores=[[0.9, 0.5, 0.4, 0.1], [], []])
+    ranked = aligned.rankings([0, 1, 2], 4, "address")
+    names = [[aligned.corpus.ids[aligned.spans.document[n]] for n in row if n >= 0] for row in ranked.positions]
+    assert [name[:2] for name in names] == [["b", "a"], ["a"], []]
+    assert [[round(float(score), 6) for score in row if score > -1] for row in ranked.scores] == [
+        [0.9, 0.5, 0.1],
+        [1.0],
+        [],
+    ]
+    assert aligned.rising == 0
+
+
+def test_scores_that_rise_along_a_list_are_not_kept() -> None:
+    d1, d2 = Passage("a", ""), Passage("b", "")
+    aligned = align_contexts(CORPUS, [[d1, d2], [d2, d1]], scores=[[0.1, 0.7], [0.7, 0.1]])
+    assert (aligned.scores, aligned.rising) == (None, 1)
+    assert aligned.rankings([0], 2, "address").scores.tolist() == [[1.0, 0.5]]

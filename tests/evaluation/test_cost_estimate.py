@@ -141,7 +141,7 @@ def test_a_system_that_exists_already_is_one_call_a_question_and_nobody_knows_it
     server: LlmServer, tmp_path: Path
 ) -> None:
     kept = [line for line in overrides(server, tmp_path) if not line.startswith(("llm", "retriever"))]
-    body = "+system.body.messages=[{role: user, content: '{question}'}]"
+    body = "system.body={messages: [{role: user, content: '{question}'}]}"
     where = [f"system.url={server.base_url}/chat/completions", "system.answer='choices[0].message.content'"]
     words = [*kept, "system=http", body, *where]
     cold = costs(session(tmp_path), words)

@@ -15,6 +15,7 @@ import pytest
 import forked
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
+from serving import Reply, Server, serving
 
 ROOT = Path(__file__).parents[2]
 CORPUS = [
@@ -124,6 +125,55 @@ def test_what_a_system_said_is_kept_and_asked_again_only_where_it_failed(folder:
 def test_a_system_answers_by_itself(folder: Path) -> None:
     _, shown = run(folder, "system=python", "system.function=animals.ask", "llm=extractive", status=2)
     assert "llm=none" in shown
+
+
+SOURCES = {
+    "What does a content cat do?": [("cats", "A cat purrs when it is content.", 0.8), ("dogs", "A dog barks", 0.5)],
+    "What does a dog like?": [("dogs", "A dog barks at strangers.", 0.6)],
+    "What do fish eat?": [],
+}
+
+
+def found(body: dict[str, Any], sign: float = 1.0) -> Reply:
+    if body["query"] not in SOURCES:
+        return 422, {}, b"{}"
+    hits = [{"id": name, "text": text, "score": sign * score} for name, text, score in SOURCES[body["query"]]]
+    return 200, {"Content-Type": "application/json"}, json.dumps({"results": hits}).encode()
+
+
+def searched(folder: Path, server: Server, *overrides: str) -> Result:
+    run(folder, "system=search", f"system.url={server.url}/search", "coverage=0", *overrides)
+    record = Ledger(folder / ".ragsweep").singles()[-1].outcome
+    assert isinstance(record, Result)
+    return record
+
+
+def test_a_system_that_only_searches_is_measured_by_what_it_finds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(monkeypatch, found) as server:
+        kinds = "{_target_: ragsweep.parts.metrics.Refusal}", "{_target_: ragsweep.parts.metrics.TokenF1}"
+        record = searched(folder, server, f"+metrics.refusal={kinds[0]}", f"+metrics.token_f1={kinds[1]}")
+        asked = len(server.bodies)
+        searched(folder, server, "name=again", "rerun=true")
+        assert len(server.bodies) == asked + 1  # that of the failed call
+    table = record.outcomes
+    assert list(table["context_recall"])[:2] == [1.0, 0.0]
+    assert list(table["retrieved"])[:3] == [2, 1, 0]
+    assert record.config["objective"] == "context_ndcg"
+    for name in ("refusal", "token_f1"):
+        reasons = [json.loads(text)[name] for text in list(table["unscored"])[:2]]
+        assert reasons == ["no answers asked for"] * 2
+        assert record.summaries[name].n_failed <= 1
+    assert record.summaries["context_recall"].n_failed == 0
+    assert [round(score, 4) for score in list(table["top_score"])[:2]] == [0.8, 0.6]
+
+
+def test_scores_that_rise_are_replaced_and_a_warning_counts_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(monkeypatch, lambda body: found(body, sign=-1.0)) as server:
+        record = searched(folder, server)
+    assert record.warnings[0].startswith("the scores of the system rise along its list for 1 questions")
+    assert list(record.outcomes["top_score"])[:2] == [1.0, 1.0]
 
 
 def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:

@@ -25,8 +25,9 @@ def test_answers_and_verdicts_have_what_their_calls_cost_and_said() -> None:
     view = replace(view, answers=given, judgements={"faithful": verdicts}, latency={})
     prices = {"m": 1e-6, "free": math.nan}
     rows = list(map(json.loads, step_texts(view, lambda model, usage: usage.tokens_in * prices.get(model, 0))))
-    assert rows[0] == {"generate": {"ms": 1500, "tokens_in": 1000, "tokens_out": 100, "money": 0.001},
-                       "judge/faithful": {"tokens_in": 500, "tokens_out": 50, "words": "so it is"}}  # fmt: skip
+    assert rows[0] == {"generate": {"ms": 1500, "tokens_in": 1000, "tokens_out": 100, "money": 0.001, "model": "m"},
+                       "judge/faithful": {"tokens_in": 500, "tokens_out": 50, "model": "free",
+                                          "words": "so it is"}}  # fmt: skip
     assert rows[1:] == [{}] * (count - 1)
 
 

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import configs
 from configs import prepare
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result, Summary, TargetResult
@@ -159,3 +160,43 @@ def test_missed_target_counts_only_where_targets_are_enforced_and_no_warning_doe
     for enforce, judged, expected in ((True, poor, True), (False, poor, False), (True, warned, False)):
         one = dataclasses.replace(result("a", judged), config={"targets": {"enforce": enforce}})
         assert misses_target(one) is expected
+
+
+ADVICE = {
+    "lower the temperature": ("ragas_faithfulness",),
+    "check the router": ("router_accuracy",),
+    "enrich the index": ("success_rate", "keyword_coverage", "context_recall", "ragas_context_recall",
+                         "ragas_id_based_context_recall"),
+    "raise the similarity threshold": ("context_precision", "ragas_context_precision",
+                                       "ragas_id_based_context_precision"),
+    "lower top_k": ("context_precision", "ragas_context_precision", "ragas_id_based_context_precision"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("advice", "metrics"), ADVICE.items())
+@pytest.mark.parametrize("group", ["rag", "rag_lenient"])
+def test_advice_is_that_of_the_metrics_it_belongs_to_and_of_no_other(
+    group: str, advice: str, metrics: tuple[str, ...]
+) -> None:
+    targets = {name: one for name, one in configs.composed(f"targets={group}").values["targets"].items() if one}
+    missed = {
+        name: Target(**{key: value for key, value in one.items() if key != "_target_"}).evaluate(worst(name))
+        for name, one in targets.items()
+        if isinstance(one, dict)
+    }
+    assert {name for name, one in missed.items() if advice in one.action} == set(metrics)
+
+
+def worst(name: str) -> Summary:
+    """A summary that misses every target: 0, or a latency of an hour."""
+    return dataclasses.replace(measured(3_600_000.0 if name.startswith("latency") else 0.0), name=name,
+                   higher_is_better=not name.startswith("latency"))  # fmt: skip
+
+
+def test_advice_of_the_targets_of_retrieval() -> None:
+    actions = {name: one["action"] for name, one in configs.composed("targets=retrieval").values["targets"].items()
+               if isinstance(one, dict)}  # fmt: skip
+    assert {name for name, action in actions.items() if "enrich the index" in action} == {
+        "recall_at_10", "hit_rate_at_5", "empty_rate"
+    }  # fmt: skip
+    assert {name for name, action in actions.items() if "lower top_k" in action} == {"precision_at_5"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.types import Usage
 from ragsweep.parts.rerankers.api import read as read_scores
-from ragsweep.parts.systems.responses import PathNotFound, to_response, value_at
+from ragsweep.parts.systems.responses import PathNotFound, Returned, to_response, value_at
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import read_chat, read_vectors
 
@@ -36,7 +36,7 @@ def said(answer: Any) -> object:
         found = [value_at(answer, name) for name in SAID]
     except PathNotFound as fault:
         raise ValueError(str(fault)) from None
-    return to_response(*found, (), Usage())
+    return to_response(Returned(*found), (), Usage())
 
 
 READERS: list[tuple[Any, Callable[[Any], Any]]] = [

@@ -41,7 +41,8 @@ from toys import Letters, Words, built, corpus
 DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude": "corpus", "split": "labels",
            "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
            "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
-           "seed": "-", "repeated_passages": "labels", "status": "labels", "cases": "labels", "query": "labels",
+           "seed": "-", "conversation": "labels", "repeated_passages": "labels", "status": "labels",
+           "cases": "labels", "query": "labels",
            "request": "labels", "exclude_self": "-"}  # fmt: skip
 DATASETS = {
     "python_reference": (),
@@ -50,7 +51,7 @@ DATASETS = {
     "trec": ("corpus", "topics", "qrels", "fields", "grades", "unknown"),
     "squad": ("path", "unknown"),
     "folder": ("path", "golden", "exclude", "unknown", "repeated_passages", "status"),
-    "csv": ("corpus", "questions", "columns", "corpus_columns", "grades", "unknown"),
+    "csv": ("corpus", "questions", "columns", "conversation", "corpus_columns", "grades", "unknown"),
     "cases": ("cases", "corpus", "query", "request", "unknown"),
 }
 EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
@@ -63,6 +64,12 @@ REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
 CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank", "device": "-",
                  "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
 CALLED = dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"), "-")
+HTTP = {**dict.fromkeys(("_target_", "url", "answer", "contexts", "ids", "scores", "tokens_in", "tokens_out",
+                         "refusals", "thoughts", "version"), "respond"), **CALLED, "key_header": "-"}  # fmt: skip
+CHAT = ("body.model", "body.messages")
+BODIES = {**dict.fromkeys(("search", "http", "java_search", "langserve"), ("body",)), "azure_openai": CHAT[1:],
+          "openai_chat": CHAT,
+          "openai_stream": (*CHAT, "body.stream", "body.stream_options.include_usage")}  # fmt: skip
 CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
 PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citations")  # "-" where no llm is asked
 JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed", "samples", "replicate",
@@ -140,17 +147,16 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "query/history": dict.fromkeys(("_target_", "turns", "roles"), "query"),
     "query/rewrite": dict.fromkeys(("_target_", "instruction"), "query"),
     "system/pipeline": {"_target_": "-"},
-    "system/http": {**dict.fromkeys(("_target_", "url", "body.question", "answer", "contexts", "ids", "tokens_in",
-                                     "tokens_out", "refusals", "thoughts", "version"), "respond"), **CALLED},
-    "system/python": {**dict.fromkeys(("_target_", "function", "refusals", "thoughts", "version"), "respond"),
-                      "concurrency": "-"},
+    **{f"system/{name}": {**dict.fromkeys(body, "respond"), **HTTP} for name, body in BODIES.items()},
+    "system/python": {**dict.fromkeys(("_target_", "function", "answers", "refusals", "thoughts", "version"),
+                                      "respond"), "concurrency": "-"},
     "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
          "depth": "retrieve", "seed": "-", "partition": "labels", "evidence.threshold": "metrics", "objective": "-",
          "finalists": "-", "success.metric": "-", "success.threshold": "-",
          "success.unanswerable": "labels", "headline": "-",
          "baseline": "-", "recommend.loss": "-", "recommend.margin": "-",
          "questions.until": "-", "rerun": "-", "name": "-", "by": "-", "timeout": "-",
-         "max_failures": "-", "plan": "-", "compute": "-",
+         "max_failures": "-", "plan": "-", "progress": "-", "compute": "-",
          **dict.fromkeys(map("store.{}".format, ("path", "worker_path", "stages", "remote")), "-"),
          **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
          **dict.fromkeys(map("constraints.{}".format, ("cost_per_1000", "context_tokens", "latency_p95_ms")), "-")},
@@ -192,7 +198,8 @@ CHANGES: Mapping[str, str] = {
     "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
     "llm/extractive.language": "french", "threshold": ".3", "max_new_tokens": "9", "replicates": "3",
     "cases": "{cases2}/golden.jsonl", "query": "'of {{category}}'", "request": "'mend {{input}}'",
-    "dataset/cases.corpus": "{cases2}/corpus.jsonl", "schema": "{{type: object, required: [a]}}",
+    "dataset/csv.conversation": "['']", "dataset/cases.corpus": "{cases2}/corpus.jsonl",
+    "schema": "{{type: object, required: [a]}}",
     "output/fenced.language": "sql", "llm/do_nothing.answer": "'{{expected}}'", "llm/expected.answer": "'{{input}}'",
     "context_budget": "50", "answer_headline": "[refusal]", "coverage": ".5",
     "thoughts": "null",
@@ -201,8 +208,9 @@ CHANGES: Mapping[str, str] = {
     "uri": "sqlite:///other.db", "experiment": "other", "traces": "all",
     "conversation": "[hey]", "most_words": "3", "router/similarity.questions": "[what]",
     "instruction": "Decide.", "router/llm.model": "other", "router/similarity.conversation": "[hey]",
-    "turns": "2", "roles": "[user]", "url": "http://elsewhere/ask", "body.question": "'on {{question}}'",
+    "turns": "2", "roles": "[user]", "url": "http://elsewhere/ask", "body": "{{q: '{{question}}'}}",
     "answer": "said", "contexts": "texts[*]",
+    "scores": "weights[*]", "key_header": "api-key", "answers": "false",
     "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
     "baseline": "1", "loss": ".01",
@@ -210,7 +218,7 @@ CHANGES: Mapping[str, str] = {
     "headline": "[mrr]", "rerun": "true", "name": "mine", "by": "category",
     "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
     "until": "8", "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere",
-    "store.stages": "false", "exclude_self": "true",
+    "progress": "questions", "store.stages": "false", "exclude_self": "true",
 }  # fmt: skip
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
@@ -409,6 +417,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "router=llm": ["router.model=m"],
         "query=rewrite": ["llm=vllm", "llm.model=m"],
         "system=http": ["system.url=http://host/ask"],
+        "system=search": ["system.url=http://host/ask"],
         "system=python": ["system.function=toys.built"],
         "llm=vllm": ["llm.model=m"],
         "llm=transformers": [f"llm.model={data['model']}", "llm.dtype=float32"],
@@ -429,7 +438,8 @@ def begins(before: Experiment, after: Experiment) -> set[str]:
     return {node.stage for node in changed if all(given.address in old for given in node.inputs)}
 
 
-TWINS = {"embedder/minilm", "llm/ollama", "llm/vllm", "prompt/concise"}
+TWINS = {"embedder/minilm", "llm/ollama", "llm/vllm", "prompt/concise", "system/java_search", "system/langserve",
+         "system/openai_chat", "system/openai_stream", "system/azure_openai"}  # fmt: skip
 """Options that have class and keys of another one in this table."""
 
 MUTATIONS = [

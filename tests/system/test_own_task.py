@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,6 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Question
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import TaskMetric
-from ragsweep.report.tables import partial_note
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.session import Session
 
@@ -110,10 +110,10 @@ def asked(server: LlmServer) -> list[str]:
 
 def test_metrics_of_the_task_decide_and_built_in_ones_are_off(task: list[str], server: LlmServer) -> None:
     found = evaluate(session(), *task, *asked(server))
-    assert found.outcomes["rows_equal"] == [1.0, 0.0, 0.0, 0.0]
+    assert found.outcomes["rows_equal"] == pytest.approx([1.0, 0.0, math.nan, 0.0], nan_ok=True)
     assert found.outcomes["output_fault"] == ["", "", "no fenced block", ""]
     assert found.outcomes["query"] == [case["errors"] for case in CASES]
-    assert found.summaries["sql_success"].value == 0.25
+    assert found.summaries["sql_success"].value == pytest.approx(1 / 3)
     assert not {"token_f1", "success_rate", "exact_match"} & set(found.summaries)
     assert found.config["success"]["metric"] == "sql_success"
     again = evaluate(session(), *task, *asked(server), "metrics=[unlabelled,answers]")
@@ -127,18 +127,29 @@ def test_baselines_show_what_a_formula_rewards(llm: str, value: float, task: lis
     assert found.summaries["sql_success"].value == value
 
 
-def test_unreadable_reply_is_missing_from_amounts_and_makes_no_result_partial(
+def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_partial(
     task: list[str], server: LlmServer
 ) -> None:
     own = "+metrics.characters={_target_: test_own_task.Characters}"
     found = evaluate(session(), *task, *asked(server), own)
     lengths = found.summaries["characters"]
     assert (lengths.n_scored, lengths.reasons) == (3, {"unreadable output": 1})
-    assert found.summaries["rows_equal"].n_scored == 4
-    assert found.state == "COMPLETE"
+    equal = found.summaries["rows_equal"]
+    assert (equal.n_scored, equal.n_failed, equal.reasons) == (3, 1, {"unreadable output": 1})
     shown = evaluate(session(), *task, *asked(server), own, "headline=[rows_equal,characters]")
-    assert shown.state == "PARTIAL"
-    assert "(unreadable output): coverage=0.75 accepts the missing scores" in partial_note(shown)
+    assert (found.state, shown.state) == ("COMPLETE", "COMPLETE")
+    assert shown.warnings == (
+        "1 of 4 replies could not be read, and have no score of the metrics that read them; the column output_fault"
+        " names the fault of each",
+    )
+
+
+def test_record_of_a_case_has_what_was_expected_and_the_model_and_its_time(task: list[str], server: LlmServer) -> None:
+    found = evaluate(session(), *task, *asked(server))
+    fields = [json.loads(text) for text in found.outcomes["case_fields"]]
+    assert [one["expected"] for one in fields] == [case["expected"] for case in CASES]
+    steps = [json.loads(text)["generate"] for text in found.outcomes["steps"]]
+    assert all(step["model"] and step["ms"] > 0 for step in steps)
 
 
 def test_metric_with_the_name_of_a_built_in_one_is_refused(task: list[str], server: LlmServer) -> None:

@@ -157,6 +157,17 @@ def test_optimisation_is_the_share_of_changes_that_are_expected() -> None:
     assert score(optimisation, HALF, expected=INPUT) == 0.0
 
 
+def test_optimisation_precision_is_the_share_of_proposed_changes_that_are_expected() -> None:
+    precision = metrics.OptimisationPrecision()
+    assert score(precision, EXPECTED) == 100.0
+    assert score(precision, HALF) == 100.0  # what is missing does not lower it
+    # two lines removed and two added as expected, and two added that nobody expects
+    assert score(precision, EXPECTED + "    retries 3\n    option redispatch\n") == pytest.approx(100 * 4 / 6)
+    assert score(precision, INPUT) == 0.0
+    assert score(precision, INPUT, expected=INPUT) == 100.0
+    assert score(precision, HALF, expected=INPUT) == 0.0
+
+
 def test_similar_lines_count_their_similarity() -> None:
     before, expected = "global\n maxconn 1000\n", "global\n maxconn 2000\n"
     made = find_changes(before, "global\n maxconn 3000\n")
@@ -306,14 +317,3 @@ def test_answers_are_read_by_the_schema(reader: JsonObject) -> None:
 def test_answers_that_cannot_be_read(answer: str, reader: JsonObject) -> None:
     with pytest.raises(ValueError, match=r"JSON|\$"):
         reader.read(answer)
-
-
-def test_worst_scores_are_those_of_unreadable_outputs() -> None:
-    worst = {metric.name: metric.worst for metric in (
-        metrics.Detection(), metrics.Compliance(), metrics.Optimisation(), metrics.Hallucination(),
-        metrics.FindingsF1(), metrics.RefusedConfig(),
-    )}  # fmt: skip
-    assert worst == {
-        "detection": 0.0, "compliance": 0.0, "optimisation": 0.0, "hallucination_rate": 100.0, "findings_f1": 0.0,
-        "refused_config": 1.0,
-    }  # fmt: skip

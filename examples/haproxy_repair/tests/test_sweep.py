@@ -81,7 +81,8 @@ def test_every_metric_of_the_task_is_measured_and_built_in_ones_are_off(results:
     assert {
         *NAMES, "findings_precision", "findings_recall", "findings_f1", "error_count", "warning_count",
         "refused_config", "hallucinated_options", "hallucinated_directives", "hallucinated_parameters",
-        "hallucinated_values", "changed_lines", "added_lines", "removed_lines", "unreadable_output",
+        "hallucinated_values", "optimisation_precision", "changed_lines", "added_lines", "removed_lines",
+        "unreadable_output",
         "latency_retrieval_mean_ms", "latency_generate_mean_ms", "answer_tokens_in", "answer_tokens_per_second",
     } <= names  # fmt: skip
     assert not {"token_f1", "exact_match", "success_rate"} & names
@@ -134,7 +135,11 @@ def test_a_model_gets_the_passages_and_its_answer_is_read(
     easy = [question for question in result.outcomes["output_fault"] if not question]
     solved = len(easy) / len(result.outcomes["output_fault"])
     assert 0 < solved < 1
-    assert mean(result, "repair_success") == pytest.approx(solved)
+    assert mean(result, "repair_success") == 1
+    unread = result.summaries["repair_success"].reasons["unreadable output"]
+    assert unread == len(result.outcomes["output_fault"]) - len(easy) > 0
+    assert result.state == "COMPLETE"
+    assert result.warnings[0].startswith(f"{2 * unread} of 16 replies could not be read")
     assert mean(result, "unreadable_output") == pytest.approx(1 - solved)
     assert mean(result, "answer_tokens_out") == 300
     assert len(Model.prompts) == 16  # eight cases, each twice

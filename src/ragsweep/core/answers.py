@@ -76,10 +76,12 @@ class Response(NamedTuple):
     """Output of an external system for one request, and the context it used, best first.
 
     A passage's name is the id that the system gave it (a document, or a document's span). Name and text may be empty.
+    ``scores`` has one score a passage, or is empty.
     """
 
     answer: Answer = Answer()
     contexts: tuple[Passage, ...] = ()
+    scores: tuple[float, ...] = ()
 
 
 class Case(NamedTuple):

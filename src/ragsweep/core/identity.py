@@ -104,6 +104,9 @@ class StageContext(Protocol):
     def progress(self, done: int, total: int) -> None:
         """Report the progress of the work."""
 
+    def arrived(self, request: Any, result: Any) -> None:
+        """Report the result of one request, as it arrives."""
+
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
         """Compute a piece of a whole value, or read it from an interrupted computation of this node."""
 

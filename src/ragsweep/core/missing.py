@@ -64,7 +64,7 @@ CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOS
                            FILTERED, REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
 """Why a call can fail; such a result is never stored, and the next run repeats the call."""
 
-REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TRUNCATED, THINKING, UNREADABLE})
+REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TRUNCATED, THINKING})
 """Failures that an equal call meets again."""
 
 INAPPLICABLE = frozenset({
@@ -79,7 +79,7 @@ SKIPPED = INAPPLICABLE | {
 }  # fmt: skip
 """The question lacks what the metric needs; any other reason is a failed measurement."""
 
-UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN})
+UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
 """There is nothing to measure; what remains are failures, which another run may not have."""
 
 

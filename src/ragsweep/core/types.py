@@ -254,7 +254,7 @@ class OutputReader(Protocol):
 
 
 class System(Protocol):
-    """An existing system that answers questions by itself."""
+    """An existing system that searches and answers; with an attribute ``answers`` that is False it only searches."""
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Send every request (question and history; no passages); call ``done(its number, response)`` once for each."""

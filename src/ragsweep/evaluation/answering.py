@@ -100,7 +100,7 @@ def _has_failed(item: Answer | Judgement | Route | Response) -> bool:
 
 def _plain(item: Answer | Judgement | Route | Response) -> dict[str, Any]:
     if isinstance(item, Response):
-        return {"answer": _plain(item.answer), "contexts": item.contexts}
+        return {"answer": _plain(item.answer), "contexts": item.contexts, "scores": item.scores}
     plain = {}
     for name, value in item._asdict().items():
         is_nan = isinstance(value, float) and not math.isfinite(value)
@@ -111,7 +111,8 @@ def _plain(item: Answer | Judgement | Route | Response) -> dict[str, Any]:
 
 def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
     if kind is Response:
-        return Response(_item(plain["answer"], Answer), tuple(Passage(*passage) for passage in plain["contexts"]))
+        contexts = tuple(Passage(*passage) for passage in plain["contexts"])
+        return Response(_item(plain["answer"], Answer), contexts, tuple(plain.get("scores", ())))
     if "usage" in plain:
         plain = {**plain, "usage": Usage(*plain["usage"])}
     return kind(**plain)
@@ -162,9 +163,14 @@ def ask_all(
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
     """Request all rows; ``contents`` maps keys to requests. Results before a failure are kept."""
-    results = ResultCollector(work, rows)
+    results, requests = ResultCollector(work, rows), [contents[key] for key in rows]
+
+    def done(number: int, item: Any) -> None:
+        results.done(number, item)
+        work.arrived(requests[number], item)
+
     try:
-        ask([contents[key] for key in rows], results.done)
+        ask(requests, done)
     finally:
         results.keep()
     return results.all()

@@ -49,6 +49,7 @@ from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_r
 from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
 from ragsweep.evaluation.steps import step_texts
 from ragsweep.golden.golden_set import peculiarities
+from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.parts.targets import evaluate_targets
 from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor, StageWork
@@ -253,6 +254,11 @@ class Evaluator:
                 f"{unknown} contexts of the system were not found in the corpus, and cover no evidence; let it give"
                 " the ids of documents (or document:start-end), or texts as the corpus has them"
             )
+        if located and (rising := self.executor.get(located).rising):
+            yield (
+                f"the scores of the system rise along its list for {rising} questions, as distances do; its order is"
+                " kept, and scores of 1, 1/2, 1/3 ... replace its own"
+            )
         for node in experiment.graph.embeddings:
             embeddings = self.executor.get(node)
             share = _cut_share(embeddings)
@@ -263,6 +269,13 @@ class Evaluator:
                     f"the embedder never read {share:.0%} of the tokens: {cut} of {len(embeddings.tokens)} chunks are"
                     f" longer than its window; {_smaller_chunks(embeddings, size)}"
                 )
+        read = any("output" in metric.needs for metric in experiment.metrics)
+        outputs = [read_outputs(view.answers, view.output) for view in views if read and view.answers and view.output]
+        if unread := sum(bool(one.unreadable) for some in outputs for one in some):
+            yield (
+                f"{unread} of {sum(map(len, outputs))} replies could not be read, and have no score of the metrics that"
+                " read them; the column output_fault names the fault of each"
+            )
         answers = [answer for view in views if view.answers for answer in view.answers.answers]
         of_answers = any({"answer", "judge"} & set(metric.needs) for metric in experiment.metrics)
         if answers and not of_answers and not located:  # a system may be measured by its contexts alone

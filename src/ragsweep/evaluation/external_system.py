@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, texts_hash
+from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import NO_CHUNK, Answer, Chunks, Corpus, Passage, Rankings, Response, Spans
 from ragsweep.evaluation.answering import Packed, cacheable, packed, read_question_key, unpacked, wording_node
 from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, corpus_node
@@ -42,24 +43,35 @@ class AlignedContext:
     """The passages that a system used, as chunks of the corpus, in the system's order for each question.
 
     ``corpus`` is the one that was searched, with a further document for every context that is not in it;
-    ``unknown`` counts these.
+    ``unknown`` counts these. ``scores`` are the system's, of the shape of ``positions``; None where it gives none, or
+    where they rise along the list of a question (``rising``: of how many), as distances do.
     """
 
     corpus: Corpus
     spans: Spans
     positions: np.ndarray  # (questions, most contexts), padded
     unknown: int
+    scores: np.ndarray | None = None
+    rising: int = 0
 
     def rankings(self, rows: Sequence[int], depth: int, address: str) -> Rankings:
-        """Return some questions' contexts as rankings; scores fall from 1 by rank, as the system gives none."""
+        """Return some questions' contexts as rankings; without scores of the system they fall from 1 by rank."""
         found = np.full((len(rows), depth), NO_CHUNK, dtype=np.int32)
         width = min(depth, self.positions.shape[1])
         found[:, :width] = self.positions[list(rows), :width]
-        falling = (1 / np.arange(1, depth + 1)).astype(np.float32)
-        return Rankings(found, np.where(found == NO_CHUNK, -np.inf, falling).astype(np.float32), address)
+        scores = np.full(found.shape, np.nan)
+        if self.scores is not None:
+            scores[:, :width] = self.scores[list(rows), :width]
+        scores = np.where(np.isnan(scores), 1 / np.arange(1, depth + 1), scores)
+        return Rankings(found, np.where(found == NO_CHUNK, -np.inf, scores).astype(np.float32), address)
 
 
-def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole: Sequence[str] = ()) -> AlignedContext:
+def align_contexts(
+    corpus: Corpus,
+    contexts: Sequence[Sequence[Passage]],
+    whole: Sequence[str] = (),
+    scores: Sequence[Sequence[float]] = (),
+) -> AlignedContext:
     """Locate every context.
 
     A name of the form ``document:start-end`` is a span. Under a document's id a text is searched for in that document,
@@ -69,7 +81,7 @@ def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole:
     list counts at its first place.
 
     ``whole`` names documents that are chunks too, whether the system used them or not: evidence that it did not find
-    needs a chunk.
+    needs a chunk. ``scores`` are those of the contexts.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:
@@ -85,6 +97,7 @@ def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole:
     positions = np.full((len(rows), max(map(len, rows), default=0)), NO_CHUNK, dtype=np.int32)
     for row, numbers in zip(positions, rows, strict=True):
         row[: len(numbers)] = numbers
+    given, rising = _scores(rows, [[number[place_of[passage]] for passage in some] for some in contexts], scores)
     columns = np.array(places, dtype=np.int64).reshape(-1, 3).T
     extended = Corpus(
         [*corpus.ids, *(UNKNOWN + texts_hash([passage])[:12] for passage in unknown)],
@@ -93,7 +106,21 @@ def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole:
         corpus.version,
     )
     spans = Spans(columns[0].astype(np.int32), columns[1].copy(), columns[2].copy())
-    return AlignedContext(extended, spans, positions, len(unknown))
+    return AlignedContext(extended, spans, positions, len(unknown), given, rising)
+
+
+def _scores(
+    rows: Sequence[Sequence[int]], numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]
+) -> tuple[np.ndarray | None, int]:
+    """Arrange the scores of distinct contexts (questions, most contexts); and count the questions whose scores rise."""
+    if not any(scores):
+        return None, 0
+    kept = np.full((len(rows), max(map(len, rows), default=0)), np.nan, dtype=np.float32)
+    for row, distinct, some, values in zip(kept, rows, numbers, scores, strict=True):
+        first = dict(zip(reversed(some), reversed(values), strict=False))
+        row[: len(distinct)] = [first.get(number, np.nan) for number in distinct]
+    rising = int((np.diff(kept, axis=1) > 0).any(axis=1).sum())
+    return (None if rising else kept), rising
 
 
 @dataclass(frozen=True)
@@ -174,7 +201,11 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
     ranking = exclude(parts.excluded, _ranking_node(parts, aligned, chunks), searched, chunks)
 
     def answer(work: StageContext, rows: Rows) -> Packed:
-        return packed([one.answer for one in unpacked(work.get(respond, _wording_keys(rows)), Response)])
+        responses = unpacked(work.get(respond, _wording_keys(rows)), Response)
+        answers = [one.answer for one in responses]
+        if not getattr(system.value, "answers", True):
+            answers = [one._replace(abstained=False, failed=one.failed or NO_ANSWERS) for one in answers]
+        return packed(answers)
 
     answer_node = Node(
         "answer", Spec("ragsweep.existing.answer", "1"), (respond,), answer, "rows", result=np.ndarray,
@@ -207,7 +238,8 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
 
     def compute(work: StageContext, rows: Rows) -> AlignedContext:
         responses = unpacked(work.get(respond, questions), Response)
-        return align_contexts(work.get(corpus), [response.contexts for response in responses], documents)
+        contexts, scores = [one.contexts for one in responses], [one.scores for one in responses]
+        return align_contexts(work.get(corpus), contexts, documents, scores)
 
     spec = Spec("ragsweep.located.located", "2", {"questions": content_hash([questions, documents])})
     return replace(_whole("locate", spec, (corpus, respond), compute), input_rows=lambda node, rows: questions)

@@ -24,10 +24,10 @@ from ragsweep.golden.clusters import clusters
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.latency import sample
 
-COLUMNS = ("question_id", "question", "reference", "answerable", "source", "weight", "query", "evidence",
-           "searched", "first_evidence_rank", "retrieved", "context", "context_scores", "context_cut", "answer",
-           "abstained", "answer_failed", "answer_thoughts", "category", "output_fault", "unscored",
-           "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
+COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", "needs_retrieval", "source", "weight",
+           "query", "evidence", "searched", "first_evidence_rank", "retrieved", "context", "context_scores",
+           "context_cut", "answer", "abstained", "answer_failed", "answer_thoughts", "category", "output_fault",
+           "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 MOST_GROUPS = 40
@@ -126,13 +126,17 @@ class QuestionTable:
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """The columns of the question table that do not depend on the config."""
+        needed = [question.needs_retrieval for question in self.questions]
+        fields = [json.dumps(dict(question.fields), ensure_ascii=False) for question in self.questions]
         references = ["\n".join(question.references) for question in self.questions]
         return {
             "question_id": [question.id for question in self.questions],
             "question": [question.text for question in self.questions],
             **({"reference": references} if any(references) else {}),
+            **({"case_fields": fields} if any(one.fields for one in self.questions) else {}),
             "answerable": [question.answerable for question in self.questions],
             "source": list(clusters(self.questions)),
+            **({"needs_retrieval": needed} if not all(needed) else {}),
             **({} if self.weights is None else {"weight": self.weights.tolist()}),
             **({"query": list(self.texts)} if self.written or any(one.query for one in self.questions) else {}),
         }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
-from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, UNEXPLAINED
+from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, NOT_PROBED, UNEXPLAINED
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import NO_CHUNK, Case, EvaluationView, JudgedMetric, Judgement, Metric, Rankings, Scores
 from ragsweep.evaluation.config_graph import ConfigGraph
@@ -132,6 +132,7 @@ def find_failures(
 ) -> Failures:
     """Collect the failures of the stages before the scores; an external system makes the context, too."""
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
+    answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # of a system that only searches
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
     searched = [searches.get(n, "") for n in range(len(view.questions))]
     columns = [*stages, searched, answers if is_system else [""] * len(answers)]

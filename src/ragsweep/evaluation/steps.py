@@ -21,7 +21,8 @@ def step_texts(view: EvaluationView, price: Pricing) -> list[str]:
 
     Steps are the stages whose time is measured, ``query``, ``generate`` and ``judge/METRIC``. Of each: ``ms``, of the
     questions whose latency is probed, and of every answer; ``tokens_in``, ``tokens_out`` and ``money`` of its calls
-    when they were first made; ``words``, the judge's reasons. Repeated answers: those of the first.
+    when they were first made; ``model``, as the service names it; ``words``, the judge's reasons. Repeated answers:
+    those of the first.
     """
     found: list[dict[str, Step]] = [{} for _ in view.questions]
     for name, step in (*_times(view), *_calls(view, price)):
@@ -43,7 +44,7 @@ def _calls(view: EvaluationView, price: Pricing) -> Iterator[tuple[str, list[tup
     called |= {"query": view.queries} if view.queries else {}
     called |= {"generate": view.answers.answers} if view.answers else {}
     for name, some in called.items():
-        known = ((n, {**_usage(one.usage, price(one.model, one.usage)), **_words(one)}) for n, one in enumerate(some))
+        known = ((n, {**_usage(one.usage, price(one.model, one.usage)), **_texts(one)}) for n, one in enumerate(some))
         yield name, [(n, step) for n, step in known if step]
 
 
@@ -54,5 +55,5 @@ def _usage(usage: Usage, money: float) -> Step:
     return tokens if math.isnan(money) else {**tokens, "money": float(f"{money:.4g}")}
 
 
-def _words(one: Any) -> Step:
-    return {"words": words} if (words := getattr(one, "words", "")) else {}
+def _texts(one: Any) -> Step:
+    return {name: text for name in ("model", "words") if (text := getattr(one, name, ""))}

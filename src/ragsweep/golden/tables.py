@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ragsweep.core.errors import ConfigError, Faults, nearest
-from ragsweep.golden.reading import Row
+from ragsweep.golden.reading import Row, read_rows
 from ragsweep.golden.text_files import LONGEST_LINE, read_raw_lines
 
+_JSON_LINES = (".jsonl", ".ndjson")
 _ENDINGS = {".csv", ".tsv", ".tab"}
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
@@ -45,8 +48,12 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
 
     Cells are texts, an empty one counts as missing; a row of empty cells is left out. The delimiter is the one of
     comma, semicolon and tab that is most frequent in the header. A cell that contains a delimiter, a quote or a line
-    break is quoted, and a quote in it doubled (RFC 4180). A row is placed by its first line.
+    break is quoted, and a quote in it doubled (RFC 4180). A row is placed by its first line. In JSON lines each object
+    is a row, and a list of texts is a cell with semicolons.
     """
+    if path.name.removesuffix(".gz").endswith(_JSON_LINES):
+        yield from _json_lines(path, columns, faults)
+        return
     lines = _lines(path, faults)
     first = next(lines, None)
     if first is None:
@@ -63,10 +70,28 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
             fact = f"{len(cells)} cells where the header names {len(header)} columns"
             faults.add(where, f"{fact}; quote a cell that holds {_DELIMITERS[delimiter]}")
             continue
-        by_name = {name: cell or None for name, cell in zip(header, cells, strict=True) if name}
-        others = {name: cell for name, cell in by_name.items() if name not in columns.names.values()}
-        fields = {field: by_name.get(name) for field, name in columns.names.items()}
-        yield Row(where, others | fields, faults)
+        yield _row(
+            where, {name: cell or None for name, cell in zip(header, cells, strict=True) if name}, columns, faults
+        )
+
+
+def _row(where: str, by_name: Mapping[str, str | None], columns: Columns, faults: Faults) -> Row:
+    others = {name: cell for name, cell in by_name.items() if name not in columns.names.values()}
+    return Row(where, others | {field: by_name.get(name) for field, name in columns.names.items()}, faults)
+
+
+def _json_lines(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
+    rows = list(read_rows(path, faults))
+    if rows and _check_header(list(dict.fromkeys(chain(*(row.values for row in rows)))), str(path), columns, faults):
+        for row in rows:
+            yield _row(row.where, {name: _cell(value) for name, value in row.values.items()}, columns, faults)
+
+
+def _cell(value: Any) -> str | None:
+    """Return a JSON value as the text of a cell; a list of texts has semicolons between them."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ";".join(value) or None
+    return value or None if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)
 
 
 def _lines(path: Path, faults: Faults) -> Iterator[str]:

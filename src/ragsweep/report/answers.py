@@ -130,10 +130,25 @@ def answer_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
             yield "abstain", f"as it is: {_point_text(now)}"
             if best != now:
                 yield "", f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
+        yield from _search_lines(results[0])
     thoughts = [text for result in results for text in result.outcomes.get("answer_thoughts", ())]
     if count := sum(map(bool, thoughts)):
         yield "thoughts", f"{count} of {len(thoughts)} answers came with thoughts, which are not scored"
     yield from _quadrant_lines(results)
+
+
+def _search_lines(result: Result) -> Iterator[tuple[str, str]]:
+    """Count what was searched for, of the questions that need it and of conversation; nothing without conversation."""
+    needed, searched = (result.outcomes.get(name) for name in ("needs_retrieval", "searched"))
+    if not needed or not searched:
+        return
+    keywords = result.outcomes.get("keyword_coverage") or [math.nan] * len(needed)
+    for is_needed, kind in ((True, "questions for the corpus"), (False, "conversation")):
+        rows = [n for n, one in enumerate(needed) if bool(one) is is_needed]
+        found = [keywords[n] for n in rows if not math.isnan(keywords[n])]
+        mean = f", keyword_coverage {number(sum(found) / len(found))}" if found else ""
+        count = sum(bool(searched[n]) for n in rows)
+        yield "" if kind == "conversation" else "search", f"{kind}, {len(rows)}: {count} searched{mean}"
 
 
 def answer_files(results: Sequence[Result]) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -86,8 +86,13 @@ class Terminal:
             self.line("", f"{stage:<14}{counts}{time_left}{rows}{charged}")
 
     @contextmanager
-    def listening(self, executor: Executor, meter: UsageMeter) -> Iterator[None]:
-        """Show the executor's progress and the usage of its calls inside the block."""
+    def listening(
+        self, executor: Executor, meter: UsageMeter, live: Callable[[Any, Any], str] | None = None
+    ) -> Iterator[None]:
+        """Show the executor's progress and the usage of its calls inside the block.
+
+        ``live(request, result)`` returns the line of an answer as it arrives; empty where none is printed.
+        """
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
@@ -98,7 +103,7 @@ class Terminal:
             TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as progress:
-            before, executor.listener = executor.listener, _Bars(self, progress, meter)
+            before, executor.listener = executor.listener, _Bars(self, progress, meter, live)
             try:
                 yield
             finally:
@@ -269,8 +274,11 @@ class Lines(Listener):
 class _Bars(Lines):
     """Show a stage's progress as a bar while it runs, and leave a line behind if it took long."""
 
-    def __init__(self, terminal: Terminal, progress: Any, meter: UsageMeter) -> None:
+    def __init__(
+        self, terminal: Terminal, progress: Any, meter: UsageMeter, live: Callable[[Any, Any], str] | None
+    ) -> None:
         super().__init__(terminal)
+        self._live = live
         self._progress = progress
         self._meter = meter
         self._tasks: dict[str, Any] = {}
@@ -293,6 +301,10 @@ class _Bars(Lines):
         spent = self._meter.describe(self._before.get(node.address, self._meter.totals))
         note = " · ".join(part for part in (rate, spent) if part)
         self._progress.update(self._tasks[node.address], completed=done, note=note)
+
+    def arrived(self, node: Node, request: Any, result: Any) -> None:
+        if self._live and node.stage in ("generate", "respond") and (line := self._live(request, result)):
+            self._terminal.line("question", line)
 
     def finished(self, node: Node, seconds: float) -> None:
         task = self._tasks.pop(node.address, None)

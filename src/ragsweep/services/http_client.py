@@ -71,6 +71,7 @@ class Service:
     deadline: float | None = None  # seconds for all attempts and the waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+    key_header: str = "Authorization"  # which has the key, as a bearer token; any other header has the key alone
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
@@ -90,6 +91,8 @@ class Service:
         # The value is not repeated: it may be the key itself.
         if self.key_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_env):
             raise ConfigError(f"{where}.key_env must be the NAME of an environment variable, in capitals, not the key")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", self.key_header):
+            raise ConfigError(f"{where}.key_header must be the name of a header, such as api-key")
         for name, least in (("retries", 0), ("concurrency", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{where}.{name} is {getattr(self, name)}; it must be {least} or more")
@@ -242,7 +245,10 @@ class _Call(Generic[Read]):
         import httpx
 
         limit = min(self.service.timeout, self._remaining())
-        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
+        headers = {"Content-Type": "application/json"}
+        if self.key:
+            bearer = self.service.key_header.lower() == "authorization"
+            headers[self.service.key_header] = f"Bearer {self.key}" if bearer else self.key
         too_large = _Failure(MALFORMED, f"an answer of more than {MAX_BYTES >> 20} MiB")
         body = json.dumps(self.request.body).encode()  # ASCII: half a surrogate pair in a text cannot be UTF-8
         client = (await self.service.session.connections()).client

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, NamedTuple, TypeGuard
@@ -44,14 +46,47 @@ class HttpResponse:
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Parse the content as JSON. Raises ValueError, with the fact, where it is none."""
+        """Parse the content as JSON, or as an EventStream. Raises ValueError, with the fact, where it is neither."""
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if kind == "text/event-stream":
+            return read_events(self.content.decode("utf-8-sig", "replace"))
         if kind and kind != "application/json" and not kind.endswith("+json"):
             raise ValueError(f"no JSON but {kind}: {self.text}")
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
             raise ValueError(f"no JSON: {self.text}") from None
+
+
+@dataclass(frozen=True)
+class EventStream:
+    """The events of a streamed response: JSON values, and texts where the data of an event is no JSON."""
+
+    events: tuple[Any, ...]
+
+
+def read_events(text: str) -> EventStream:
+    """Read server-sent events, without the ``[DONE]`` of OpenAI's protocol; the last may lack its blank line.
+
+    Source: WHATWG, HTML Living Standard, section 9.2.6. Raises ValueError for an event of type ``error``.
+    """
+    events, data, kind = list[Any](), list[str](), ""
+    for line in [*re.split(r"\r\n|\r|\n", text), ""]:
+        name, _, value = line.partition(":")
+        if name == "data":
+            data.append(value.removeprefix(" "))
+        elif name == "event":
+            kind = value.strip()
+        elif not line:
+            joined, is_json = "\n".join(data), "".join(data).lstrip()[:1] in ("{", '"')
+            if kind == "error":
+                raise ValueError(f"an event with an error: {joined}")
+            if data and joined != "[DONE]":
+                with suppress(ValueError, RecursionError):
+                    joined = json.loads(joined) if is_json else joined
+                events.append(joined)
+            data, kind = [], ""
+    return EventStream(tuple(events))
 
 
 class Reply(NamedTuple):

@@ -38,6 +38,9 @@ class Listener:
     def progressed(self, node: Node, done: int, total: int) -> None:
         """Receive its progress."""
 
+    def arrived(self, node: Node, request: Any, result: Any) -> None:
+        """Receive the result of one request of a node, as it arrives."""
+
     def finished(self, node: Node, seconds: float) -> None:
         """Receive that it is done."""
 
@@ -290,6 +293,9 @@ class _Work:
 
     def progress(self, done: int, total: int) -> None:
         self._executor.listener.progressed(self.node, done, total)
+
+    def arrived(self, request: Any, result: Any) -> None:
+        self._executor.listener.arrived(self.node, request, result)
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
         store = self._executor.store

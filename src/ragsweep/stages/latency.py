@@ -110,6 +110,8 @@ class _Inputs:
     def reason(self, node: Node, row: str) -> str:
         return self._work.reason(node, row)
 
+    def arrived(self, request: Any, result: Any) -> None: ...
+
     def notes(self, node: Node) -> MutableMapping[str, str]:
         return {}
 

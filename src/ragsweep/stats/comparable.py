@@ -15,8 +15,8 @@ from ragsweep.core.missing import remedy
 from ragsweep.core.results import DROPPED, PARTIAL, Result, below_coverage
 from ragsweep.stats.inference.matrix import WEIGHT
 
-OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "rerun", "headline", "objective", "partition",
-                "questions.until", "judge.labels", "targets")  # fmt: skip
+OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "progress", "rerun", "headline", "objective",
+                "partition", "questions.until", "judge.labels", "targets")  # fmt: skip
 """Parameters that can change no score of a question."""
 
 HOW_MEASURED = ("evidence.threshold",)

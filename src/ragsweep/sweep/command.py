@@ -44,7 +44,7 @@ OPERATIONAL = (
         "max_failures",
         "name",
     ),
-    *("plan", "prices", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
+    *("plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
 )
 """Keys that say how, where and at what price a config is run and shown, and not what it is."""
 

@@ -18,6 +18,7 @@ from ragsweep.core.secrets import mask_text
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.report.live_questions import live_line
 from ragsweep.report.tables import partial_note
 from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import is_mean
@@ -119,7 +120,9 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | N
         with deadline(job.config.values["timeout"]):
             prepared = session.experiment(job)
             experiment = replace(prepared, name=job.name, parameters={**job.chosen, **prepared.parameters})
-            with session.services, context.terminal.listening(evaluator.executor, session.services.meter):
+            shows = job.config.values.get("progress") == "questions"
+            live = live_line(experiment.dataset.golden.questions, experiment.metrics) if shows else None
+            with session.services, context.terminal.listening(evaluator.executor, session.services.meter, live):
                 result = evaluate_rung(evaluator, experiment, until) if until else evaluator.evaluate(experiment)
             if evaluator.executor.store:
                 used = {node.address for node in walk(experiment.graph.wanted) if node.stored}

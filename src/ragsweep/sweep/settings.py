@@ -31,6 +31,8 @@ def check_command(values: Mapping[str, Any]) -> None:
     """Raise ConfigError for a setting of the command as a whole that is invalid."""
     if not is_whole(values["finalists"]) or values["finalists"] < 0:
         raise ConfigError(f"finalists: must be a whole number, 0 for none, given {values['finalists']!r}")
+    if values.get("progress") not in (None, "questions"):
+        raise ConfigError(f"progress: must be questions, or null, given {values['progress']!r}")
     if values["plan"] not in (True, False, "json"):
         raise ConfigError(f"plan: must be true, false or json, given {values['plan']!r}")
     if not isinstance(values["rerun"], bool):

@@ -16,8 +16,8 @@ _READS_NO_KEY = ("oc.env", "now", "hydra", "python_version")
 """Resolvers whose arguments are no keys of the config."""
 
 _NO_PARAMETERS = {
-    "metrics", "targets", "tracking", "prices", "budget", "store", "plan", "rerun", "timeout", "max_failures",
-    "headline", "answer_headline", "coverage", "constraints", "recommend", "success"
+    "metrics", "targets", "tracking", "prices", "budget", "store", "plan", "progress", "rerun", "timeout",
+    "max_failures", "headline", "answer_headline", "coverage", "constraints", "recommend", "success"
 }  # fmt: skip
 """Keys that cannot change a result, or are shown as metrics."""
 

@@ -55,13 +55,29 @@ def agreement(made: Changes, expected: Changes) -> float:
     return 2.0 * paired / total
 
 
+def precision(made: Changes, expected: Changes) -> float:
+    """Return the share of the changes made that are expected, 0 to 1; of none it is 1 where none is expected, else 0.
+
+    A changed line is expected where it is paired with an expected one as in :func:`agreement`.
+    """
+    proposed = len(made.removed) + len(made.added)
+    if not proposed:
+        return float(not expected.removed and not expected.added)
+    paired = (_pairing(made.removed, expected.removed), _pairing(made.added, expected.added))
+    return sum(map(len, paired)) / proposed
+
+
 def _similarity(lines: Sequence[str], others: Sequence[str]) -> float:
-    """Sum the similarities of a one-to-one pairing: equal lines first, then the most similar."""
+    return float(sum(_pairing(lines, others)))
+
+
+def _pairing(lines: Sequence[str], others: Sequence[str]) -> list[float]:
+    """List the similarities of a one-to-one pairing: equal lines first, then the most similar."""
     equal = Counter(lines) & Counter(others)
     left, right = (list((Counter(texts) - equal).elements()) for texts in (lines, others))
-    total = float(equal.total())
+    similarities = [1.0] * equal.total()
     if len(left) + len(right) > MOST:
-        return total
+        return similarities
     pairs = sorted(
         (-SequenceMatcher(None, one, other, autojunk=False).ratio(), number, position)
         for number, one in enumerate(left)
@@ -73,5 +89,5 @@ def _similarity(lines: Sequence[str], others: Sequence[str]) -> float:
         if -negative >= SIMILAR and number not in used_left and position not in used_right:
             used_left.add(number)
             used_right.add(position)
-            total -= negative
-    return total
+            similarities.append(-negative)
+    return similarities

@@ -14,7 +14,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Question
 from ragsweep.parts.metrics import TaskMetric
 
-from haproxy_repair.changes import Changes, agreement, find_changes
+from haproxy_repair.changes import Changes, agreement, find_changes, precision
 from haproxy_repair.findings import Finding, count_matches, pair_kinds
 from haproxy_repair.grammar import elements
 from haproxy_repair.validator import Verdict, check, find_haproxy
@@ -33,7 +33,7 @@ def require_haproxy() -> None:
 class FindingsMetric(TaskMetric):
     """A metric of the findings that are stated, matched to the expected ones."""
 
-    VERSION = "1"
+    VERSION = "2"
 
     def score_output(self, question: Question, output: Any) -> float | str:
         """Match the findings and score the counts."""
@@ -91,7 +91,7 @@ class FindingsF1(FindingsMetric):
 class CheckedMetric(TaskMetric):
     """A metric of what ``haproxy -c`` says of the repaired configuration."""
 
-    VERSION = "1"
+    VERSION = "2"
 
     def check(self) -> None:
         """Raise ConfigError where HAProxy is not installed."""
@@ -156,7 +156,7 @@ class Optimisation(TaskMetric):
     Removed and added lines are compared, one to one, by similarity (see ``changes.agreement``).
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "optimisation"
     unit = "%"
     bounds = PERCENT
@@ -168,10 +168,29 @@ class Optimisation(TaskMetric):
         return 100.0 * agreement(find_changes(before, output["config"]), expected)
 
 
+class OptimisationPrecision(TaskMetric):
+    """Percentage of the proposed changes of lines that are expected; where none is proposed 100 if none is expected.
+
+    Where some are expected and none is proposed, it is 0. A change is expected where it is paired with one of the
+    expected repair (see ``changes.precision``): needless changes lower it, missing ones do not.
+    """
+
+    VERSION = "1"
+    name = "optimisation_precision"
+    unit = "%"
+    bounds = PERCENT
+
+    def score_output(self, question: Question, output: Any) -> float | str:
+        """Compare the changes of the output with those of the expected repair."""
+        before = question.fields["input"]
+        expected = find_changes(before, question.fields["expected"])
+        return 100.0 * precision(find_changes(before, output["config"]), expected)
+
+
 class LineCount(TaskMetric):
     """Number of lines that the repair adds, removes or changes; a changed line is one of both."""
 
-    VERSION = "1"
+    VERSION = "2"
     unit = "lines"
     higher_is_better = None
     bounds = (0.0, None)
@@ -197,7 +216,7 @@ class Hallucination(TaskMetric):
     types add up to the rate of all.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     unit = "%"
     higher_is_better = False
     bounds = PERCENT

@@ -1,4 +1,4 @@
-"""Tables: questions in a CSV or TSV file, documents in another one, in JSON lines, or in a folder of pages."""
+"""Tables: questions in a CSV or TSV file or in JSON lines, documents in another one or in a folder of pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ragsweep.core.errors import Faults
+from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.types import Corpus, Dataset, Question
 from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
 from ragsweep.golden.golden_format import read_evidence, read_question
@@ -38,7 +38,8 @@ class Csv:
 
     Args:
         corpus: The documents: a table, JSON lines in our own format or BEIR's, or a folder of pages.
-        questions: File of the questions.
+        questions: File of the questions: a table, or JSON lines.
+        conversation: Categories whose questions are conversation, which needs no retrieval.
         columns: What the questions' columns hold -> their names, where these differ.
         corpus_columns: The same for a corpus that is a table.
         grades: What each grade stands for, where it is no number; None leaves a label out, and counts it.
@@ -58,6 +59,7 @@ class Csv:
     limit: int | None
     seed: int
     encoding: str | None = None
+    conversation: Sequence[str] | None = None
 
     def load(self) -> Dataset:
         """Read both files.
@@ -73,6 +75,9 @@ class Csv:
         corpus, notes = self._read_corpus(faults)
         raw, rows = read_question_table(file, self.columns or {}, grades, faults)
         faults.raise_any()
+        raw = raw._replace(questions=[*map(self._as_conversation, raw.questions)])
+        if missing := {*(self.conversation or ())} - {question.category for question in raw.questions}:
+            raise ConfigError(f"dataset.conversation: no question of {file} has the category {sorted(missing)[0]!r}")
         others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
         for is_label, fact in (
             (True, "columns read as labels"),
@@ -82,6 +87,9 @@ class Csv:
                 notes = (*notes, f"{fact}: {', '.join(names)}")
         golden = golden_set(raw, corpus, selection)
         return Dataset(file.name.removesuffix(".gz"), corpus, golden, (*notes, *faults.notes))
+
+    def _as_conversation(self, question: Question) -> Question:
+        return replace(question, needs_retrieval=False) if question.category in (self.conversation or ()) else question
 
     def _read_corpus(self, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
         path = Path(self.corpus).expanduser()

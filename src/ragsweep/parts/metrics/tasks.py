@@ -23,14 +23,16 @@ class TaskMetric(Proportion):
     ``unit`` "%" or "points" is a scale with two ends, and configs are compared by differences; any other unit is that
     of an amount, such as milliseconds, and they are compared by ratios.
 
-    An answer that cannot be read has failed at the task and gets the worst possible value, which is that end of
-    ``bounds``; where there is none it has no score, and the reason is "unreadable output".
+    An answer that cannot be read has no score, and the reason is "unreadable output", which is counted and makes no
+    result partial; ``unread`` is the score where a metric gives one. Where configs are compared, the worst score takes
+    its place for metrics from 0 to 1 without a unit.
 
     A class may have ``pairs(question, output)``: of each finding the kind that was expected and the kind that was
     found, "" where there is none. ``ragsweep compare --report`` draws how often which was taken for which.
     """
 
     needs: tuple[str, ...] = ("answer", "output")
+    unread: float | str = UNREADABLE
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every case; once, also where composites read this metric."""
@@ -39,12 +41,6 @@ class TaskMetric(Proportion):
     @abstractmethod
     def score_output(self, question: Question, output: Any) -> float | str:
         """Score an output, or return the reason why it has no score; ``question.fields`` are those of the case."""
-
-    @property
-    def worst(self) -> float | str:
-        """The score of an output that cannot be read."""
-        worst = None if self.higher_is_better is None else self.bounds[0 if self.higher_is_better else 1]
-        return UNREADABLE if worst is None else worst
 
 
 @memoize_by_identity
@@ -55,7 +51,7 @@ def _score_outputs(metric: TaskMetric, view: EvaluationView) -> Scores:
     rows = zip(view.questions, view.answers.answers, read_outputs(view.answers, view.output), strict=True)
     for question, answer, output in rows:
         if answer.failed or output.unreadable:
-            scores.append(answer.failed or metric.worst)
+            scores.append(answer.failed or metric.unread)
         else:
             scores.append(metric.score_output(question, output.value))
     return to_scores(scores)
@@ -67,6 +63,7 @@ class UnreadableOutput(TaskMetric):
     VERSION = "1"
     name = "unreadable_output"
     higher_is_better = False
+    unread = 1.0
 
     def score_output(self, question: Question, output: Any) -> float | str:
         """Score what was read."""

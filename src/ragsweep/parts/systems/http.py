@@ -2,49 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
+from urllib.parse import parse_qsl
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.secrets import is_secret
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
-from ragsweep.parts.systems.responses import PathNotFound, parse_path, to_response, value_at
+from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service
-from ragsweep.services.replies import MAX_TOKENS
+from ragsweep.services.replies import MAX_TOKENS, EventStream
 from ragsweep.services.thoughts import TAGS, check_tags
 
 QUESTION, HISTORY = "{question}", "{history}"
-PATHS = ("answer", "contexts", "ids", "tokens_in", "tokens_out")
+PATHS = (*Returned._fields, "tokens_in", "tokens_out")
+SIGNED = ("code", "sig", "signature")
+"""Names of query parameters that hold a secret, beside those that every secret has."""
 
 
 @dataclass(eq=False)
 class Http:
     """POST each question as JSON to ``url``.
 
-    In ``body`` every ``{question}`` is replaced by the question, and a value ``{history}`` by the conversation so far
-    (a list of role and content). ``answer``, ``contexts``, ``ids``, ``tokens_in`` and ``tokens_out`` are paths into the
-    response (see :mod:`ragsweep.parts.systems.responses`); all but ``answer`` may be null. Text within tags of
-    ``thoughts`` is no part of an answer. Change ``version`` when the system changes, since its responses are stored.
+    In ``body`` (a mapping, or JSON) every ``{question}`` is replaced by the question, and a value ``{history}`` by the
+    conversation so far (a list of role and content; within a list, its items). ``answer``, ``contexts``,
+    ``ids``, ``scores``, ``tokens_in`` and ``tokens_out`` are paths into the response (see
+    :mod:`ragsweep.parts.systems.responses`), or null; without ``answer`` the system only searches. Where the response
+    is a stream of events, the texts at ``answer`` are joined. Text within tags of ``thoughts`` is no part of an answer.
+    Change ``version`` when the system changes, since its responses are stored.
     """
 
-    VERSION: ClassVar[str] = "2"
+    VERSION: ClassVar[str] = "3"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
-        {"key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"}
+        {"key_env", "key_header", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"}
     )
 
     url: str
-    body: Mapping[str, Any]
-    answer: str
+    body: Mapping[str, Any] | str
+    answer: str | None
     contexts: str | None = None
     ids: str | None = None
+    scores: str | None = None
     tokens_in: str | None = None
     tokens_out: str | None = None
     refusals: Sequence[str] = ()
     thoughts: Sequence[str] | None = TAGS
     version: str = ""
     key_env: str | None = None
+    key_header: str = "Authorization"
     timeout: float = 60
     deadline: float | None = 300
     retries: int = 5
@@ -53,18 +64,34 @@ class Http:
 
     def __post_init__(self) -> None:
         """Set up the service, without any call."""
-        base, _, self.path = self.url.rpartition("/")
+        address, _, self.query = self.url.partition("?")
+        base, _, self.path = address.rpartition("/")
         self.service = Service(base, **{name: getattr(self, name) for name in self.OPERATIONAL})
+        with suppress(ValueError):
+            self.body = json.loads(self.body) if isinstance(self.body, str) else self.body
         self.paths = {name: getattr(self, name) for name in PATHS}
+
+    @property
+    def answers(self) -> bool:
+        """Whether the system answers; else it only searches."""
+        return self.answer is not None
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
-        if "?" in self.path or "#" in self.path or not self.path or "://" not in self.service.base_url:
-            raise ConfigError("system.url must be a path on a host without a query; put what is sent into system.body")
+        if "#" in self.url or not self.path or "://" not in self.service.base_url:
+            raise ConfigError("system.url must be a path on a host; put what is sent into system.body")
+        for name, _ in parse_qsl(self.query, keep_blank_values=True):
+            if is_secret(name) or name.lower() in SIGNED:
+                raise ConfigError(
+                    f'system.url: the query has a secret, "{name}"; name the environment variable that holds it by'
+                    " system.key_env, and the header that is sent with it by system.key_header"
+                )
+        if not self.answers and self.contexts is None and self.ids is None:
+            raise ConfigError("system.answer, system.contexts and system.ids are null; give the path of at least one")
         self.service.check("system", "url")
         check_tags(self.thoughts, "system")
-        if QUESTION not in str(self.body):
-            raise ConfigError(f"system.body must contain {QUESTION} somewhere, given {dict(self.body)!r}")
+        if isinstance(self.body, str) or QUESTION not in str(self.body):
+            raise ConfigError(f"system.body must be a mapping or JSON with {QUESTION} in it, given {self.body!r:.200}")
         for name, path in self.paths.items():
             try:
                 parse_path(path or "")
@@ -85,7 +112,9 @@ class Http:
 
     async def _respond(self, request: Request) -> Response:
         try:
-            reply = await self.service.post(HttpRequest(self.path, _fill(self.body, request)), self._parse)
+            reply = await self.service.post(
+                HttpRequest(f"{self.path}?{self.query}".rstrip("?"), _fill(self.body, request)), self._parse
+            )
         except CallFailed as failure:
             self.service.session.meter.record(self.url, failure.usage)
             return Response(Answer(failed=failure.reason, usage=failure.usage))
@@ -94,15 +123,14 @@ class Http:
 
     def _parse(self, body: Any) -> Response:
         try:
-            values = {name: None if path is None else value_at(body, path) for name, path in self.paths.items()}
+            read = value_in_events if isinstance(body, EventStream) else value_at
+            values = {name: None if path is None else read(body, path) for name, path in self.paths.items()}
         except PathNotFound as fault:
             raise ValueError(str(fault)) from None
-        read, written = values["tokens_in"] or 0, values["tokens_out"] or 0
-        if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (read, written)):
-            raise ValueError(f"the tokens are {[read, written]!r:.60}, not counts")
-        usage = Usage(1, read, written)
-        found = values["answer"], values["contexts"], values["ids"]
-        return to_response(*found, self.refusals, usage, self.thoughts)
+        tokens = [values.pop(name) or 0 for name in ("tokens_in", "tokens_out")]
+        if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in tokens):
+            raise ValueError(f"the tokens are {tokens!r:.60}, not counts")
+        return to_response(Returned(**values), self.refusals, Usage(1, tokens[0], tokens[1]), self.thoughts)
 
 
 def _fill(value: Any, request: Request) -> Any:
@@ -110,7 +138,8 @@ def _fill(value: Any, request: Request) -> Any:
     if isinstance(value, Mapping):
         return {key: _fill(item, request) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_fill(item, request) for item in value]
+        filled = [_fill(item, request) if item == HISTORY else [_fill(item, request)] for item in value]
+        return list(chain.from_iterable(filled))
     if value == HISTORY:
         return [{"role": turn.role, "content": turn.text} for turn in request.history]
     return value.replace(QUESTION, request.question) if isinstance(value, str) else value

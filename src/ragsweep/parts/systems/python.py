@@ -19,12 +19,12 @@ from ragsweep.core.missing import SYSTEM_RAISED
 from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import TRUSTED, is_trusted
 from ragsweep.core.types import Answer, Request, Response, Usage
-from ragsweep.parts.systems.responses import to_response
+from ragsweep.parts.systems.responses import Returned, to_response
 from ragsweep.services.thoughts import TAGS, check_tags
 
 _log = logging.getLogger(__name__)
 
-KEYS = ("answer", "contexts", "ids", "tokens_in", "tokens_out")
+KEYS = ("answer", "contexts", "ids", "scores", "tokens_in", "tokens_out")
 
 
 @dataclass(eq=False)
@@ -32,8 +32,9 @@ class Python:
     """Call ``function`` ("package.module.function") with each question.
 
     The function takes the question, and the conversation so far (a list of role and content) if it has a second
-    parameter. It returns the answer, or a mapping with ``answer`` and optionally ``contexts``, ``ids``, ``tokens_in``
-    and ``tokens_out``; an exception is that question's failure. Text within tags of ``thoughts`` is no part of an
+    parameter. It returns the answer, or a mapping with ``answer`` and optionally ``contexts``, ``ids``, ``scores``,
+    ``tokens_in`` and ``tokens_out``; with ``answers`` false, a mapping without ``answer``. An exception is that
+    question's failure. Text within tags of ``thoughts`` is no part of an
     answer. Its module must be trusted. The address of a result contains the module's source, that of the modules of its
     package that it imports, and ``version``: change that when something else changes on which the function depends.
     """
@@ -42,6 +43,7 @@ class Python:
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"concurrency"})
 
     function: str
+    answers: bool = True
     refusals: Sequence[str] = ()
     thoughts: Sequence[str] | None = TAGS
     version: str = ""
@@ -116,9 +118,9 @@ class Python:
 
     def _parse(self, returned: Any) -> Response:
         if returned is None or isinstance(returned, str):
-            return to_response(returned, None, None, self.refusals, Usage(), self.thoughts)
-        if not isinstance(returned, Mapping) or "answer" not in returned or not {*returned} <= {*KEYS}:
+            return to_response(Returned(returned), self.refusals, Usage(), self.thoughts)
+        if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
             raise ValueError(f"it returned {returned!r:.60}; return a text, or a mapping of {', '.join(KEYS)}")
         usage = Usage(1, int(returned.get("tokens_in", 0)), int(returned.get("tokens_out", 0)))
-        found = returned["answer"], returned.get("contexts"), returned.get("ids")
-        return to_response(*found, self.refusals, usage, self.thoughts)
+        found = Returned(*map(returned.get, Returned._fields))
+        return to_response(found, self.refusals, usage, self.thoughts)

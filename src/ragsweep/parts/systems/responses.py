@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from itertools import starmap, zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragsweep.core.missing import THINKING
 from ragsweep.core.types import Answer, Passage, Response, Usage
 from ragsweep.parts.prompts import begins_with_refusal
+from ragsweep.services.replies import EventStream
 from ragsweep.services.thoughts import TAGS, read_content, separate
 
 _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
 
-def to_response(
-    answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usage: Usage, tags: Sequence[str] | None = TAGS
-) -> Response:
-    """Create a response; ``texts`` and ``ids`` are lists of equal length, or None.
+KINDS = {"ids": ("text", str | int), "contexts": ("text", str | int), "scores": ("number", int | float)}
+"""The lists that a system may return, with what their items are."""
+
+
+class Returned(NamedTuple):
+    """What a system returned, as it is; None where it returned nothing of a kind."""
+
+    answer: Any = None
+    contexts: Any = None
+    ids: Any = None
+    scores: Any = None
+
+
+def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Sequence[str] | None = TAGS) -> Response:
+    """Create a response; contexts, ids and scores are lists of equal length, or None.
+
+    Chunks that are lists within a list (a list for each document) become one list, and an id or a score beside such a
+    list is that of each of its chunks.
 
     The answer is a text or the parts of a chat message, without its thoughts, which ``tags`` enclose. An answer that is
     null or blank, or begins with one of the refusals, is an abstention; one that ends within thoughts is a failure.
@@ -26,29 +42,48 @@ def to_response(
     Raises:
         ValueError: A value has the wrong type or length.
     """
-    written, parts, _ = read_content(answer)
+    written, parts, _ = read_content(found.answer)
     text, thoughts, unclosed = separate(written.strip(), tags)
     thoughts = "\n\n".join(filter(None, (parts, thoughts)))
     declined = not unclosed and (not text or begins_with_refusal(text, refusals))
-    contexts, names = _texts("contexts", texts), _texts("ids", ids)
-    if texts is not None and ids is not None and len(contexts) != len(names):
-        raise ValueError(f"there are {len(contexts)} contexts and {len(names)} ids")
-    passages = starmap(Passage, zip_longest(names, contexts, fillvalue=""))
+    names, contexts, scores = _columns(found)
+    passages = list(starmap(Passage, zip_longest(names, contexts, fillvalue="")))
+    kept = [n for n, passage in enumerate(passages) if passage.name or passage.text.strip()]
     return Response(
         Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts),
-        tuple(passage for passage in passages if passage.name or passage.text.strip()),
+        tuple(passages[n] for n in kept),
+        tuple(scores[n] for n in kept if scores),
     )
 
 
-def _texts(name: str, values: Any) -> list[str]:
-    if values is None:
-        return []
-    if not isinstance(values, list | tuple):
-        raise ValueError(f"the {name} are {values!r:.60}, not a list")
-    for value in values:
-        if not isinstance(value, str | int) or isinstance(value, bool):
-            raise ValueError(f"one of the {name} is {value!r:.60}, not a text")
-    return [str(value) for value in values]
+def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
+    """Return ids, contexts and scores as lists of equal length; empty where there are none."""
+    given = {name: getattr(found, name) for name in KINDS}
+    for name, values in given.items():
+        if not isinstance(values, list | tuple | None):
+            raise ValueError(f"the {name} are {values!r:.60}, not a list")
+    shape = next((some for some in (found.contexts, found.ids) if some is not None), ())
+    columns = {name: _flat(values or (), shape) for name, values in given.items()}
+    counts = {name: len(column) for name, column in columns.items() if given[name] is not None}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"there are {' and '.join(f'{count} {name}' for name, count in counts.items())}")
+    for name, (kind, types) in KINDS.items():
+        for value in columns[name]:
+            is_infinite = isinstance(value, float) and not math.isfinite(value)
+            if not isinstance(value, types) or isinstance(value, bool) or is_infinite:
+                raise ValueError(f"one of the {name} is {value!r:.60}, not a {kind}")
+    return [*map(str, columns["ids"])], [*map(str, columns["contexts"])], [*map(float, columns["scores"])]
+
+
+def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
+    """Make one list of lists; a value beside a list of ``shape`` is repeated for each of its items."""
+    flat: list[Any] = []
+    for value, beside in zip_longest(values, shape[: len(values)]):
+        if isinstance(value, list | tuple):
+            flat += _flat(value, beside if isinstance(beside, list | tuple) else ())
+        else:
+            flat += [value] * (len(_flat(beside, ())) if isinstance(beside, list | tuple) else 1)
+    return flat
 
 
 class PathNotFound(ValueError):
@@ -77,6 +112,24 @@ def value_at(value: Any, path: str) -> Any:
     Raises PathNotFound, with the part of the path that leads nowhere.
     """
     return _value(value, parse_path(path), "")
+
+
+def value_in_events(stream: EventStream, path: str) -> Any:
+    """Return the value at a path in the events that have one: their texts joined, else the last that is not null.
+
+    Raises PathNotFound where no event has one.
+    """
+    found, fault = list[Any](), PathNotFound("the stream has no events")
+    for event in stream.events:
+        try:
+            found.append(value_at(event, path))
+        except PathNotFound as missing:
+            fault = missing
+    if not found:
+        raise fault
+    values = [value for value in found if value is not None]
+    texts = [value for value in values if isinstance(value, str)]
+    return "".join(texts) if texts else values[-1] if values else None
 
 
 def _value(value: Any, rest: list[str | int], seen: str) -> Any:

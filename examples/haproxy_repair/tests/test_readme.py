@@ -1,0 +1,120 @@
+"""The commands of the README run as they are written, with a model on this machine that often replies badly."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from haproxy_repair import corpus
+from haproxy_repair.cases import read_cases
+
+FOLDER = Path(__file__).resolve().parents[1]
+BAD = ("I would look at the log.", '{"findings": [', "[" * 100_000, '{"findings": null, "config": NaN}',
+       '{"findings": [], "config": "\\ud800\\u0000"}', "9" * 5000)  # fmt: skip
+"""Replies that cannot be read, and one whose configuration is refused."""
+
+
+class Model(BaseHTTPRequestHandler):
+    """A model that repairs with passages what it leaves as it is without, and replies badly to hard cases."""
+
+    def do_POST(self) -> None:
+        """Answer a chat completion."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        prompt = asked["messages"][-1]["content"]
+        number, case = next((n, one) for n, one in enumerate(read_cases()) if one["input"].strip() in prompt)
+        helped = "<passage " in prompt
+        answer = {"findings": case["findings"] if helped else [], "config": case["expected" if helped else "input"]}
+        text = BAD[number % len(BAD)] if case["difficulty"] == "hard" else json.dumps(answer)
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 900, "completion_tokens": 300, "total_tokens": 1200}
+        body = json.dumps({"model": "m-1", "choices": [choice], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Serve the model."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder with the manual and the cases, as ``make demo`` makes them."""
+    made = tmp_path_factory.mktemp("readme")
+    code = f"import sys; sys.argv = ['', 'haproxy_data']; from {corpus.__name__} import main; main()"
+    subprocess.run([sys.executable, "-c", code], cwd=made, check=True, capture_output=True)
+    return made
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command line of the README with this interpreter, on a sample of the cases where it runs any."""
+    line = re.sub(r"^ragsweep", f"{sys.executable} -m ragsweep", command)
+    line += " dataset.limit=20" if re.search(r"ragsweep run|run\.py", line) else ""
+    environment = {"RAGSWEEP_TRUSTED_PACKAGES": "haproxy_repair", "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
+    return subprocess.run(
+        ["bash", "-c", line], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+def commands() -> list[str]:
+    """List the README's command lines of ragsweep, each as one line."""
+    blocks = re.findall(r"^    (\S.*)$", (FOLDER / "README.md").read_text("utf-8").replace("\\\n", " "), re.MULTILINE)
+    return [re.sub(r"\s+", " ", line) for line in blocks if line.startswith("ragsweep ")]
+
+
+def test_commands_with_a_model(folder: Path, url: str) -> None:
+    """Unreadable replies end none of them; the gate decides, and its exit status is that of a pass."""
+    lines = commands()
+    assert [line.split()[1] for line in lines] == ["run", "compare", "gate"]
+    for line in lines:
+        done = run(line.replace("llm=openai", f"llm=openai llm.base_url={url}"), folder)
+        assert done.returncode == 0, line + done.stdout + done.stderr
+        if " run " in line:
+            assert "replies could not be read" in done.stdout + done.stderr
+            assert "PARTIAL" not in done.stdout + done.stderr
+    assert done.stdout.startswith("gate      pass")
+    assert (folder / "model_report" / "comparison.html").is_file()
+
+
+def test_options_of_the_text(folder: Path, url: str) -> None:
+    """The overrides that the README names within its text are accepted."""
+    text = (FOLDER / "README.md").read_text("utf-8")
+    options = re.findall(r"`('?(?:dataset|llm)\.\w+=[^`]+)`", text)
+    assert len(options) == 2
+    line = commands()[0].replace("llm=openai", f"llm=openai llm.base_url={url}").replace("name=model", "name=other")
+    done = run(f"{line} llm.temperature=.5 {' '.join(options)}", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_demo(folder: Path) -> None:
+    """``make demo`` runs the sweep of all generators and compares the first two."""
+    made = subprocess.run(
+        ["make", "-n", "demo", f"PYTHON={sys.executable}", f"RUN={sys.executable} -m ragsweep run"],
+        cwd=FOLDER, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [line for line in made.stdout.splitlines() if " ragsweep run" in line or " ragsweep compare" in line]
+    assert len(lines) == 2
+    for line in lines:
+        done = run(line, folder)
+        assert done.returncode == 0, line + done.stdout + done.stderr
+    assert (folder / "haproxy_report" / "comparison.html").is_file()

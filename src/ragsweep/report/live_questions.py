@@ -1,0 +1,39 @@
+"""The line of a question as its answer arrives: latency, whether the corpus was searched, keywords found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ragsweep.core.types import Question, Response
+from ragsweep.parts.metrics.bases import answer_text
+from ragsweep.parts.metrics.right_answers import KeywordCoverage, keyword_coverage
+
+LONGEST = 60
+"""Characters of a question that are shown."""
+
+
+def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable[[Any, Any], str]:
+    """Return what describes the answer to a request, an Answer or a Response, on one line.
+
+    Keywords are matched as the metric ``keyword_coverage`` of the config does, else as whole words.
+    """
+    asked = {(one.text, tuple(one.history)): one for one in reversed(questions)}
+    metric = next((one for one in metrics if isinstance(one, KeywordCoverage)), KeywordCoverage())
+
+    def describe(request: Any, result: Any) -> str:
+        answer, passages = (result[0], result[1]) if isinstance(result, Response) else (result, request.passages)
+        question = asked.get((request.question, tuple(request.history)))
+        parts = ["" if math.isnan(answer.seconds) else f"{answer.seconds:.2f} s"]
+        parts.append("searched" if passages else "not searched")
+        if answer.failed:
+            parts.append(f"failed: {answer.failed}")
+        elif question and question.keywords:
+            text = answer_text(answer, question.expected)
+            parts.append(f"keywords {keyword_coverage(question, text, metric.match, metric.language):.0%}")
+        text = " ".join(request.question.split())
+        parts.append(text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()} ...")
+        return " · ".join(filter(None, parts))
+
+    return describe

@@ -1,0 +1,126 @@
+"""Twelve questions with keywords and without evidence: search and conversation are counted, live and at the end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import forked
+from configs import composed, evaluate
+from llm_server import LlmServer
+from llm_server.requests import ModelRequest, default_answer
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import Result
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.report.answers import answer_lines
+from ragsweep.stages.executor import Executor
+from ragsweep.sweep.session import Session
+
+ANIMALS = ("cat", "dog", "cow", "owl", "bee", "fox", "hen", "elk", "yak")
+QUESTIONS: list[dict[str, Any]] = [
+    *({"id": f"s{n}", "question": f"What does the {name} eat?", "expected_keywords": [name, "grass"],
+       "category": "factual", "notes": ""} for n, name in enumerate(ANIMALS)),
+    *({"id": f"c{n}", "question": text, "expected_keywords": ["welcome"], "category": "conversation",
+       "notes": "small talk"} for n, text in enumerate(("Hello!", "Thank you!", "Goodbye!"))),
+]  # fmt: skip
+
+
+def answer(request: ModelRequest) -> Any:
+    """Answer as a model that knows one keyword of each question, and judge as the server does by default."""
+    asked = next((row for row in QUESTIONS if row["question"] in request.last), None)
+    if asked is None or request.schema is not None:
+        return default_answer(request)
+    return "You are welcome." if asked["category"] == "conversation" else f"The {asked['expected_keywords'][0]} eats."
+
+
+@pytest.fixture
+def server() -> Iterator[LlmServer]:
+    with LlmServer(answer) as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    documents = [{"id": name, "text": f"The {name} eats grass and more."} for name in ANIMALS]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
+    with (tmp_path / "questions.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, QUESTIONS[0])
+        writer.writeheader()
+        writer.writerows({**row, "expected_keywords": "; ".join(row["expected_keywords"])} for row in QUESTIONS)
+    return tmp_path
+
+
+def overrides(folder: Path, server: LlmServer, ending: str = "csv") -> list[str]:
+    service = [f"{part}.{key}" for part in ("llm", "judge")
+               for key in (f"base_url={server.base_url}", "key_env=null", "model=m")]  # fmt: skip
+    return [
+        "dataset=csv", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.questions={folder}/questions.{ending}",
+        "dataset.columns={keywords: expected_keywords}", "dataset.conversation=[conversation]", "task=keywords",
+        "retriever=bm25", "llm=openai", "judge=openai", *service,
+    ]  # fmt: skip
+
+
+def evaluated(*lines: str) -> Result:
+    return evaluate(Session(Evaluator(Executor())), *lines)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_keywords_ragas_and_routing_are_measured(folder: Path, server: LlmServer, ending: str) -> None:
+    found = evaluated(*overrides(folder, server, ending), "router=rule")
+    assert found.config["objective"] == "keyword_coverage"
+    assert found.summaries["keyword_coverage"].value == pytest.approx((9 * 0.5 + 3 * 1) / 12)
+    assert (found.summaries["router_accuracy"].value, found.summaries["needless_search"].value) == (1.0, 0.0)
+    for name in ("ragas_faithfulness", "ragas_answer_relevancy", "ragas_context_precision_without_reference"):
+        assert found.summaries[name].reasons["conversational"] == 3
+        assert found.summaries[name].n_scored + sum(found.summaries[name].reasons.values()) == 12
+    assert found.outcomes["needs_retrieval"] == [True] * 9 + [False] * 3
+    assert found.outcomes["searched"] == [True] * 9 + [False] * 3
+    assert ("search", "questions for the corpus, 9: 9 searched, keyword_coverage .50") in answer_lines([found])
+    assert ("", "conversation, 3: 0 searched, keyword_coverage 1.00") in answer_lines([found])
+    assert set(found.groups["category"]) == {"conversation", "factual"}
+
+
+def test_conversation_that_is_searched_is_counted(folder: Path, server: LlmServer) -> None:
+    found = evaluated(*overrides(folder, server), "router=rule", "router.conversation=[hello]")
+    assert ("", "conversation, 3: 2 searched, keyword_coverage 1.00") in answer_lines([found])
+    assert found.summaries["needless_search"].value == pytest.approx(2 / 3)
+
+
+def test_category_that_no_question_has_is_refused(folder: Path, server: LlmServer) -> None:
+    with pytest.raises(ConfigError, match=r"dataset\.conversation: no question of .* has the category 'chat'"):
+        evaluated(*overrides(folder, server), "dataset.conversation=[chat]")
+
+
+def test_a_line_for_each_question_as_its_answer_arrives(folder: Path, server: LlmServer) -> None:
+    environment = {**os.environ, "COLUMNS": "160", "NO_PROXY": "127.0.0.1"}
+    done = forked.run(
+        [sys.executable, "-m", "ragsweep", "run", *overrides(folder, server), "progress=questions", "tracking=none"],
+        cwd=folder, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("question ")]
+    assert len(lines) == 12
+    spoken = [line for line in lines if "not searched" in line]
+    assert len(spoken) == 3
+    assert all(re.search(r"^question +\d+\.\d\d s · not searched · keywords 100% · ", line) for line in spoken)
+    assert sum("s · searched · keywords 50% · What does the" in line for line in lines) == 9
+
+
+def test_no_other_progress(folder: Path) -> None:
+    assert composed("progress=questions").values["progress"] == "questions"
+    environment = {**os.environ, "COLUMNS": "160"}
+    done = forked.run(
+        [sys.executable, "-m", "ragsweep", "run", "retriever=bm25", "tracking=none", "progress=bars"],
+        cwd=folder, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "progress: must be questions, or null, given 'bars'" in done.stdout + done.stderr
