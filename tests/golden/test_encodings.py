@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.curation.exchange.importing import import_file
 from ragsweep.golden.corpora import read_folder
 from ragsweep.golden.text_files import read_lines, read_text
 from ragsweep.parts.datasets import Csv, Folder, Jsonl
@@ -115,7 +116,7 @@ def test_a_folder_is_read_in_the_encoding_of_the_config(tmp_path: Path) -> None:
     part = Folder(str(pages), str(tmp_path / "golden.jsonl"), [], "error", None, 0, False, encoding="windows-1252")
     assert part.load().corpus.texts == ["Le café est à Zürich."]
     part.encoding = "utf-9"
-    with pytest.raises(ConfigError, match=r'dataset.encoding: "utf-9" is no encoding of text; name one .*windows-1252'):
+    with pytest.raises(ConfigError, match=r'encoding: "utf-9" is no encoding of text; name one .*windows-1252'):
         part.load()
 
 
@@ -124,8 +125,8 @@ def test_a_line_that_is_not_decodable_is_refused_with_its_byte_and_the_way_out(t
     faults = Faults("windows-1252")
     assert [line for _, line in read_lines(tmp_path / "a.txt", faults)] == ["fine"]
     assert faults.found == [
-        f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not WINDOWS-1252; save the file as UTF-8, or name its encoding,"
-        " such as dataset.encoding=windows-1252, for dataset=folder, csv or jsonl"
+        f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not WINDOWS-1252; save the file as UTF-8, or name its encoding:"
+        " dataset.encoding=windows-1252 (folder, csv, jsonl), or encoding= of golden import"
     ]
 
 
@@ -135,3 +136,11 @@ def test_many_files_are_one_note_with_the_first_of_them(tmp_path: Path) -> None:
     (note,) = notes
     assert note.startswith("read as windows-1252, which it declares: page00.html, page01.html, ")
     assert note.endswith(", ...")
+
+
+def test_golden_import_reads_a_table_of_the_encoding_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "set.csv").write_bytes("question,reference\nOù est le café ?,à Zürich\n".encode("cp1252"))
+    with pytest.raises(InputError, match=r"set\.csv:2: .* or encoding= of golden import"):
+        import_file(tmp_path / "set.csv", "auto", None)
+    (entry,) = import_file(tmp_path / "set.csv", "auto", None, encoding="windows-1252").entries
+    assert (entry["question"], entry["reference"]) == ("Où est le café ?", "à Zürich")

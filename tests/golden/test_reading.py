@@ -56,8 +56,8 @@ def test_plain_file_is_preferred_to_the_gzipped(tmp_path: Path) -> None:
 
 BAD_LINES = {
     b'{"id": "a"': "1:11: not JSON: expecting ',' delimiter",
-    b'{"id": "caf\xe9"}': "1: byte 12 (0xe9) is not UTF-8; save the file as UTF-8, or name its encoding, such as"
-    " dataset.encoding=windows-1252, for dataset=folder, csv or jsonl",
+    b'{"id": "caf\xe9"}': "1: byte 12 (0xe9) is not UTF-8; save the file as UTF-8, or name its encoding:"
+    " dataset.encoding=windows-1252 (folder, csv, jsonl), or encoding= of golden import",
     b'{"grade": NaN}': "1: not JSON: NaN is no JSON value; use a number or null",
     b'{"grade": -Infinity}': "1: not JSON: -Infinity is no JSON value; use a number or null",
     b'["a"]': '1: ["a"] where an object {...} is needed',

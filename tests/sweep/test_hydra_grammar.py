@@ -176,3 +176,10 @@ def test_ragsweep_completes_its_commands_and_what_run_takes(
     printed = capfd.readouterr().out.strip()
     assert printed.startswith(expected)
     assert bool(printed) == bool(expected)
+
+
+def test_a_value_with_signs_of_the_grammar_is_named_with_its_quoted_form() -> None:
+    with pytest.raises(ConfigError) as fault:
+        read_command(["system.url=http://host/ask?a=b"], multirun=False)
+    assert str(fault.value).endswith("""quote it: 'system.url="http://host/ask?a=b"'""")
+    read_command(["system=http", 'system.url="http://host/ask?a=b"'], multirun=False)

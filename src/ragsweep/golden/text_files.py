@@ -51,7 +51,7 @@ def collect_faults(encoding: str | None) -> Faults:
     """Return an empty collection of faults for files of an encoding; raises ConfigError for an unknown one."""
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python has, such as windows-1252, utf-16 or shift_jis, or null to detect it"
-        raise ConfigError(f'dataset.encoding: "{encoding}" is no encoding of text; {way}')
+        raise ConfigError(f'encoding: "{encoding}" is no encoding of text; {way}')
     return Faults(encoding)
 
 
@@ -163,7 +163,7 @@ def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not {encoding.upper()}"
-        way = "name its encoding, such as dataset.encoding=windows-1252, for dataset=folder, csv or jsonl"
+        way = "name its encoding: dataset.encoding=windows-1252 (folder, csv, jsonl), or encoding= of golden import"
         faults.add(where, f"{fact}; save the file as UTF-8, or {way}")
         return ""
 

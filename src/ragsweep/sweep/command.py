@@ -285,10 +285,16 @@ def _task_lines(overrides: Iterable[Override]) -> list[str]:
 def _parse(overrides: Sequence[str]) -> list[Override]:
     for line in filter(is_deep, overrides):
         raise ConfigError(f"{line.partition('=')[0][:80]}: brackets are nested too deeply")
+    return [_parse_one(line) for line in overrides]
+
+
+def _parse_one(line: str) -> Override:
     try:
-        return [parse(line) for line in overrides]
+        return parse(line)
     except HydraException as fault:
-        raise ConfigError(f"cannot read the overrides: {str(fault).splitlines()[0]}") from None
+        key, mark, value = line.partition("=")
+        quoted = f"; to take the value as it is, quote it: '{key}=\"{value}\"'" if mark and '"' not in value else ""
+        raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}{quoted}") from None
 
 
 def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:

@@ -46,7 +46,7 @@ def import_(arguments: Sequence[str]) -> int:
     if (file is None) == ("dataset" not in values):
         raise ConfigError("golden import: give a file, or a reader: dataset=squad dataset.path=FILE")
     if file is not None:
-        imported = import_file(Path(file).expanduser(), str(values["format"]), corpus, columns)
+        imported = import_file(Path(file).expanduser(), str(values["format"]), corpus, columns, values["encoding"])
         show_notes(imported.notes)
     else:
         imported = _import_dataset(values, out, terminal)

@@ -29,6 +29,7 @@ from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.qrels import Grades
 from ragsweep.golden.reading import Row, UniqueIds
 from ragsweep.golden.tables import is_table
+from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
 
 AUTO = "auto"
@@ -52,7 +53,9 @@ class Imported:
     notes: tuple[str, ...] = ()  # how the file was read
 
 
-def import_file(path: Path, name: str, corpus: Corpus | None, columns: Mapping[str, str] | None = None) -> Imported:
+def import_file(
+    path: Path, name: str, corpus: Corpus | None, columns: Mapping[str, str] | None = None, encoding: str | None = None
+) -> Imported:
     """Read a file of another format.
 
     Args:
@@ -60,15 +63,16 @@ def import_file(path: Path, name: str, corpus: Corpus | None, columns: Mapping[s
         name: The format, or "auto": recognised by the fields.
         corpus: The documents in which texts are found; None leaves texts without their document out.
         columns: Of format "columns": what a field holds, one of COLUMNS -> its name.
+        encoding: Of a text file without a byte order mark; None: UTF-8.
 
     Raises:
         InputError: The layout is unknown, or faults of the file, all at once.
-        ConfigError: Fields are named, and none for the question.
+        ConfigError: Fields are named, and none for the question; the encoding is unknown.
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'format="{name}"{nearest(name, known)}')
     named = layout_of_columns(columns or {}) if columns or name == NAMED else None
-    faults = Faults()
+    faults = collect_faults(encoding)
     rows = read_records(path, faults)
     faults.raise_any()
     seen = list(dict.fromkeys(column for row in rows for column in row.values))
