@@ -18,7 +18,10 @@ class NoJudge:
 
     def check_metric(self, metric: str, embeddings: bool) -> NoReturn:
         """Raise ConfigError."""
-        raise ConfigError(f"{metric} needs a judge; choose one with judge=openai, judge=ollama or judge=vllm")
+        raise ConfigError(
+            f"{metric} needs a judge; choose one with judge=openai, judge=ollama or judge=vllm, or leave it out:"
+            f" ~metrics.{metric}"
+        )
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> NoReturn:
         """Raise ConfigError."""
