@@ -108,8 +108,8 @@ def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: 
         lines.append({"id": f"q{n}", "question": f"height of a full-grown {name}", "evidence": evidence})
     (place / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert golden(["gates", "golden.jsonl", "corpus=pages"]) == 0
-    shown = capsys.readouterr().out
-    assert "PROFILE   hand (0 of 10 entries name a generator); other gates: profile=generated, profile=full" in shown
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "PROFILE hand (0 of 10 entries name a generator); other gates: profile=generated, profile=full" in shown
     assert "10 questions: accepted" in shown
     lines[3]["evidence"] = [{"document": "dogwood.md", "anchor": "77 metres"}]
     (place / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

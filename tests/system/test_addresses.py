@@ -43,15 +43,15 @@ DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude"
            "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
            "seed": "-", "conversation": "labels", "repeated_passages": "labels", "status": "labels",
            "cases": "labels", "query": "labels",
-           "request": "labels", "exclude_self": "-"}  # fmt: skip
+           "request": "labels", "exclude_self": "-", "encoding": "-"}  # fmt: skip
 DATASETS = {
     "python_reference": (),
     "beir": ("path", "split", "grades", "unknown", "exclude_self"),
-    "jsonl": ("corpus", "golden", "unknown", "repeated_passages", "status"),
+    "jsonl": ("corpus", "golden", "unknown", "repeated_passages", "status", "encoding"),
     "trec": ("corpus", "topics", "qrels", "fields", "grades", "unknown"),
     "squad": ("path", "unknown"),
-    "folder": ("path", "golden", "exclude", "unknown", "repeated_passages", "status"),
-    "csv": ("corpus", "questions", "columns", "conversation", "corpus_columns", "grades", "unknown"),
+    "folder": ("path", "golden", "exclude", "unknown", "repeated_passages", "status", "encoding"),
+    "csv": ("corpus", "questions", "columns", "conversation", "corpus_columns", "grades", "unknown", "encoding"),
     "cases": ("cases", "corpus", "query", "request", "unknown"),
 }
 EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
@@ -218,7 +218,7 @@ CHANGES: Mapping[str, str] = {
     "headline": "[mrr]", "rerun": "true", "name": "mine", "by": "category",
     "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
     "until": "8", "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere",
-    "progress": "questions", "store.stages": "false", "exclude_self": "true",
+    "progress": "questions", "store.stages": "false", "exclude_self": "true", "encoding": "utf-8",
 }  # fmt: skip
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 

@@ -257,7 +257,7 @@ def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Seq
     for override in mappings:
         with suppress(KeyError, TypeError):
             node = value_at(written, override.key_or_group)
-            if isinstance(node, Mapping) and "_target_" not in node:
+            if isinstance(node, Mapping) and not any(isinstance(one, Mapping) for one in node.values()):
                 lines[parsed.index(override)] = f"++{override.input_line}"
     return lines
 
