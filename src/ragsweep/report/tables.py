@@ -48,7 +48,7 @@ def markdown(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     lines = [
-        [*map(_markdown_cell, rows[0])],
+        [_markdown_cell(name) if name else "" for name in rows[0]],
         ["---"] * len(rows[0]),
         *([_markdown_cell(value) for value in row.values()] for row in rows),
     ]
