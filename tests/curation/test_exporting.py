@@ -30,7 +30,7 @@ ANCHORS = {"alder/1": ["10 metres", "beside water"], "a yew": ["evergreen", "slo
 
 signs = st.characters(codec="utf-8", exclude_categories=("C", "Z"), include_characters=' ";,\n[{')
 texts = st.text(signs, max_size=12)
-filled = texts.map(lambda text: f"x{text}x")
+filled = st.builds("{}x{}x".format, st.sampled_from(["", "", "=", "@", "'="]), texts)
 words = st.text("abc;%2 ", min_size=1, max_size=5).map(lambda text: f"x{text}x")
 labels = st.dictionaries(st.sampled_from(["team", "level"]), filled, max_size=2)
 grades = st.sampled_from([1, 2, 0.5])
@@ -100,6 +100,11 @@ def test_records_with_metadata_lose_nothing(name: str, given: list[dict[str, Any
         {key: one for key, one in entry.items() if key not in ("audit", "schema_version")} for entry in found.entries
     ]
     assert back == given
+
+
+def test_formulas_of_a_table_are_texts_with_an_apostrophe() -> None:
+    entry = {"id": "+1", "question": "=1+1", "labels": {"@team": "'=2"}, "weight": -2}
+    assert export_table([entry]).files[""].splitlines() == ["id,question,weight,'@team", "+1,'=1+1,-2,''=2"]
 
 
 @settings(max_examples=25, deadline=None)

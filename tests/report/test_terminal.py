@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,20 @@ def test_a_closed_pipe_ends_the_printing_and_nothing_else() -> None:
             terminal.line("job", "1/2")
             stream.flush()  # as when Python ends, or another one prints
         assert os.path.samestat(os.fstat(stream.fileno()), Path(os.devnull).stat())
+
+
+def test_texts_have_no_control_sequences_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    terminal, text = Terminal(stream, bars=True), "\x1b]52;c;eA==\x07 \x1b[2J \u202e"
+    terminal.line("job", text)
+    terminal.block("FIX", [text])
+    terminal.table(["name", text], [["a", text]])
+    terminal.aligned([[text]])
+    assert set(re.findall(r"\x1b[^m]*", stream.getvalue())) <= {"\x1b[1", "\x1b[0"}
+    assert "\u202e" not in stream.getvalue()
+    assert stream.getvalue().count("\\u001b]52") == 5
 
 
 def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringIO) -> None:

@@ -14,6 +14,7 @@ import yaml
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.command import compose_jobs, read_command
 from ragsweep.sweep.hydra_launch import call_hydra
@@ -126,6 +127,29 @@ def test_secrets_are_masked_in_the_files_of_a_job(tmp_path: Path, monkeypatch: p
     files = [path.read_text() for path in tmp_path.rglob("*.yaml")]
     assert len(files) == 3
     assert not any("hunter" in text for text in files)
+
+
+def test_password_of_a_url_in_a_config_file_is_masked_in_the_files_of_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "more" / "experiment").mkdir(parents=True)
+    text = "# @package _global_\nplace: http://me:hunter-2@host/a?sig=hunter-3\nagain: hunter-3\n"
+    (tmp_path / "more" / "experiment" / "own.yaml").write_text(text)
+    secrets = Secrets()
+    command = read_command(["+experiment=own"], False, "more", secrets)
+    config = compose_jobs(command)[0]
+    JobLoop(command, config, secrets).run(look, config, 0, command.jobs[0])
+    assert not [path for path in tmp_path.rglob("**/.hydra/*.yaml") if "hunter" in path.read_text()]
+    assert "again: '***'" in next(tmp_path.rglob("**/.hydra/config.yaml")).read_text()
+
+
+@pytest.mark.parametrize(("key", "variable"), [("tracking.experiment", "MY_API_KEY"), ("name", "ODDLY_NAMED")])
+def test_secret_in_a_name_is_refused(key: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "hunter-2-and-more")
+    with pytest.raises(ConfigError, match=f"^{key}: ") as fault:
+        compose_jobs(read_command([f"{key}='x-${{oc.env:{variable}}}'"], False))
+    assert "hunter" not in str(fault.value)
 
 
 def test_a_fault_of_a_job_is_kept_and_its_folder_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

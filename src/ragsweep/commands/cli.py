@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
+from ragsweep.core.escaping import visible
 from ragsweep.core.secrets import Secrets, mask_text, refuse_secrets
 
 _COMMANDS = (
@@ -128,7 +129,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
             status = command(arguments)
         except RagsweepError as fault:
             status = fault.exit_status
-            print(f"ragsweep: {fault}", file=sys.stderr)
+            print(f"ragsweep: {visible(str(fault))}", file=sys.stderr)
         except interruption.Interrupted as signalled:
             interruption.stop_raising()
             status = signalled.exit_status
@@ -138,7 +139,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
 
 def _print_masked(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
     """Print an unexpected exception, secrets masked."""
-    print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
+    print(visible(mask_text("".join(traceback.format_exception(kind, fault, trace)))), end="", file=sys.stderr)
 
 
 def _command(name: str, arguments: list[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from ragsweep.commands.command_line import LABELS, METRIC, RUN, Parser, add_path
 from ragsweep.commands.comparison import Comparison, compare_runs, find_family
 from ragsweep.commands.labels import read_run_labels
 from ragsweep.commands.pair_report import PAGE, PairReport, pair_metrics, write_report
+from ragsweep.core.escaping import markdown_text
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
 from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
@@ -182,9 +183,9 @@ def _as_json(comparison: Comparison) -> str:
 
 def _as_markdown(comparison: Comparison) -> str:
     """Write it for a comment on a change."""
-    head = f"### {comparison.candidate} against {comparison.baseline}\n\n{_dataset(comparison)}\n\n"
-    changed = "".join(f"- {factor}\n" for factor in comparison.factors)
-    warned = "".join(f"\n**{warning}**\n" for warning in comparison.warnings)
+    title = markdown_text(f"{comparison.candidate} against {comparison.baseline}")
+    head = f"### {title}\n\n{markdown_text(_dataset(comparison))}\n\n"
+    warned = "".join(f"\n**{markdown_text(warning)}**\n" for warning in comparison.warnings)
     columns = ("metric", "baseline -> candidate", "difference", "", "tests", "effect", "questions")
     rows = [dict(zip(columns, _cells(row), strict=True)) for row in comparison.metrics]
     slices = [
@@ -197,8 +198,13 @@ def _as_markdown(comparison: Comparison) -> str:
         }
         for part in comparison.slices
     ]
-    notes = "".join(f"- {row['metric']}: {row['note']}\n" for row in comparison.metrics if row["note"])
-    variance = "".join(f"- {metric}: {shares}\n" for metric, shares in comparison.variance.items())
-    judged = f"- {comparison.judged}\n" if comparison.judged else ""
-    parts = (head + changed + warned, markdown(rows), notes + judged, variance, markdown(slices))
+    notes = [f"{row['metric']}: {row['note']}" for row in comparison.metrics if row["note"]]
+    notes += [str(comparison.judged)] if comparison.judged else []
+    variance = [f"{metric}: {shares}" for metric, shares in comparison.variance.items()]
+    above = head + _listed(comparison.factors) + warned
+    parts = (above, markdown(rows), _listed(notes), _listed(variance), markdown(slices))
     return "\n".join(part for part in parts if part)
+
+
+def _listed(lines: Iterable[object]) -> str:
+    return "".join(f"- {markdown_text(line)}\n" for line in lines)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import InputError
+from ragsweep.core.escaping import markdown_text
 from ragsweep.core.results import COMPLETE
 from ragsweep.report.numbers import ROUNDING, change_with_interval
 from ragsweep.report.tables import log_table, markdown, to_json, weighted_note
@@ -76,8 +77,8 @@ def effects(arguments: Sequence[str]) -> int:
             print(to_json(document))
         elif options.markdown:
             rows = [dict(zip(_COLUMNS, row, strict=True)) for row in cells]
-            print(f"Effects on {metric}; {method}\n\n{markdown(rows)}", end="")
-            print(f"\n{note}\n" if note else "", end="")
+            print(f"{markdown_text(f'Effects on {metric}; {method}')}\n\n{markdown(rows)}", end="")
+            print(f"\n{markdown_text(note)}\n" if note else "", end="")
         else:
             terminal = Terminal.current()
             terminal.line("effects", f"{metric} of {len(results)} configs; {method}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ragsweep.core.escaping import markdown_text
 from ragsweep.report.numbers import amount, signed
 from ragsweep.report.tables import Row, log_table, markdown, to_json
 from ragsweep.report.terminal import Terminal
@@ -162,6 +163,6 @@ def as_markdown(decision: GateDecision) -> str:
     against = [f"{found} against the {name} {getattr(decision, name)}" for name, found in decision.decisions.items()]
     against += [f"{metric}: {verdict}" for metric, verdict in decision.verdicts.items()]
     lines = [decision.reason, *against, *(f"changed: {factor}" for factor in decision.factors), *decision.notes]
-    listed = "".join(f"- {line}\n" for line in lines if line)
-    parts = (f"### gate: {decision.decision}\n", f"{_pair(decision)}\n", markdown(rows), listed)
+    listed = "".join(f"- {markdown_text(line)}\n" for line in lines if line)
+    parts = (f"### gate: {decision.decision}\n", f"{markdown_text(_pair(decision))}\n", markdown(rows), listed)
     return "\n".join(part for part in parts if part)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
 from ragsweep.core.errors import InputError
+from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import spelled
 from ragsweep.report.page import build_history, write_page
@@ -49,7 +50,7 @@ def report(arguments: Sequence[str]) -> int:
     if options.format == "markdown":
         if not summary.results:
             raise InputError(f'no config of the sweep "{options.sweep}" was measured: there is no table')
-        text = f"## {sweep_title(sweep)}\n\n{summary.description()}"
+        text = f"## {markdown_text(sweep_title(sweep))}\n\n{summary.description()}"
         if options.output:
             _write(options.output, text.encode("utf-8", "replace"))
         else:

@@ -19,6 +19,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import is_dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 from ragsweep.core.errors import ConfigError, RagsweepError
+from ragsweep.core.escaping import printable, visible
 
 MASK = "***"
 
@@ -36,13 +38,27 @@ SHORTEST_WORD = 4
 """Characters from which on a value under a secret's name is masked where it stands by itself."""
 
 _SECRET = re.compile(
-    r"(^|[_\W])(api_?key|key|token|secret|pass|passwd|password|passphrase|(?<=_)pwd|credentials?|authorization)"
-    r"(\[\d+\])*$"
+    r"(^|[_\W])(key|apikeys?|(api|access|private|secret|auth|service)_?keys|token|secrets?|pass|passwds?|passwords?"
+    r"|passphrases?|pwd|credentials?|creds?|authorization|o?auth|bearer|cookies?|dsn|conn(ection)?_?str(ing)?|jwt|sas"
+    r"|webhooks?(_url)?|pin|(api|access|auth|bearer|refresh|secret|session|user)_?tokens)(\[\d+\])*$"
+    r"|^(tokens|session)(\[\d+\])*$"
 )
+_COUNT = re.compile(r"[\d_.,]*")
+"""A value under the name ``tokens`` that is a number of tokens, or several for a sweep."""
+
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_IN_URL = re.compile(r"(://[^/\s:@'\"]*:)([^@/\s'\"]+)@")
-"""The password of a URL."""
+_IN_URL = re.compile(r"(://(?:[^/\s:@'\"]*:|(?=[^/\s:@'\"]{16})))([^@/\s'\"]+)@")
+"""The password of a URL, or a user without a password that is long enough for a token."""
+
+_QUERY = re.compile(r"(?<=://)[^\s'\"<>?]{1,2000}\?[^\s'\"<>]+")
+"""A URL with a query, without its scheme."""
+
+_PARAMETER = re.compile(r"([?&]([^\s=&#]{1,100})=)(?!\$\{)([^&#]+)")
+"""A parameter of a query, its name, and its value; a variable of the environment is no value."""
+
+SIGNATURES = ("sig", "signature", "x-amz-signature", "x-goog-signature")
+"""Parameters of a query that prove a right of access."""
 
 _VARIABLES = re.compile(r"((^|,)(['\"]?)\$\{oc\.env:[^},]*(,null)?\}\3)+")
 """Values that are variables of the environment, with no text of their own."""
@@ -54,13 +70,19 @@ _INSIDE = re.compile(r"[{,]\s*['\"]?([\w-]+)['\"]?\s*:\s*('[^']*'|\"[^\"]*\"|\$\
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Return whether a key's last part names a secret: ``api_key``, ``clientSecret``, ``password[0]``."""
-    return bool(_SECRET.search(_CAMEL.sub("_", name.rpartition(".")[2]).lower()))
+    last = name.rpartition(".")[2]
+    return last != "PWD" and bool(_SECRET.search(_CAMEL.sub("_", last).lower()))  # PWD: the shell's folder
 
 
 @lru_cache(maxsize=4096)
 def is_under_secret(name: str) -> bool:
     """Return whether any part of a dotted key names a secret: all that stands below is one."""
     return any(map(is_secret, name.split(".")))
+
+
+def is_count(name: str, value: Any) -> bool:
+    """Return whether a value under a name that ends with ``tokens`` is a number of them, and no secret."""
+    return name.lower().endswith("tokens") and bool(_COUNT.fullmatch(str(value)))
 
 
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
@@ -73,14 +95,16 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
         return {key: mask(item, str(key), inside and key != "_target_") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [mask(item, name, inside) for item in value]
-    shown = value is None or isinstance(value, bool) or value == "" or _VARIABLES.fullmatch(str(value))
+    shown = value in (None, "") or isinstance(value, bool) or _VARIABLES.fullmatch(str(value)) or is_count(name, value)
     return MASK if inside and not shown else value
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Yield the texts in a tree of plain values."""
+    """Yield the texts in a tree of plain values and dataclasses, keys included."""
+    if is_dataclass(tree):
+        tree = list(vars(tree).values())
     if isinstance(tree, Mapping):
-        tree = list(tree.values())
+        tree = [*tree, *tree.values()]
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, list | tuple):
@@ -92,12 +116,29 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
     fact = "{}: a {} on the command line ends up in files; put the {} into the environment and name it: {}"
     for line in overrides:
         name, _, value = line.lstrip("+~").partition("=")
-        if _IN_URL.search(value):
-            raise ConfigError(fact.format(name, "password in a URL", "URL", f"{name}='${{oc.env:NAME}}'"))
+        if any(_in_urls(value)):
+            kind = "password" if _IN_URL.search(value) else "key"
+            raise ConfigError(fact.format(name, f"{kind} in a URL", "URL", f"{name}='${{oc.env:NAME}}'"))
         inside = [(f"{name}.{key}", item.strip()) for key, item in _INSIDE.findall(value)]
         for key, item in [(name, value)] if is_under_secret(name) else inside:
-            if is_under_secret(key) and item not in ("", "null", "true", "false") and not _VARIABLES.fullmatch(item):
+            plain = item in ("", "null", "true", "false") or is_count(key, item) or _VARIABLES.fullmatch(item)
+            if is_under_secret(key) and not plain:
                 raise ConfigError(fact.format(key, "secret", "secret", f"{key}='${{oc.env:NAME}}'"))
+
+
+def _in_urls(text: str) -> Iterator[str]:
+    """Yield the secrets in the URLs of a text: passwords, and parameters of queries by their names."""
+    yield from (password for _, password in _IN_URL.findall(text))
+    for url in _QUERY.findall(text):
+        yield from (value for _, name, value in _PARAMETER.findall(url) if _is_secret_parameter(name))
+
+
+def _is_secret_parameter(name: str) -> bool:
+    return is_secret(name) or name.lower() in SIGNATURES
+
+
+def _mask_query(url: re.Match[str]) -> str:
+    return _PARAMETER.sub(lambda one: one[1] + (MASK if _is_secret_parameter(one[2]) else one[3]), url[0])
 
 
 def mask_text(text: str, *secrets: str) -> str:
@@ -110,7 +151,8 @@ def mask_text(text: str, *secrets: str) -> str:
 
 def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> str:
     """Mask secrets: those of ``anywhere`` also within words, of ``others`` the short ones as whole words only."""
-    text = _IN_URL.sub(rf"\1{MASK}@", text)
+    if "://" in text:
+        text = _QUERY.sub(_mask_query, _IN_URL.sub(rf"\1{MASK}@", text))
     variables = {os.environ.get(name, "").strip() for name in os.environ if is_secret(name)}
     forms, words = _forms(anywhere - {""}, others | {value for value in variables if len(value) >= SHORTEST})
     for form in forms:
@@ -154,8 +196,8 @@ class Secrets:
                 self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the passwords of the URLs in a text, which may also stand outside of their URL."""
-        passwords = {form for _, password in _IN_URL.findall(text) for form in (password, unquote(password))}
+        """Add the secrets in the URLs of a text, which may also stand outside of their URL."""
+        passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
     def mask_text(self, text: str) -> str:
@@ -167,9 +209,18 @@ class Secrets:
         return self.mask_text(text) != text
 
     def mask_values(self, value: Any) -> Any:
-        """Replace secrets in the texts of a tree of plain values; keys stay."""
+        """Replace secrets in the texts of a tree of plain values and dataclasses, keys included.
+
+        Counts under keys that become one are added.
+        """
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **self.mask_values(vars(value)))
         if isinstance(value, Mapping):
-            return {key: self.mask_values(item) for key, item in value.items()}
+            hidden: dict[Any, Any] = {}
+            for key, item in value.items():
+                key, item = self.mask_values(key), self.mask_values(item)
+                hidden[key] = hidden[key] + item if key in hidden and isinstance(item, int) else item
+            return hidden
         if isinstance(value, list | tuple):
             return type(value)(map(self.mask_values, value))
         return self.mask_text(value) if isinstance(value, str) else value
@@ -181,11 +232,15 @@ class Secrets:
 
     @contextmanager
     def masking(self) -> Iterator[None]:
-        """Mask all that is printed, logged or raised in the block, by whichever library."""
+        """Mask all that is printed, logged or raised in the block, by whichever library; control characters are shown.
+
+        A stream's ``styled`` is the same stream for a writer that escapes texts, and has control sequences of its own.
+        """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
-        masked: Any = tuple(_MaskedStream(stream, self.mask_text) for stream in streams)
+        masked: Any = tuple(_MaskedStream(stream, lambda text: printable(self.mask_text(text)), self.mask_text)
+                            for stream in streams)  # fmt: skip
         sys.stdout, sys.stderr = masked
-        logging.setLogRecordFactory(_masked_records(factory, self.mask_text))
+        logging.setLogRecordFactory(_masked_records(factory, lambda text: visible(self.mask_text(text))))
         try:
             yield
         except RagsweepError as fault:
@@ -216,10 +271,14 @@ def _is_path(value: str) -> bool:
 
 
 class _MaskedStream:
-    """A stream that masks what is written and delegates all else."""
+    """A stream that masks what is written and delegates all else; ``styled``: how, in texts with styles."""
 
-    def __init__(self, stream: Any, mask_text: Callable[[str], str]) -> None:
-        self._stream, self._mask_text = stream, mask_text
+    def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
+        self._stream, self._mask_text, self._styled = stream, mask_text, styled
+
+    @property
+    def styled(self) -> _MaskedStream:
+        return _MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
 
     def write(self, text: str) -> int:
         self._stream.write(self._mask_text(text))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import ConfigError, Faults, nearest
+from ragsweep.core.escaping import original_cell
 from ragsweep.golden.reading import Row, read_rows
 from ragsweep.golden.text_files import LONGEST_LINE, read_raw_lines
 
@@ -46,10 +47,10 @@ def is_table(path: Path) -> bool:
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     """Yield every row: its cells by field, those of other columns by the name of the column.
 
-    Cells are texts, an empty one counts as missing; a row of empty cells is left out. The delimiter is the one of
-    comma, semicolon and tab that is most frequent in the header. A cell that contains a delimiter, a quote or a line
-    break is quoted, and a quote in it doubled (RFC 4180). A row is placed by its first line. In JSON lines each object
-    is a row, and a list of texts is a cell with semicolons.
+    Cells are texts, an empty one counts as missing; a row of empty cells is left out. The apostrophe that an export
+    puts before a formula is removed. The delimiter is the one of comma, semicolon and tab that is most frequent in the
+    header. A cell that contains a delimiter, a quote or a line break is quoted, and a quote in it doubled (RFC 4180). A
+    row is placed by its first line. In JSON lines each object is a row, and a list of texts is a cell with semicolons.
     """
     if path.name.removesuffix(".gz").endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)
@@ -62,7 +63,7 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     delimiter = max(_DELIMITERS, key=first.count)
     rows = _rows(csv.reader(chain([first], lines), delimiter=delimiter, strict=True), path, faults)
     where, header = next(rows, (f"{path}:1", []))
-    header = [name.strip() for name in header]
+    header = [original_cell(name.strip()) for name in header]
     if not _check_header(header, where, columns, faults):
         return
     for where, cells in rows:
@@ -70,9 +71,8 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
             fact = f"{len(cells)} cells where the header names {len(header)} columns"
             faults.add(where, f"{fact}; quote a cell that holds {_DELIMITERS[delimiter]}")
             continue
-        yield _row(
-            where, {name: cell or None for name, cell in zip(header, cells, strict=True) if name}, columns, faults
-        )
+        by_name = {name: original_cell(cell) or None for name, cell in zip(header, cells, strict=True) if name}
+        yield _row(where, by_name, columns, faults)
 
 
 def _row(where: str, by_name: Mapping[str, str | None], columns: Columns, faults: Faults) -> Row:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ragsweep.core.escaping import harmless_cell, markdown_text
 from ragsweep.core.missing import failed, remedy
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import (
@@ -47,7 +48,7 @@ def markdown(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     lines = [
-        list(rows[0]),
+        [_markdown_cell(name) if name else "" for name in rows[0]],
         ["---"] * len(rows[0]),
         *([_markdown_cell(value) for value in row.values()] for row in rows),
     ]
@@ -55,16 +56,15 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def _markdown_cell(value: Any) -> str:
-    text = NOT_MEASURED if value is None or value == "" else str(value)
-    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())
+    return NOT_MEASURED if value is None or value == "" else markdown_text(value).replace("|", "\\|")
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     """Write rows as CSV, each cell made harmless."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow([harmless(name) for name in header])
-    writer.writerows([harmless(cell) for cell in row] for row in rows)
+    writer.writerow([harmless_cell(name) for name in header])
+    writer.writerows([harmless_cell(cell) for cell in row] for row in rows)
     return buffer.getvalue().encode("utf-8", "replace")
 
 
@@ -218,16 +218,3 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
         f"{name}_n_scored": summary.n_scored,
         f"{name}_n_failed": summary.n_failed,
     }
-
-
-def harmless(value: Any) -> Any:
-    """Prefix text that a spreadsheet would run as a formula with an apostrophe; NaN is empty."""
-    if isinstance(value, float) and math.isnan(value):
-        return ""
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from ragsweep.core.escaping import visible
 from ragsweep.core.identity import Node
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives, shown_metrics
@@ -45,15 +46,21 @@ class Terminal:
 
     def __init__(self, stream: TextIO, bars: bool) -> None:
         from rich.console import Console
+        from rich.segment import Segment
 
         class QuietConsole(Console):
             def on_broken_pipe(self) -> None:
                 self.quiet = True
                 discard_output(stream)
 
+            def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+                for segment in super().render(renderable, options):
+                    yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
         self.bars = bars
+        file = getattr(stream, "styled", stream)
         # Wide in a log: a table cut to 80 columns is no table.
-        self.console = QuietConsole(file=stream, highlight=False, soft_wrap=False, width=None if bars else 1000)
+        self.console = QuietConsole(file=file, highlight=False, soft_wrap=False, width=None if bars else 1000)
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.escaping import markdown_text
 from ragsweep.report import plots
 from ragsweep.report.conclusion import Decision, percent
 from ragsweep.report.evidence import verdict_word
@@ -178,10 +179,11 @@ def page(verdict: SweepComparison, decision: Decision) -> str:
         for row in order
     ]
     parts = (("Choice", decision.choice()), ("Evidence", decision.evidence()), ("Limits", limits(verdict)))
-    blocks = "".join(f"**{word}.** {' '.join(sentences)}\n\n" for word, sentences in parts)
+    blocks = "".join(f"**{word}.** {markdown_text(' '.join(sentences))}\n\n" for word, sentences in parts)
+    reference = markdown_text(verdict.matrix.configs[verdict.reference])
     return (
-        f"# Verdict on {verdict.metric}\n\n{blocks}"
-        f"{'Ratios' if verdict.differences.ratios else 'Differences'} to `{verdict.matrix.configs[verdict.reference]}`,"
+        f"# Verdict on {markdown_text(verdict.metric)}\n\n{blocks}"
+        f"{'Ratios' if verdict.differences.ratios else 'Differences'} to {reference},"
         f"{'' if verdict.differences.ratios else ' better is positive;'} 95 % intervals, all together. P(better):"
         " posterior probability of a better mean than its. p: paired randomisation, after Holm. May be best: shown"
         f" worse than no other config.\n\n{markdown(rows)}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ragsweep.core.errors import InputError, RagsweepError, describe_fault
+from ragsweep.core.escaping import markdown_text
 from ragsweep.core.results import (
     COMPLETE,
     DROPPED,
@@ -267,7 +268,7 @@ class SweepSummary:
         shown = [result for result in self.results if result.state != DROPPED]
         table = sweep_table([*shown, *self.baselines], headline(shown), self.verdict, self.chosen, width=10_000)
         header = [name.removeprefix(">") or " " for name in table.header]
-        parts = [f"**{word}.** {' '.join(sentences)}\n" for word, sentences in self._blocks().items()]
+        parts = [f"**{word}.** {markdown_text(' '.join(sentences))}\n" for word, sentences in self._blocks().items()]
         return "\n".join([*parts, markdown([dict(zip(header, row, strict=True)) for row in table.rows])])
 
     def _children(self) -> dict[int, dict[str, str]]:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.secrets import Secrets, is_secret, is_under_secret
+from ragsweep.core.secrets import Secrets, is_count, is_secret, is_under_secret
 from ragsweep.core.trust import check_target
 from ragsweep.sweep.compose import CONFIG, Template, as_hydra_config, config_folder, hydra_initialized, parse
 from ragsweep.sweep.config_files import check_files
@@ -49,6 +49,9 @@ _RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_su
 _TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
 """The keys of the node ``hydra`` that a job's values may take part in."""
 
+_NAMES = ("tracking.experiment", "name")
+"""The keys of a config whose values become names."""
+
 _INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
 
 _ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))")
@@ -62,6 +65,8 @@ def add_secrets(secrets: Secrets, config: DictConfig) -> None:
             add_secrets_of_overrides(secrets, [value])
         elif is_under_secret(where):
             _add_named(secrets, config, where, value)
+        elif isinstance(value, str) and "${" not in value:
+            secrets.add_passwords(value)
         if isinstance(value, str) and "oc.env" in value:
             text = _ESCAPED.sub(r"\1", value)
             _add_variables(secrets, where.removeprefix(_SWEPT), text)
@@ -73,7 +78,7 @@ def add_secrets_of_overrides(secrets: Secrets, lines: Iterable[str]) -> None:
     """Add what is confidential in overrides."""
     for line in lines:
         key, _, value = _ESCAPED.sub(r"\1", line).lstrip("+~").partition("=")
-        if is_under_secret(key) and "${" not in value:
+        if is_under_secret(key) and "${" not in value and not is_count(key, value):
             secrets.add(value.strip("'\""), named=True)
         if "oc.env" in value:
             _add_variables(secrets, key, value)
@@ -82,7 +87,7 @@ def add_secrets_of_overrides(secrets: Secrets, lines: Iterable[str]) -> None:
 def _add_named(secrets: Secrets, config: DictConfig, where: str, value: Any) -> None:
     with suppress(OmegaConfBaseException):  # an interpolation that cannot be resolved is an error elsewhere
         value = OmegaConf.select(config, where) if isinstance(value, str) and "${" in value else value
-    if isinstance(value, str | int | float) and not where.endswith("._target_"):
+    if isinstance(value, str | int | float) and not where.endswith("._target_") and not is_count(where, value):
         secrets.add(str(value), named=True)
 
 
@@ -185,11 +190,19 @@ class ConfigPolicy:
             raise ConfigError("config: interpolations lead from one to the next, too many to follow") from None
         add_secrets(self._secrets, template.config)
         _refuse_leaks(template.written)
+        self._refuse_names(template.config)
         settings = {key: node for key, node in template.hydra.items() if key not in _TEXT}
         depends = any(isinstance(value, str) and bool(_ELSEWHERE.search(value)) for _, value in leaves(settings))
         depends |= _refuse_targets(template)
         check_hydra({**template.hydra, **_resolved(template.config)})
         return depends
+
+    def _refuse_names(self, config: DictConfig) -> None:
+        """Raise ConfigError for a name that contains a secret: MLflow and the ledger find things by names."""
+        for where in _NAMES:
+            with suppress(OmegaConfBaseException):  # an interpolation that cannot be resolved is an error elsewhere
+                if self._secrets.has_secret(str(OmegaConf.select(config, where))):
+                    raise ConfigError(f"{where}: contains a secret, and names are written down; give another name")
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None
     """Mask the secrets in the files that Hydra has written of a job."""
     add_secrets(secrets, config)
     add_secrets(secrets, whole)
-    if secrets and whole.hydra.output_subdir is not None:
+    if whole.hydra.output_subdir is not None:
         folder = Path(whole.hydra.runtime.output_dir, whole.hydra.output_subdir)
         for name, part in {"config": config, "hydra": whole, "overrides": whole.hydra.overrides.task}.items():
             _write_masked(folder / f"{name}.yaml", part, secrets)

@@ -142,7 +142,7 @@ class JobLoop:
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
 
     def _masked_yaml(self, tree: Any) -> str:
-        return to_yaml(self._secrets.mask_tree(tree) if self._secrets else tree)
+        return to_yaml(self._secrets.mask_tree(tree))
 
 
 def to_yaml(tree: Any) -> str:

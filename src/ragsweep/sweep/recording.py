@@ -24,6 +24,9 @@ _JUDGING = frozenset({"objective", *OPERATIONAL})
 
 _WORDS = ("name", "overrides", "parameters", "warnings", "error", "traceback")
 
+_KEYED = ("config", "outcomes", "summaries", "first_stage")
+"""Mappings of an outcome whose keys are names of settings, metrics and columns."""
+
 Outcome = TypeVar("Outcome", Result, Failure)
 
 
@@ -113,17 +116,22 @@ class OutcomeWriter:
 
 
 def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
-    """Mask all secrets in an outcome; keys, and the settings by which a config is judged, stay."""
+    """Mask all secrets in an outcome; names of metrics, columns and settings, and what judges a config, stay."""
     words: dict[str, Any] = {name: getattr(outcome, name) for name in _WORDS if hasattr(outcome, name)}
     if isinstance(outcome, Result):
         words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
         words["dataset"] = outcome.dataset.notes
         words["traces"] = list(outcome.traces)
         words["outcomes"] = {name: column for name, column in outcome.outcomes.items() if _is_text(name, column)}
+        words["groups"] = outcome.groups
+        words |= {"summaries": outcome.summaries, "first_stage": outcome.first_stage, "targets": outcome.targets}
     distinct = {**words, "outcomes": [list(set(column)) for column in words.get("outcomes", {}).values()]}
     if not secrets.has_secret("\n".join(texts(distinct))):
         return outcome
-    hidden = secrets.mask_values(words)
+    hidden = secrets.mask_values({name: value for name, value in words.items() if name not in _KEYED})
+    for name in _KEYED:
+        if name in words:
+            hidden[name] = {key: secrets.mask_values(value) for key, value in words[name].items()}
     if isinstance(outcome, Result):
         hidden["config"] = {**outcome.config, **hidden["config"]}
         hidden["dataset"] = replace(outcome.dataset, notes=hidden["dataset"])

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.types import Corpus
 from ragsweep.curation.entries import Entry, value
 from ragsweep.curation.exchange.drafts import CARRIED
@@ -113,8 +114,8 @@ def export_table(entries: Sequence[Entry]) -> Exported:
     columns = [name for name in (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS) if any(row.get(name) for row in rows)]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(["id", "question", *columns, *named])), extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer.writerow({name: harmless_cell(name) for name in writer.fieldnames})
+    writer.writerows({name: harmless_cell(cell) for name, cell in row.items()} for row in rows)
     kept = (*own, "language", "content_type", *(f"evidence.{name}" for name in EVIDENCE_COLUMNS),
             *(f"labels.{name}" for name in named))  # fmt: skip
     return Exported({"": text.getvalue()}, count_lost(entries, kept), +notes)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.secrets import is_secret
+from ragsweep.core.secrets import SIGNATURES, is_secret
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
 from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
@@ -22,7 +22,7 @@ from ragsweep.services.thoughts import TAGS, check_tags
 
 QUESTION, HISTORY = "{question}", "{history}"
 PATHS = (*Returned._fields, "tokens_in", "tokens_out")
-SIGNED = ("code", "sig", "signature")
+SIGNED = ("code", *SIGNATURES)
 """Names of query parameters that hold a secret, beside those that every secret has."""
 
 

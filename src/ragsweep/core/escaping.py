@@ -1,0 +1,58 @@
+"""Texts from outside without effect where they are shown: one function for each kind of output."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters but tab and line feed, and marks that reverse the order of characters."""
+
+_STYLE = re.compile("\x1b\\[[\\d;]*m")
+
+_MARKUP = re.compile(r"[\\`*]|~(?=~)|(?<=!)\[|\](?=[(\[:])|(?<=\])[(\[]")
+"""Characters of Markdown that make pictures, links, code or emphasis; ``[.5, .6]`` is text."""
+
+_MENTION = re.compile(r"(?<!\w)@(?=\w)")
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
+
+def visible(text: str) -> str:
+    r"""Write control characters as ``\u001b``, as JSON does, so that a terminal does not obey them."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def printable(text: str) -> str:
+    """Return a line of a program as a terminal may get it: without styles; progress bars may go back to its start."""
+    return "\r".join(map(visible, _STYLE.sub("", text).split("\r")))
+
+
+def markdown_text(value: object) -> str:
+    """Escape a text for one line of Markdown: no markup, no HTML, no mention of an account."""
+    text = _MARKUP.sub(r"\\\g<0>", visible(str(value))).replace("&", "&amp;").replace("<", "&lt;")
+    return _MENTION.sub("@&#8203;", " ".join(text.split()))
+
+
+def harmless_cell(value: Any) -> Any:
+    """Prefix a text that a spreadsheet would run as a formula with an apostrophe; NaN is empty."""
+    if isinstance(value, float) and math.isnan(value):
+        return ""
+    return f"'{value}" if isinstance(value, str) and _is_formula(value) else value
+
+
+def original_cell(text: str) -> str:
+    """Return the text from which `harmless_cell` made a cell."""
+    return text[1:] if text.startswith("'") and _is_formula(text[1:]) else text
+
+
+def _is_formula(text: str) -> bool:
+    """Return whether a text begins as a formula does, after any apostrophes, and is no number."""
+    if not _FORMULA.match(text):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
