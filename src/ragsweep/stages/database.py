@@ -120,7 +120,9 @@ def damaged(fault: Exception) -> bool:
     """Return whether a fault means a damaged database, not one that is busy, full or out of reach."""
     if isinstance(fault, sqlite3.Error):
         code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
-        return (code & 0xFF) not in _PASSING  # our statements are right: a constraint fails by a value, and any other error is the file's
+        return (
+            code & 0xFF
+        ) not in _PASSING  # our statements are right: a constraint fails by a value, and any other error is the file's
     # Where damage has reached a name, SQLite's own message holds it, and Python cannot read the message.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
 
