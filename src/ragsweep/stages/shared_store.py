@@ -176,7 +176,7 @@ class SharedStore(Store):
 def _read_cost(data: bytes) -> tuple[Cost, str]:
     """Read a cost and its machine; no cost where it is not what `SharedStore.keep_whole` writes (it has no digest)."""
     try:
-        facts = json.loads(data) if len(data) < LONGEST_COST else None
+        facts: Any = json.loads(data) if len(data) < LONGEST_COST else None
         amount, seconds, where = facts["amount"], facts["seconds"], facts["machine"]
         if all(type(one) in (int, float) and 0 <= one < math.inf for one in (amount, seconds)):
             where.encode()  # half of a surrogate pair cannot be stored

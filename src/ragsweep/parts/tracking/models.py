@@ -137,7 +137,7 @@ def _signature() -> Any:
                       Property("text", text), Property("score", number)])  # fmt: skip
     step = Object([Property("step", text), Property("value", number)])
     # A table has NaN as the history of a row without one, which MLflow refuses of an array; `as_turns` checks turns.
-    inputs = [ColSpec(text, "question"), ColSpec(AnyType(), "history", required=False)]
+    inputs = [ColSpec(text, "question"), ColSpec(AnyType(), "history", required=False)]  # type: ignore[no-untyped-call]
     outputs = [ColSpec(text, "query"), ColSpec(Array(passage), "context"), ColSpec(text, "answer"),
                ColSpec(DataType.boolean, "abstained"), ColSpec(text, "failed"), ColSpec(whole, "tokens"),
                ColSpec(Array(step), "milliseconds")]  # fmt: skip
