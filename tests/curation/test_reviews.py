@@ -241,3 +241,66 @@ def test_a_question_without_a_passage_is_shown_with_the_words_around_its_evidenc
     assert "The alder grows to 10 metres." in task["passage"]
     assert (len(task["passage"]), task["document"]) == (2 * AROUND + len("10 metres"), "tree")
     assert question_tasks([entry])[0]["passage"] == ""
+
+
+GIVEN = {"id": "a", "task": "t", "entry": "q0", "action": "accept", "who": "anna", "when": "2026-01-01"}
+GRADED = {**GIVEN, "evidence": {"document": "oak", "anchor": "a few"}, "grade": 1}
+DAMAGES = [
+    b"", b"[]", b"5", b"null", b"{", b"\xff", b"{}", b"[" * 100_000, b'{"undo": 5}', b'{"undo": ""}',
+    *(json.dumps({**GIVEN, name: odd}).encode() for name in GIVEN for odd in (None, 5, ["a"], {}, "" )),
+    *(json.dumps({key: one for key, one in GIVEN.items() if key != name}).encode() for name in GIVEN),
+    json.dumps({**GIVEN, "action": "delete"}).encode(), json.dumps({**GIVEN, "action": "edit"}).encode(),
+    json.dumps({**GIVEN, "action": "edit", "question": 5, "reference": ""}).encode(),
+    *(json.dumps({**GRADED, "grade": odd}).encode() for odd in (True, 1.0, 4, -1, "1", None, [1])),
+    *(json.dumps({**GRADED, "evidence": odd}).encode() for odd in (5, "oak", ["oak"], {}, {"document": 5})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=range(len(DAMAGES)))
+def test_damaged_line_of_a_journal_is_refused_with_its_number_and_nothing_is_folded(
+    damage: bytes, golden: Path
+) -> None:
+    journal, before = golden.with_name("golden.jsonl.reviews.jsonl"), golden.read_bytes()
+    journal.write_bytes(json.dumps(GIVEN).encode() + b"\n" + damage + b"\n")
+    content = journal.read_bytes()
+    with pytest.raises(InputError, match=r"golden\.jsonl\.reviews\.jsonl:2"):
+        open_review(golden, None, "anna")
+    assert (golden.read_bytes(), journal.read_bytes()) == (before, content)
+
+
+def test_a_link_to_a_golden_file_is_the_same_review_and_stays_a_link(golden: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(golden)
+    review = open_review(golden, None, "anna")
+    with pytest.raises(InputError, match="being reviewed by another process"):
+        open_review(link, None, "berta")
+    review.journal.finish()
+    review = open_review(link, None, "berta")
+    judge(review, 0)
+    review.journal.finish()
+    assert link.is_symlink()
+    assert reviews_of(golden)["q0"][0]["who"] == "berta"
+    assert [one["who"] for one in read_changes(link)] == ["berta"]
+    assert [path.name for path in tmp_path.glob("*.jsonl*")] == ["link.jsonl"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_golden_file_keeps_its_mode_and_its_journal_is_no_more_open(mode: int, golden: Path) -> None:
+    golden.chmod(mode)
+    review = open_review(golden, None, "anna")
+    judge(review, 0)
+    assert review.journal.path.stat().st_mode & 0o777 & ~mode == 0
+    review.journal.finish()
+    assert golden.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("grade", [True, 1.0, "1", None])
+def test_grade_of_another_type_is_refused_before_it_is_kept(grade: object, golden: Path) -> None:
+    rows = [{"id": "q0", "document": "oak", "anchor": "a few words", "passage": "so, a few words.", "title": "",
+             "sentence": "a few words.", "impact": 0.5, "ranks": {"#1": 2}}]  # fmt: skip
+    write_rows(golden.with_name("pool.jsonl"), rows)
+    review = open_review(golden, str(golden.with_name("pool.jsonl")), "anna")
+    with pytest.raises(InputError, match="grade from 0 to 3"):
+        review.judge({"id": "x", "task": review.tasks[0]["task"], "grade": grade})
+    assert review.journal.lines() == []
+    review.journal.close()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_words
+from ragsweep.golden.anchors import MOST_WORDS, composed, in_order, nearest_passage, resolve, visible_words
 
 
 @pytest.mark.parametrize(
@@ -193,3 +193,9 @@ def test_markup_within_a_script_without_spaces_does_not_hide_a_quote(script: str
 def test_ligatures_and_soft_hyphens_match_in_both_directions(text: str, quote: str) -> None:
     for source, anchor in ((text, quote), (quote, text), (text, text)):
         assert resolve(f"The {source}.", anchor) == [(4, 4 + len(source))]
+
+
+def test_nearest_passage_is_searched_for_with_the_first_words_of_a_long_anchor() -> None:
+    strange = " ".join(f"zz{n}" for n in range(MOST_WORDS))
+    assert nearest_passage("The alder measures ten metres.", f"{strange} alder measures") is None
+    assert nearest_passage("The alder measures ten metres.", f"alder measures {strange} {strange}") is not None

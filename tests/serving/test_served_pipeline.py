@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 
 import pytest
+from pandas import DataFrame
 
 from command_line import GOLDEN, write_dataset
 from configs import evaluate, prepare
@@ -14,6 +16,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
 from ragsweep.core.types import Turn
 from ragsweep.evaluation.assembly import build_graph
+from ragsweep.parts.tracking.models import _signature
 from ragsweep.services.errors import CallFailed
 from ragsweep.serving.bundle import MANIFEST, write_bundle
 from ragsweep.serving.pipeline import ServedPipeline, as_turns
@@ -107,3 +110,32 @@ def test_bundle_of_other_parts_or_a_damaged_file_is_refused(tmp_path: Path) -> N
         ServedPipeline(bundle)
     with pytest.raises(InputError, match="no bundle"):
         ServedPipeline(tmp_path)
+
+
+ODD = [None, 5, ["a"], {"a": 1}, math.nan, True, "\ud800"]
+ODD_HISTORIES = [5, "text", [5], ["ab"], [{"role": "user"}], [{"role": "user", "text": 5}], {"role": "user"}]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of MLflow, when it is first imported
+def test_row_that_is_no_question_is_refused_and_the_others_are_answered(tmp_path: Path) -> None:
+    from mlflow.models.utils import validate_schema
+    from mlflow.pyfunc.model import PythonModelContext
+
+    from ragsweep.serving.mlflow_model import ShippedConfig
+
+    _, bundle = shipped(tmp_path, "retriever=bm25", "query=history")
+    model = ShippedConfig()
+    model.load_context(PythonModelContext({"bundle": str(bundle)}, {}))
+    asked = {"question": "Where is it?"}
+    history = [{"role": "user", "text": "Tell me of the cat."}]
+    rows = [{**asked, "history": history}, asked]
+    rows += [{"question": odd} for odd in ODD] + [{**asked, "history": odd} for odd in ODD_HISTORIES]
+    table = DataFrame(rows)
+    validate_schema(table, _signature().inputs)  # as MLflow's server does
+    found = model.predict(None, table)
+    pipeline = ServedPipeline(bundle)
+    texts = [pipeline.answer("Where is it?", turns).query for turns in (as_turns(history), ())]
+    assert [(row["query"], row["failed"]) for row in found[:2]] == [(text, "") for text in texts]
+    assert all(row["failed"].startswith("question: a text is needed") for row in found[2 : 2 + len(ODD)])
+    assert all(row["failed"].startswith("history: ") for row in found[2 + len(ODD) :])
+    assert not any(row["context"] or row["answer"] or row["query"] for row in found[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import random
 import threading
@@ -19,6 +20,7 @@ from faults import Small
 from object_store import ObjectServer, object_server
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Spec
+from ragsweep.core.locks import myself
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import FREE, Leases
 from ragsweep.stages.remote import Remote, check_remote, open_remote
@@ -116,6 +118,45 @@ def test_damaged_objects_are_not_used_and_are_replaced(shared: Shared) -> None:
     shared.warnings.clear()
     assert executed(shared.machine("three")) == 0
     assert shared.warnings == []
+
+
+COSTS = [
+    *(json.dumps({"amount": amount, "seconds": seconds, "machine": "x"}).encode()
+      for amount in (math.nan, math.inf, -1, True, "3", None, 10**400, [1]) for seconds in (1.0, math.nan)),
+    json.dumps({"amount": 1, "seconds": 1, "machine": "\ud800"}).encode(), b'{"amount": 1, "seconds": 1, "machine": 7}',
+    b"", b"[]", b"null", b"\xff", b"[" * 9000, b"[" * 100_000, b'{"amount": 1}' + b" " * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=range(len(COSTS)))
+def test_cost_that_is_none_costs_no_entry_of_the_other_machine(cost: bytes, tmp_path: Path) -> None:
+    shared, objects = Shared(tmp_path, lambda: Remote(objects, "memory://", pytest.fail)), MemoryStore()
+    shared.machine("one")
+    remote = shared.open_objects()
+    for name in remote.names("costs/") or ():
+        remote.overwrite(name, cost)
+    before = (tmp_path / "one" / "store.db").stat().st_ino
+    (tmp_path / "one" / "whole").rename(tmp_path / "gone")  # its whole values come from the other half
+    assert executed(shared.machine("one")) == 0
+    assert (shared.warnings, (tmp_path / "one" / "store.db").stat().st_ino) == ([], before)
+    assert executed(shared.machine("two")) == 0
+    assert not [*tmp_path.glob("*/quarantine/*")]
+
+
+@pytest.mark.parametrize("name", ["x", "00000001.tmp", "99999999999999999999", "-1"])
+def test_object_that_is_no_lease_is_left_alone(name: str) -> None:
+    remote = Remote(MemoryStore(), "memory://", pytest.fail)
+    remote.put(f"leases/a/{name}", b"who?")
+    with Leases(remote).alone("a", lambda: pytest.fail("waited")):
+        assert "leases/a/00000001" in (remote.names("leases/a/") or ())
+
+
+@pytest.mark.parametrize("process", [math.inf, 10**400, -1, 0, 2**31, "7", None, True])
+def test_lease_of_no_process_is_over_when_it_gives_no_sign(process: object) -> None:
+    remote = Remote(MemoryStore(), "memory://", pytest.fail)
+    remote.put("leases/a/00000001", json.dumps([myself().host, process, "", 0]).encode())
+    with Leases(remote, lapse=0.01).alone("a"):
+        assert remote.names("leases/a/") == ["leases/a/00000001", "leases/a/00000002"]
 
 
 def test_pieces_of_a_machine_that_died_are_found_by_another(shared: Shared) -> None:

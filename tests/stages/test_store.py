@@ -465,3 +465,14 @@ def test_damaged_database_is_put_aside_by_one_process_only(folder: Path) -> None
     first.close()
     second.close()
     check_healed(folder)
+
+
+def test_constraint_that_fails_is_no_damage_of_the_file(folder: Path) -> None:
+    warnings: list[str] = []
+    store = Store(folder, warnings.append)
+    before = (folder / "store.db").stat().st_ino
+    with pytest.raises(sqlite3.IntegrityError), store._database.transaction() as connection:
+        connection.execute("INSERT INTO uses VALUES ('a', 'b', NULL)")
+    store.close()
+    Store(folder, warnings.append).close()
+    assert (warnings, (folder / "store.db").stat().st_ino) == ([], before)

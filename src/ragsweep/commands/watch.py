@@ -7,6 +7,7 @@ import math
 import re
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -123,16 +124,21 @@ def read_since(text: str, now: float) -> float:
 
 def read_traces(
     registry: ModelRegistry, version: ModelVersion, since: float, experiment: str | None
-) -> list[ServedTrace]:
-    """Read the traces of a version since then. Raises InputError for a version that leaves none."""
+) -> tuple[list[ServedTrace], Counter[str]]:
+    """Read the traces of a version since then, and count by reason those that are skipped.
+
+    Raises InputError for a version that leaves none.
+    """
     if not (bundle := version.tags.get(BUNDLE)):
         raise InputError(f"{version.uri}: was shipped before its requests were traced; ship the config again")
-    return list(ServedTraces(registry.connection).read({BUNDLE: bundle}, since, experiment))
+    skipped: list[str] = []
+    traces = list(ServedTraces(registry.connection).read({BUNDLE: bundle}, since, skipped.append, experiment))
+    return traces, Counter(skipped)
 
 
 def look(registry: ModelRegistry, version: ModelVersion, since: float, options: argparse.Namespace) -> Watch:
     """Compare the traces of a version with its reference."""
-    traces = read_traces(registry, version, since, options.experiment)
+    traces, skipped = read_traces(registry, version, since, options.experiment)
     with tempfile.TemporaryDirectory(prefix="ragsweep-watch-") as name:
         folder = registry.download(version, (REFERENCE, WORDS), Path(name))
         reference, requests = Reference.read(folder), Requests(traces, read_words(folder))
@@ -143,10 +149,10 @@ def look(registry: ModelRegistry, version: ModelVersion, since: float, options: 
     stale = changes.concerned(traces) if changes and traces else None
     compared = RequestComparison(requests, reference, options.tolerances, stale)
     if not traces:
-        return Watch(version, since, requests, reference, [], [], {}, [], changes)
+        return Watch(version, since, requests, reference, [], [], {}, [], changes, skipped)
     drifts, measures = compared.drifts(0.05 / options.looks), compared.measures()
     thresholds = [one.decide(measures) for one in _known(options.thresholds, measures)]
-    return Watch(version, since, requests, reference, drifts, compared.lacks(), measures, thresholds, changes)
+    return Watch(version, since, requests, reference, drifts, compared.lacks(), measures, thresholds, changes, skipped)
 
 
 def _known(thresholds: Iterable[Threshold], measures: Mapping[str, Measure]) -> Iterable[Threshold]:

@@ -6,7 +6,7 @@ import argparse
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -82,6 +82,7 @@ class Watch:
     measures: Mapping[str, Measure]
     thresholds: Sequence[Threshold]
     changes: CorpusChanges | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)  # traces that are not readable, by reason
 
     @property
     def alarms(self) -> list[Drift]:
@@ -107,6 +108,8 @@ class Watch:
 def show(found: Watch, terminal: Terminal, has_numbers: bool = False) -> None:
     """Print the comparison, and what it means; with ``has_numbers`` every number that a threshold can name, too."""
     terminal.line("watch", f"{found.version.uri} ({found.reference.facts.get('name', '')}): {_counts(found)}")
+    if found.skipped:
+        terminal.line("skipped", describe_skipped(found.skipped))
     if found.changes is not None:
         terminal.line("index", f"{found.changes} since the model was made" if found.changes else "as the documents are")
     same = [one.name for one in found.drifts if one.verdict == SAME]
@@ -135,6 +138,12 @@ def show(found: Watch, terminal: Terminal, has_numbers: bool = False) -> None:
     for one in found.thresholds:
         terminal.line("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}")
     terminal.block("RESULT", results(found))
+
+
+def describe_skipped(skipped: Mapping[str, int]) -> str:
+    """Write how many traces are not read, and why."""
+    reasons = "; ".join(f"{count:,}: {reason}" for reason, count in skipped.items())
+    return f"{counted(sum(skipped.values()), 'trace')} not read ({reasons})"
 
 
 def _counts(found: Watch) -> str:
@@ -299,6 +308,7 @@ def as_json(found: Watch) -> str:
         "config": found.reference.facts,
         "since": found.since,
         "requests": len(found.requests.traces),
+        "skipped": dict(found.skipped),
         "questions": found.requests.questions,
         "evaluated": len(found.reference.cluster),
         "results": list(results(found)),

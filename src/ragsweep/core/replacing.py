@@ -10,13 +10,17 @@ from pathlib import Path
 def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.", *, private: bool = False) -> None:
     """Write a file under a hidden name that begins with ``unfinished``, then under its own; its folder is made.
 
-    With ``private`` it is its owner's only.
+    With ``private`` it is its owner's only; else a file that is replaced keeps its mode. Of a link, the target is
+    replaced.
     """
+    path = path.resolve() if path.is_symlink() else path
     path.parent.mkdir(parents=True, exist_ok=True)
     # A new name each time: two processes that write the same file must not write into each other's.
     partial = path.with_name(f"{unfinished}{uuid.uuid4().hex}")
     try:
         partial.touch(0o600 if private else 0o666)
+        if not private and path.exists():
+            partial.chmod(path.stat().st_mode & 0o777)
         partial.write_bytes(data)
         partial.replace(path)
     except BaseException:

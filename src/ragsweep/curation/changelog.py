@@ -45,7 +45,8 @@ def read_state(golden: Path, faults: Faults) -> SetState:
 
 def changelog_path(golden: Path) -> Path:
     """Return where the changelog of a golden file is."""
-    return golden.with_name(f"{golden.name}.changes.jsonl")
+    real = golden.resolve() if golden.is_symlink() else golden
+    return real.with_name(f"{real.name}.changes.jsonl")
 
 
 def read_changes(golden: Path) -> list[Change]:

@@ -25,6 +25,7 @@ from ragsweep.curation.files import write_rows
 from ragsweep.curation.harvest import NEEDS_REVIEW
 from ragsweep.golden.anchors import resolve
 from ragsweep.golden.golden_format import REJECTED
+from ragsweep.golden.reading import Row, read_row
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
 GRADES = (0, 1, 2, 3)
@@ -40,8 +41,10 @@ class Journal:
     """
 
     def __init__(self, golden: Path) -> None:
-        self.golden = golden
+        self.golden = golden = golden.resolve() if golden.is_symlink() else golden
         self.path = golden.with_name(f"{golden.name}.reviews.jsonl")
+        mode = golden.stat().st_mode & 0o666
+        os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, mode))
         self._file = self.path.open("a+b")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -56,9 +59,17 @@ class Journal:
         os.fsync(self._file.fileno())
 
     def lines(self) -> list[Judgement]:
-        """Read all whole lines: of an unfinished one nobody was told that it is kept."""
+        """Read all whole lines: an unfinished one was never confirmed. Raises InputError for lines of other content."""
         self._file.seek(0)
-        return [json.loads(line) for line in self._file.read().split(b"\n")[:-1]]
+        faults = Faults()
+        read = [
+            read_row(line.decode(errors="surrogateescape"), f"{self.path}:{number}", faults)
+            for number, line in enumerate(self._file.read().split(b"\n")[:-1], start=1)
+        ]
+        for row in filter(None, read):
+            _check_line(row)
+        faults.raise_any()
+        return [row.values for row in read if row]
 
     def fold(self) -> int:
         """Write all judgements into the golden file, empty the journal, and return their number.
@@ -89,6 +100,30 @@ class Journal:
     def close(self) -> None:
         """Close the journal, which keeps what is not in the golden file yet."""
         self._file.close()
+
+
+def _check_line(row: Row) -> None:
+    """Add a fault for whatever `Review` does not write."""
+    if "undo" in row:
+        row.filled_text("undo")
+        return
+    for name in ("id", "task", "entry", "who", "when"):
+        row.filled_text(name)
+    action = row.text("action")
+    if "evidence" in row:
+        evidence = row.row("evidence")
+        evidence.filled_text("document"), evidence.text("anchor"), evidence.position("start")
+        if not is_grade(row.values.get("grade")):
+            row.fault(f'"grade" is no number from {GRADES[0]} to {GRADES[-1]}')
+    elif action not in (ACCEPT, REJECT, EDIT):
+        row.fault(f'"action" is "{action[:40]}"; known are {ACCEPT}, {REJECT} and {EDIT}')
+    elif action == EDIT:
+        row.filled_text("question"), row.given_text("reference")
+
+
+def is_grade(value: object) -> bool:
+    """Return whether a value is a grade; true and 1.0 are none."""
+    return type(value) is int and value in GRADES
 
 
 def settle(lines: Iterable[Judgement]) -> list[Judgement]:
@@ -273,7 +308,7 @@ class Review:
             raise InputError("there is no such task")
         judgement = {"id": given["id"], "task": task["task"], "entry": task["entry"]}
         if "evidence" in task:
-            if given.get("grade") not in GRADES:
+            if not is_grade(given.get("grade")):
                 raise InputError(f"a passage gets a grade from {GRADES[0]} to {GRADES[-1]}")
             judgement |= {"evidence": task["evidence"], "grade": given["grade"]}
         elif given.get("action") == EDIT:

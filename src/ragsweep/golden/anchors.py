@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 
 from ragsweep.core.words import SOFT_HYPHEN, pattern, without_soft_hyphens, words
 from ragsweep.golden.rendered import Derived, Piece, derive, render
@@ -122,9 +123,13 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
     return form.source(first, first + 1)[0], passage if len(passage) <= _SHOWN else f"{passage[:_SHOWN]}..."
 
 
+MOST_WORDS = 1000
+"""Words of an anchor, from its beginning, of which the longest run is searched for: each is one search of the text."""
+
+
 def _longest_run(haystack: str, quote: str) -> tuple[int, str]:
     """Find the longest run of a quote's words in a text, by bisection: a text with a run of n has one of n - 1, too."""
-    places = [match.span() for match in pattern("quoted").finditer(quote)]
+    places = [match.span() for match in islice(pattern("quoted").finditer(quote), MOST_WORDS)]
     best, low, high = (0, ""), 1, len(places)
     while low <= high:
         length = (low + high) // 2

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ragsweep.core.errors import Faults, nearest
-from ragsweep.golden.structured_cells import is_structure
+from ragsweep.golden.structured_cells import TOO_DEEP, is_deep, is_structure
 from ragsweep.golden.text_files import read_lines, read_text
 
 _NOTHING = object()
@@ -84,10 +84,17 @@ def _read_value(path: Path, faults: Faults) -> Any:
     return _decode(text, f"{path}:$", faults, path) if len(faults.found) == before else _NOTHING
 
 
+def read_row(text: str, where: str, faults: Faults) -> Row | None:
+    """Read one line as a JSON object; None after a fault."""
+    return _as_row(_decode(text, where, faults), where, faults)
+
+
 def _as_row(value: Any, where: str, faults: Faults) -> Row | None:
-    if isinstance(value, dict):
+    if is_deep(value):
+        faults.add(where, TOO_DEEP)
+    elif isinstance(value, dict):
         return Row(where, value, faults)
-    if value is not _NOTHING:
+    elif value is not _NOTHING:
         faults.add(where, f"{_excerpt(value)} where an object {{...}} is needed")
     return None
 

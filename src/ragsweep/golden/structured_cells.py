@@ -18,6 +18,8 @@ _WRITTEN = re.compile(
 """Nothing but brackets, literals and what stands between them, maybe cut off within a literal."""
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
 """One opening bracket and nothing in it, which is a text."""
+DEEPEST = 50
+TOO_DEEP = f"is nested deeper than {DEEPEST} levels"
 _WAY = 'write it as JSON, ["...", "..."], or as plain text'
 _TEXT = ("text", "value")
 _MORE = ("aliases",)
@@ -29,8 +31,27 @@ def decoded(value: Any) -> Any:
     """Return the list or object that a text spells out, and every other value as it is.
 
     Tuples and sets become lists. Raises ValueError for a text that begins and ends as structure does and is not
-    readable: cut off, an array of numpy, or literals without a comma between them, which Python would join.
+    readable: cut off, an array of numpy, or literals without a comma between them, which Python would join; and for
+    lists and objects nested deeper than DEEPEST levels.
     """
+    found = _decoded(value)
+    if is_deep(found):
+        raise ValueError(TOO_DEEP)
+    return found
+
+
+def is_deep(value: Any) -> bool:
+    """Return whether lists and objects are nested deeper than DEEPEST levels."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        groups = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        if not groups:
+            return False
+        level = [part for group in groups for part in group]
+    return True
+
+
+def _decoded(value: Any) -> Any:
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{", "(", "array(")):
         return value
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,10 @@ from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 from pandas import DataFrame
 
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import Answer, Turn
 from ragsweep.parts.tracking.served_traces import is_traced, send_served
-from ragsweep.serving.pipeline import ServedAnswer, ServedPipeline, as_turns
+from ragsweep.serving.pipeline import ServedAnswer, ServedPipeline, as_question, as_turns
 from ragsweep.serving.reference import REFERENCE, Reference
 from ragsweep.serving.tracing import TraceQueue, describe, describe_failure
 
@@ -32,13 +33,22 @@ class ShippedConfig(PythonModel):
     def predict(  # type: ignore[no-untyped-def]  # noqa: ANN201
         self, context: PythonModelContext, model_input: DataFrame, params: Any = None
     ):
-        """Return a row for each question: query, context, answer and milliseconds."""
-        return [_row(self._answer(str(row["question"]), _given(row.get("history"))))
-                for row in model_input.to_dict("records")]  # fmt: skip
+        """Return a row for each question: query, context, answer and milliseconds.
 
-    def _answer(self, question: str, history: Any) -> ServedAnswer:
-        """Answer a question, and trace it where MLflow is there."""
-        asked, began = (question, as_turns(history)), time.time()
+        A row whose question or history is of another type has the reason as ``failed``; the others are answered.
+        """
+        return [self._row(row.get("question"), row.get("history")) for row in model_input.to_dict("records")]
+
+    def _row(self, question: Any, history: Any) -> dict[str, Any]:
+        try:
+            asked = as_question(question), as_turns(history)
+        except InputError as fault:
+            return _row(ServedAnswer([], Answer("", failed=str(fault)), "", {}))
+        return _row(self._answer(asked))
+
+    def _answer(self, asked: tuple[str, list[Turn]]) -> ServedAnswer:
+        """Answer a question with the turns before it, and trace it where MLflow is there."""
+        began = time.time()
         if self.reference is None or not is_traced():
             return self.pipeline.answer(*asked)
         names = self.reference.model, self.reference.bundle
@@ -49,10 +59,6 @@ class ShippedConfig(PythonModel):
             raise
         self.traces.put(partial(describe, *names, asked, began, found, self.pipeline.price))
         return found
-
-
-def _given(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _row(found: ServedAnswer) -> dict[str, Any]:

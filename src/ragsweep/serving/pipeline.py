@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragsweep.core.building import Builder
+from ragsweep.core.errors import InputError
 from ragsweep.core.types import NO_CHUNK, Answer, Question, Rankings, Route, Turn
 from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.assembly import build_graph
@@ -113,6 +114,29 @@ class ServedPipeline:
         return {stage: work.seconds for stage, work in self._executor.work.items()}
 
 
+def as_question(value: Any) -> str:
+    """Read a question as it comes over HTTP; raises InputError for anything but a text."""
+    if not is_text(value):
+        raise InputError(f"question: a text is needed, given {str(value)[:40]}")
+    return str(value)
+
+
 def as_turns(history: Any) -> list[Turn]:
-    """Read a history as it comes over HTTP: mappings with ``role`` and ``text``."""
-    return [Turn(str(turn["role"]), str(turn["text"])) for turn in ([] if history is None else history)]
+    """Read a history as it comes over HTTP: mappings with the texts ``role`` and ``text``; none for None and NaN.
+
+    Raises InputError for any other value.
+    """
+    if history is None or (isinstance(history, float) and math.isnan(history)):
+        return []
+    try:
+        turns = [Turn(turn["role"], turn["text"]) for turn in history]
+    except (TypeError, LookupError):
+        turns = [Turn(history, history)]
+    if isinstance(history, str) or not all(is_text(turn.role) and is_text(turn.text) for turn in turns):
+        raise InputError('history: a list of {"role": text, "text": text} is needed')
+    return turns
+
+
+def is_text(value: Any) -> bool:
+    """Return whether a value is a text without half of a surrogate pair, which no service accepts."""
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value

@@ -34,9 +34,9 @@ FILES = ("", "-wal", "-shm")
 """What SQLite adds to the name of a database for the files beside it."""
 
 _PASSING = {
-    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_TOOBIG,
 }  # fmt: skip
 
 
@@ -120,7 +120,9 @@ def damaged(fault: Exception) -> bool:
     """Return whether a fault means a damaged database, not one that is busy, full or out of reach."""
     if isinstance(fault, sqlite3.Error):
         code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
-        return (code & 0xFF) not in _PASSING  # our statements are right: any other error is the file's
+        return (
+            code & 0xFF
+        ) not in _PASSING  # our statements are right: a constraint fails by a value, and any other error is the file's
     # Where damage has reached a name, SQLite's own message holds it, and Python cannot read the message.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
 

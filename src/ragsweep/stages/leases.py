@@ -9,6 +9,7 @@ compared, nothing is deleted, and an owner that was thought dead and wakes up to
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 """Seconds between two looks of a process that waits: at first, and at last."""
 
 FREE = b"free"
+_NUMBERED = re.compile(r"\d{8}", re.ASCII)
 
 
 @dataclass
@@ -73,9 +75,10 @@ class Leases:
         """Wait for a lease and take it; return its object, None where that is out of reach."""
         watch, pause, reported = _Watch(), FIRST_PAUSE, False
         while True:
-            found = self._remote.names(f"leases/{name}/")
-            if found is None:
+            listed = self._remote.names(f"leases/{name}/")
+            if listed is None:
                 return None
+            found = [one for one in listed if _NUMBERED.fullmatch(one.rpartition("/")[2])]
             if not found or self._is_over(found[-1], watch):
                 number = int(found[-1].rpartition("/")[2]) + 1 if found else 1
                 taken = f"leases/{name}/{number:08d}"
@@ -126,6 +129,7 @@ class Leases:
 def _owner(content: bytes) -> Holder | None:
     try:
         host, process, started, _ = json.loads(content)
-        return Holder(str(host), int(process), str(started))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
+    known = type(process) is int and 0 < process < 2**31  # the numbers of processes
+    return Holder(str(host), process, str(started)) if known else None

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ from ragsweep.stages.leases import Leases
 from ragsweep.stages.machine import machine
 from ragsweep.stages.remote import Remote
 from ragsweep.stages.store import Cost, Store, insert_entry, keys_digest, open_store
+
+LONGEST_COST = 10_000
+"""Bytes of a cost from which on it is not read."""
 
 
 class SharedStore(Store):
@@ -155,10 +159,7 @@ class SharedStore(Store):
 
     def _keep_cost(self, node: Node, size: int) -> None:
         """Record what a copied value took to compute where it was computed."""
-        cost, where = Cost(0, 0.0), ""
-        with suppress(ValueError, TypeError, LookupError):
-            facts = json.loads(self.remote.get(f"costs/{node.address}") or b"")
-            cost, where = Cost(float(facts["amount"]), float(facts["seconds"])), str(facts["machine"])
+        cost, where = _read_cost(self.remote.get(f"costs/{node.address}") or b"")
         with self._database.transaction() as connection:
             insert_entry(connection, node, size, 0, cost, where)
 
@@ -170,6 +171,19 @@ class SharedStore(Store):
         except (Damaged, OtherFormat) as fault:
             self._warn(f"{self.remote.url}/{name} is damaged ({fault}); it is deleted there and computed again")
             self.remote.remove(name)
+
+
+def _read_cost(data: bytes) -> tuple[Cost, str]:
+    """Read a cost and its machine; no cost where it is not what `SharedStore.keep_whole` writes (it has no digest)."""
+    try:
+        facts: Any = json.loads(data) if len(data) < LONGEST_COST else None
+        amount, seconds, where = facts["amount"], facts["seconds"], facts["machine"]
+        if all(type(one) in (int, float) and 0 <= one < math.inf for one in (amount, seconds)):
+            where.encode()  # half of a surrogate pair cannot be stored
+            return Cost(float(amount), float(seconds)), where
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+        pass
+    return Cost(0, 0.0), ""
 
 
 def _hash(data: bytes) -> str:

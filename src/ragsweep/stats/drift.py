@@ -52,10 +52,12 @@ class ClusteredSample(NamedTuple):
         """Take what is measured of a column: of requests without weights, of evaluated questions with theirs."""
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
-        _, numbers = np.unique(np.asarray(clusters, dtype=np.str_)[known], return_inverse=True)
+        named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
+        number = {one: n for n, one in enumerate(sorted(set(named)))}  # an array of texts is as wide as the longest
+        numbers = np.array([number[one] for one in named], dtype=np.int64)
         given = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
         shares = given[known] / max(given[known].sum(), 1e-300)
-        return cls(column[known], numbers.astype(np.int64), shares, weights is None)
+        return cls(column[known], numbers, shares, weights is None)
 
     @property
     def independent(self) -> float:

@@ -41,7 +41,7 @@ def test_what_is_read_is_what_was_sent(tmp_path: Path, monkeypatch: pytest.Monke
     place = ServedTraces(Mlflow(uri).registry().connection)
 
     def read(bundle: str, since: float, experiment: str | None = None) -> list[ServedTrace]:
-        return list(place.read({BUNDLE: bundle}, since, experiment))
+        return list(place.read({BUNDLE: bundle}, since, pytest.fail, experiment))
 
     second, first = read("one", 0.0)
     assert (first.question, first.facts, first.began) == (TRACES[0].question, TRACES[0].facts, 1000.0)

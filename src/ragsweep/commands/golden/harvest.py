@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.commands.golden.inputs import embed, need_corpus, need_file, read_config, split, user_name
 from ragsweep.commands.watch import MODEL, SINCE, read_since, read_traces
+from ragsweep.commands.watch_report import describe_skipped
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
@@ -80,7 +82,9 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
             raise ConfigError("golden harvest: --model and log=FILE: give one of the two")
         registry = Mlflow(traces, "ragsweep").registry()
         since = read_since(options.since or "7d", time.time())
-        found = read_traces(registry, registry.find(options.model), since, experiment)
+        found, skipped = read_traces(registry, registry.find(options.model), since, experiment)
+        if skipped:
+            print(f"harvest: {describe_skipped(skipped)}", file=sys.stderr)
         return [one.question for one in found]
     if options.since:
         raise ConfigError("--since: is of --model; of a log or an experiment all questions are taken")

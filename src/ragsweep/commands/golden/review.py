@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragsweep.commands.command_line import Parser
 from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus
-from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.interruption import Interrupted, stop_raising
 from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
@@ -63,7 +63,11 @@ def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None 
     read_entries(golden, faults)
     faults.raise_any()
     journal = Journal(golden)
-    recovered = journal.fold()
+    try:
+        recovered = journal.fold()
+    except InputError:
+        journal.close()
+        raise
     entries = read_entries(golden, faults)
     if not pool:
         return Review(journal, question_tasks(entries, corpus), who, recovered)

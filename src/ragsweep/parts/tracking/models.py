@@ -130,14 +130,14 @@ class ModelRegistry:
 def _signature() -> Any:
     """Describe a row that comes in, and the row that goes out."""
     from mlflow.models import ModelSignature
-    from mlflow.types.schema import Array, ColSpec, DataType, Object, Property, Schema
+    from mlflow.types.schema import AnyType, Array, ColSpec, DataType, Object, Property, Schema
 
     text, number, whole = DataType.string, DataType.double, DataType.long
-    turn = Object([Property("role", text), Property("text", text)])
     passage = Object([Property("document", text), Property("start", whole), Property("end", whole),
                       Property("text", text), Property("score", number)])  # fmt: skip
     step = Object([Property("step", text), Property("value", number)])
-    inputs = [ColSpec(text, "question"), ColSpec(Array(turn), "history", required=False)]
+    # A table has NaN as the history of a row without one, which MLflow refuses of an array; `as_turns` checks turns.
+    inputs = [ColSpec(text, "question"), ColSpec(AnyType(), "history", required=False)]  # type: ignore[no-untyped-call]
     outputs = [ColSpec(text, "query"), ColSpec(Array(passage), "context"), ColSpec(text, "answer"),
                ColSpec(DataType.boolean, "abstained"), ColSpec(text, "failed"), ColSpec(whole, "tokens"),
                ColSpec(Array(step), "milliseconds")]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -19,6 +19,14 @@ FACTS = "ragsweep.facts"
 """The attribute of a root span with what is compared with the evaluation, as JSON."""
 
 PAGE = 200
+
+LONGEST_TEXT = 100_000
+"""Characters of a question, and of any other text of a trace; a trace with a longer one is skipped."""
+
+MOST_ITEMS = 1000
+"""Steps, documents or turns of a trace at most."""
+
+_LARGEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -119,11 +127,14 @@ class ServedTraces:
 
     connection: Connection
 
-    def read(self, tags: Mapping[str, str], since: float, experiment: str | None = None) -> Iterator[ServedTrace]:
+    def read(
+        self, tags: Mapping[str, str], since: float, skip: Callable[[str], None], experiment: str | None = None
+    ) -> Iterator[ServedTrace]:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-        ``experiment``: only its traces; None: those of all that are not deleted. Raises InputError where there is no
-        such experiment, and TrackingError where MLflow cannot be used.
+        ``skip`` is called with the reason for each trace that `send_served` does not write. ``experiment``: only its
+        traces; None: those of all that are not deleted. Raises InputError where there is no such experiment, and
+        TrackingError where MLflow cannot be used.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
@@ -134,7 +145,7 @@ class ServedTraces:
                 page = client.search_traces(
                     locations=places, filter_string=" AND ".join(conditions), max_results=PAGE, page_token=token
                 )
-                yield from (found for one in page if (found := _as_served(one)))
+                yield from (found for one in page if (found := read_served(one, skip)))
                 token = page.token
                 if not token:
                     return
@@ -149,21 +160,98 @@ class ServedTraces:
         return chosen
 
 
-def _as_served(trace: Any) -> ServedTrace | None:
-    """Return a trace of MLflow as it was sent; None for one that is not whole."""
+def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
+    """Return a trace of MLflow as it was sent; None, with the reason passed to ``skip``, for any other trace."""
+    try:
+        return _as_served(trace)
+    except _Unreadable as fault:
+        skip(str(fault))
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+    ):  # MLflow decodes a span when it is read
+        skip("a span that is not readable")
+    return None
+
+
+class _Unreadable(Exception):
+    """Why a trace is skipped."""
+
+
+def _as_served(trace: Any) -> ServedTrace:
     root = next((span for span in trace.data.spans if span.parent_id is None), None)
     facts = root and root.attributes.get(FACTS)
     if not root or not isinstance(facts, dict):
-        return None
-    facts = dict(facts)
-    steps = [ServedStep(name, **numbers) for name, numbers in facts.pop("steps").items()]
-    given = root.inputs or {}
+        raise _Unreadable(f"no {FACTS}")
+    given = root.inputs
+    if not isinstance(given, dict):
+        raise _Unreadable("no question")
+    if (abstained := facts.get("abstained")) is not None and type(abstained) is not bool:
+        raise _Unreadable("abstained is neither true, false nor null")
+    steps = facts.get("steps")
+    if not isinstance(steps, dict) or len(steps) > MOST_ITEMS:
+        raise _Unreadable("steps are no object of numbers")
     return ServedTrace(
-        model=trace.info.tags.get(MODEL, ""),
-        bundle=trace.info.tags.get(BUNDLE, ""),
-        question=str(given.get("question", "")),
-        began=trace.info.request_time / 1000,
-        steps=steps,
-        history=given.get("history", ()),
-        **facts,
+        model=_text(trace.info.tags, MODEL, ""),
+        bundle=_text(trace.info.tags, BUNDLE, ""),
+        question=_text(given, "question"),
+        began=_number({"began": trace.info.request_time}, "began", least=0) / 1000,
+        milliseconds=_number(facts, "milliseconds", least=0),
+        steps=[_step(name, numbers) for name, numbers in steps.items()],
+        history=[{name: _text(turn, name) for name in ("role", "text")} for turn in _items(given, "history")],
+        query=_text(facts, "query", ""),
+        results=_count(facts, "results"),
+        documents=[_text({"documents": one}, "documents") for one in _items(facts, "documents")],
+        abstained=abstained,
+        failed=_text(facts, "failed", ""),
+        tokens_in=_count(facts, "tokens_in"),
+        tokens_out=_count(facts, "tokens_out"),
+        money=_number(facts, "money", math.nan, 0),
     )
+
+
+def _step(name: str, numbers: Any) -> ServedStep:
+    if not isinstance(numbers, dict):
+        raise _Unreadable("steps are no object of numbers")
+    return ServedStep(
+        _text({"steps": name}, "steps"),
+        _number(numbers, "milliseconds", math.nan, 0),
+        _number(numbers, "top_score", math.nan),
+        _number(numbers, "gap", math.nan),
+    )
+
+
+def _text(values: Any, name: str, default: str | None = None) -> str:
+    value = values.get(name, default)
+    if not isinstance(value, str):
+        raise _Unreadable(f"{name} is no text")
+    if len(value) > LONGEST_TEXT:
+        raise _Unreadable(f"{name} is longer than {LONGEST_TEXT:,} characters")
+    value.encode()  # half of a surrogate pair is not writable
+    return value
+
+
+def _number(values: Any, name: str, default: float | None = None, least: float = -_LARGEST) -> float:
+    value = values.get(name, default)
+    if value is not default and not (type(value) in (int, float) and least <= value <= _LARGEST):
+        raise _Unreadable(f"{name} is no number from {least:g} to {_LARGEST:g}")
+    if value is None:
+        raise _Unreadable(f"no {name}")
+    return float(value)
+
+
+def _count(values: Any, name: str) -> int:
+    value = values.get(name, 0)
+    if type(value) is not int or not 0 <= value <= _LARGEST:
+        raise _Unreadable(f"{name} is no count")
+    return value
+
+
+def _items(values: Any, name: str) -> list[Any]:
+    value = values.get(name, [])
+    if not isinstance(value, list) or len(value) > MOST_ITEMS:
+        raise _Unreadable(f"{name} is no list of {MOST_ITEMS:,} at most")
+    return value

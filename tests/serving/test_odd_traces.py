@@ -1,0 +1,133 @@
+"""Any trace and any record of a log is read or counted as not readable; none ends or stalls the command."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ragsweep.commands.watch_report import Watch, as_json, results
+from ragsweep.core.errors import InputError
+from ragsweep.curation.harvest import find_question, read_log
+from ragsweep.parts.tracking.models import ModelVersion
+from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, LONGEST_TEXT, MODEL, ServedTrace, read_served
+from ragsweep.serving.watching import RequestComparison, Requests
+from ragsweep.stats.drift import TOLERANCE, ClusteredSample
+from test_watching import KNOWN, reference, traces
+
+VALUES = [
+    None, True, "", "text", "\ud800", "\x00", "x" * (LONGEST_TEXT + 1), 0, -1, 10**400, 1e308, math.nan, -math.inf,
+    [], [None], [[]], ["a"] * 2000, {}, {"a": 1}, {"a": {"milliseconds": "5"}}, {"\ud800": {}},
+    {str(n): {} for n in range(2000)}, json.loads("[" * 100 + "]" * 100),
+]  # fmt: skip
+
+
+def as_plain(trace: ServedTrace) -> dict[str, Any]:
+    facts = json.loads(json.dumps(trace.facts))
+    tags = {MODEL: trace.model, BUNDLE: trace.bundle}
+    return {"tags": tags, "began": 1_000_000, "attributes": {FACTS: facts}, "inputs": {"question": trace.question}}
+
+
+def as_mlflow(plain: Mapping[str, Any]) -> Any:
+    span = SimpleNamespace(parent_id=None, attributes=plain["attributes"], inputs=plain["inputs"])
+    info = SimpleNamespace(tags=plain["tags"], request_time=plain["began"])
+    return SimpleNamespace(info=info, data=SimpleNamespace(spans=[span]))
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (container, key) of every part."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from places(value[key])
+
+
+def mutated(plain: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    plain = json.loads(json.dumps(plain))
+    for _ in range(chance.randint(1, 2)):
+        container, key = chance.choice(list(places(plain)))
+        if isinstance(container, dict) and container is not plain and chance.random() < 0.2:
+            del container[key]
+        else:
+            container[key] = copy.deepcopy(chance.choice(VALUES))
+    return plain
+
+
+def answered(path: Path) -> str:
+    """Return the question of the second record, or the place of the fault of the first."""
+    try:
+        return read_log(path)[1]
+    except InputError as fault:
+        return str(fault)[: len(f"{path}:1")]
+
+
+def watched(mutants: list[dict[str, Any]]) -> tuple[int, Counter[str]]:
+    skipped: list[str] = []
+    found = [one for plain in mutants if (one := read_served(as_mlflow(plain), skipped.append))]
+    requests, before = Requests(found, KNOWN), reference()
+    compared = RequestComparison(requests, before, TOLERANCE)
+    version = ModelVersion("handbook", "1", {BUNDLE: "b"})
+    parts = (compared.drifts(0.05), compared.lacks(), compared.measures()) if found else ([], [], {})
+    shown = Watch(version, 0.0, requests, before, *parts, [], None, Counter(skipped))
+    assert all(results(shown))
+    json.loads(as_json(shown)).items()
+    return len(found), Counter(skipped)
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 300), *(pytest.param(n, 1000, marks=pytest.mark.nightly) for n in (1, 2))]
+)
+def test_trace_of_any_shape_is_read_or_skipped_and_counted(seed: int, count: int) -> None:
+    chance, plain = random.Random(seed), [as_plain(one) for one in traces()]
+    read, skipped = watched([mutated(chance.choice(plain), chance) for _ in range(count)])
+    assert read + skipped.total() == count
+    assert min(read, skipped.total()) > count / 10
+    assert all(len(reason) < 80 for reason in skipped)
+
+
+def test_trace_without_a_span_or_with_unreadable_attributes_is_skipped() -> None:
+    skipped: list[str] = []
+    empty = as_mlflow(as_plain(traces()[0]))
+    empty.data.spans = []
+    assert read_served(empty, skipped.append) is None
+    assert read_served(SimpleNamespace(info=None, data=None), skipped.append) is None
+    assert skipped == [f"no {FACTS}", "a span that is not readable"]
+
+
+def test_one_long_question_widens_no_other() -> None:
+    sample = ClusteredSample.of([1.0] * 20_000, ["a" * 1_000_000, *(f"b{n % 50}" for n in range(19_999))])
+    assert sample.clusters.max() == 50  # as an array of texts this takes 80 GB
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 300), *(pytest.param(n, 1000, marks=pytest.mark.nightly) for n in (1, 2))]
+)
+def test_record_of_any_shape_has_a_question_or_a_fault_with_its_line(seed: int, count: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    record = {"id": 1, "input": {"messages": [{"role": "user", "content": [{"type": "text", "text": "where?"}]}]}}
+    for _ in range(count):
+        path = tmp_path / "log.jsonl"
+        path.write_text(json.dumps(mutated(record, chance)) + '\n{"question": "who?"}\n', "utf-8")
+        assert answered(path) in ("who?", f"{path}:1")
+
+
+@pytest.mark.parametrize("levels", [60, 300, 900, 5000, 100_000])
+def test_nested_record_is_a_fault_with_its_line(levels: int, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    for text in ('{"input": ' * levels + "1" + "}" * levels, json.dumps({"input": "[" * levels + "]" * levels})):
+        path.write_text(text + "\n", "utf-8")
+        with pytest.raises(InputError, match=r"log\.jsonl:1"):
+            read_log(path)
+
+
+@pytest.mark.parametrize("levels", [60, 300, 900])
+def test_nested_inputs_of_a_trace_are_refused(levels: int) -> None:
+    with pytest.raises(ValueError, match="nested deeper than 50 levels"):
+        find_question(json.loads('{"input": ' * levels + "1" + "}" * levels))
