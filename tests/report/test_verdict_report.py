@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ragsweep.report import artifacts
+from ragsweep.report.verdict import limits
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from weighed import METRIC, noisy, scored
@@ -113,3 +114,19 @@ def test_picture_is_a_png_of_any_number_of_configs(files: dict[str, bytes]) -> N
     assert files["plots/differences.png"].startswith(b"\x89PNG")
     many = compare_configs([scored(f"$x={n}$", noisy(0.5, seed=n), direction=False) for n in range(60)])
     assert artifacts("sweep", [], [], [], many)["plots/differences.png"].startswith(b"\x89PNG")
+
+
+def test_questions_without_what_the_metric_needs_are_counted_where_that_is_no_evidence() -> None:
+    results = [scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1))]
+    for why, counted in (("no reference answer", True), ("no evidence", False), ("unanswerable", False)):
+        lacking = [
+            replace(one, summaries={
+                name: replace(summary, n_total=summary.n_total + 9, n_skipped=9, reasons={why: 9})
+                for name, summary in one.summaries.items()
+            })
+            for one in results
+        ]  # fmt: skip
+        verdict = compare_configs(lacking)
+        assert isinstance(verdict, SweepComparison)
+        said = f"{METRIC} applies to 100 of 109 questions (9: {why})" in " ".join(limits(verdict))
+        assert said == counted

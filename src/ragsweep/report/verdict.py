@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ragsweep.core.missing import INAPPLICABLE, NO_EVIDENCE
+from ragsweep.core.missing import NO_DISTRACTORS, NO_KEYWORDS, NO_REFERENCE, NO_SECTION
 from ragsweep.golden.golden_set import describe_weights
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.naming import short
@@ -21,6 +21,9 @@ MOST_NAMED = 3
 MOST_SLICES = 2
 SHORT_LIST = 10
 """Configs that may be evaluated on the holdout without a remark: to choose among more is to search there."""
+
+LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
+"""What a golden set may lack of a question beside evidence."""
 
 Lines = Iterator[tuple[str, str]]
 
@@ -149,16 +152,14 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
 
 
 def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
-    """Yield of how many questions the metric can be measured, and why not of the others.
+    """Yield of how many questions the golden set has what the metric needs, where that is no evidence.
 
     Questions without evidence are counted in the heading of the table.
     """
     summary = verdict.results[verdict.reference].summaries[verdict.metric]
-    counts = {why: count for why, count in summary.reasons.items() if why in INAPPLICABLE and why != NO_EVIDENCE}
-    if counts:
-        most = max(counts, key=lambda why: counts[why])
+    for why in sorted(LACKING & summary.reasons.keys()):
         applies = f"{summary.n_total - summary.n_skipped:,} of {summary.n_total:,}"
-        yield f"{summary.name} applies to {applies} questions ({counts[most]:,}: {most})"
+        yield f"{summary.name} applies to {applies} questions ({summary.reasons[why]:,}: {why})"
 
 
 # --- words and numbers -------------------------------------------------------------------------------------------
