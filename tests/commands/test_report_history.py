@@ -47,13 +47,24 @@ def test_sweeps_are_grouped_by_their_questions_with_the_best_config_of_each_and_
         ("a" * 8, "2", "#2 k=5", ""),
     ]
     assert [row[6].partition(" ")[0] for row in sweeps["rows"]] == [".40", ".70"]
-    assert [row[5] for row in second["items"][1]["rows"]] == ["#1 k=3"]
+    assert [row[5] for row in second["items"][0]["rows"]] == ["#1 k=3"]  # one point is no picture
+
+
+def test_a_config_that_refuses_every_question_is_not_the_best_where_another_answers(tmp_path: Path) -> None:
+    good, refusing = asked(config(0.1, 1, k="3"), "1"), asked(config(0.9, 1, k="5"), "1")
+    answers = {"answerable": [True] * 40, "answer": [""] * 40, "abstained": [True] * 40, "answer_failed": [""] * 40}
+    refusing = replace(refusing, outcomes={**refusing.outcomes, **answers})
+    record_sweep(tmp_path, "a" * 32, good, refusing)
+    assert [row[5] for row in page(tmp_path)["sections"][1]["items"][0]["rows"]] == ["#1 k=3"]
+    record_sweep(tmp_path, "b" * 32, refusing, refusing)
+    assert len(page(tmp_path)["sections"][1]["items"][1]["rows"]) == 2
 
 
 def test_figures_are_those_that_plotly_accepts_and_no_text_is_markup(tmp_path: Path) -> None:
     import plotly.graph_objects as go
 
-    record_sweep(tmp_path, "a" * 32, asked(replace(config(0.1, 1, k="3"), name=HOSTILE), "1", name=HOSTILE))
+    for parent in "ab":
+        record_sweep(tmp_path, parent * 32, asked(replace(config(0.1, 1, k="3"), name=HOSTILE), "1", name=HOSTILE))
     for figure in figures(page(tmp_path)):
         go.Figure(painted(figure))
     assert "<img" not in (tmp_path / "history.html").read_text().partition("<script>")[0]

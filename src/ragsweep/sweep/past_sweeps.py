@@ -9,6 +9,7 @@ from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objec
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PastSweep, RecordedSweep
+from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.command import reference, sweep_title
 
 MOST_PAST = 50
@@ -38,7 +39,8 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return the config of a sweep with the best mean of its first objective, by its numbered name, and that mean.
 
-    Configs that are PARTIAL, or that a race dropped, are left out; None where no other has a value.
+    Configs that are PARTIAL, that a race dropped, or that refuse every question while others answer, are left out; None
+    where no other has a value.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [
@@ -48,7 +50,8 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
         for metric in objectives(record.outcome.config)[:1]
         if metric in record.outcome.summaries and math.isfinite(record.outcome.summaries[metric].value)
     ]
-    return max(valued, key=lambda one: goodness(one[2]), default=None)
+    answering = [one for one in valued if not refuses_all(one[1])]
+    return max(answering or valued, key=lambda one: goodness(one[2]), default=None)
 
 
 def recorded_sweeps(ledger: Ledger) -> Iterator[RecordedSweep]:

@@ -82,7 +82,8 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
 def _group(group: Sequence[RecordedSweep]) -> Iterator[Item]:
     """Yield the chart and the table of the sweeps on the same questions, the last one on top."""
     metric = group[0].past.summary.name
-    yield make_charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
+    if len(group) > 1:
+        yield make_charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
     changes = ["", *(_changes(before, after) for before, after in pairwise(group))]
     rows = [
         [one.past.reference, _when(one), _week(one), one.past.title, f"{one.past.configs:,}", one.past.best,
