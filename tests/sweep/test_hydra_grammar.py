@@ -103,6 +103,11 @@ def test_a_pattern_matches_the_options_of_a_user_s_folder_and_names_those_there_
         read_command(["retriever=glob(x*)"], multirun=True)
 
 
+def test_a_search_reads_a_pattern_as_the_options_that_match() -> None:
+    command = read_command(["hydra/sweeper=optuna", "retriever=glob(hybrid*)"], multirun=True)
+    assert {line for job in command.jobs for line in job if line.startswith("retriever=")} == set(HYBRIDS)
+
+
 @pytest.mark.parametrize("line", ["llm=null", "~llm", "~llm=none", "tracking=null"])
 def test_a_group_without_an_option_is_refused(line: str) -> None:
     with pytest.raises(ConfigError) as fault:

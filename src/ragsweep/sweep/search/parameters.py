@@ -126,7 +126,7 @@ class Parameter:
 def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
     """Parse one override. Raises HydraException, with the place where it is written."""
     try:
-        return OverridesParser.create(loader).parse_override(line)
+        return OverridesParser.create(loader).parse_overrides([line])[0]  # which gives globs the loader
     except HydraException as fault:
         start = f"{where}: " if where else ""
         raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
