@@ -41,13 +41,18 @@ def decoded(value: Any) -> Any:
 
 
 def is_deep(value: Any) -> bool:
-    """Return whether lists and objects are nested deeper than DEEPEST levels."""
-    level = [value]
+    """Return whether lists and objects are nested deeper than DEEPEST levels.
+
+    An object that YAML repeats by reference counts once a level: written out, it may have billions of parts.
+    """
+    level = {id(value): value}
     for _ in range(DEEPEST + 1):
-        groups = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        groups = [
+            one.values() if isinstance(one, dict) else one for one in level.values() if isinstance(one, dict | list)
+        ]
         if not groups:
             return False
-        level = [part for group in groups for part in group]
+        level = {id(part): part for group in groups for part in group}
     return True
 
 
