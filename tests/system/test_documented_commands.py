@@ -50,10 +50,14 @@ def documented() -> Iterator[tuple[str, list[str]]]:
 
 
 COMMANDS = list(documented())
-RUNS = [
-    pytest.param(words[1:], id=place)
-    for place, words in COMMANDS
+WRITTEN = {
+    " ".join(words[1:]): (place, words[1:])
+    for place, words in reversed(COMMANDS)
     if words[0] == "run" and not OPEN.search(" ".join(words)) and not OWN.search(" ".join(words))
+}
+RUNS = [
+    pytest.param(words, id=place, marks=() if place.startswith("README") else pytest.mark.nightly)
+    for place, words in WRITTEN.values()
 ]
 OTHERS = [(place, words) for place, words in COMMANDS if words[0] != "run"]
 
