@@ -7,8 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Mapping, Sequence
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -16,6 +16,7 @@ import pytest
 
 from haproxy_repair import corpus
 from haproxy_repair.cases import read_cases
+from scripted_model import ScriptedModel
 
 FOLDER = Path(__file__).resolve().parents[1]
 BAD = ("I would look at the log.", '{"findings": [', "[" * 100_000, '{"findings": null, "config": NaN}',
@@ -23,28 +24,16 @@ BAD = ("I would look at the log.", '{"findings": [', "[" * 100_000, '{"findings"
 """Replies that cannot be read, and one whose configuration is refused."""
 
 
-class Model(BaseHTTPRequestHandler):
+class Model(ScriptedModel):
     """A model that repairs with passages what it leaves as it is without, and replies badly to hard cases."""
 
-    def do_POST(self) -> None:
-        """Answer a chat completion."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        prompt = asked["messages"][-1]["content"]
+    def reply(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Return the expected repair of the case in the prompt where there are passages."""
+        prompt = messages[-1]["content"]
         number, case = next((n, one) for n, one in enumerate(read_cases()) if one["input"].strip() in prompt)
         helped = "<passage " in prompt
         answer = {"findings": case["findings"] if helped else [], "config": case["expected" if helped else "input"]}
-        text = BAD[number % len(BAD)] if case["difficulty"] == "hard" else json.dumps(answer)
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 900, "completion_tokens": 300, "total_tokens": 1200}
-        body = json.dumps({"model": "m-1", "choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Write no log."""
+        return BAD[number % len(BAD)] if case["difficulty"] == "hard" else json.dumps(answer)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping, Sequence
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import ClassVar
@@ -18,6 +19,7 @@ from ragsweep.sweep.session import Job, Session
 
 import haproxy_repair
 from haproxy_repair.cases import FILE, read_cases
+from scripted_model import ScriptedModel
 
 NAMES = ("detection", "compliance", "optimisation", "hallucination_rate", "global_score", "repair_success")
 
@@ -95,30 +97,18 @@ def test_targets_are_evaluated(results: dict[str, Result]) -> None:
     assert {target.ideal for target in verdicts.values()} == {95, 0.95, 90, 5}
 
 
-class Model(BaseHTTPRequestHandler):
-    """A service behind OpenAI's protocol that knows the expected repairs of some cases, and fails at the others."""
+class Model(ScriptedModel):
+    """A model that knows the expected repairs of some cases, and fails at the others."""
 
     prompts: ClassVar[list[str]] = []
 
-    def do_POST(self) -> None:
-        """Answer with the repair of the case whose configuration the prompt ends with, in a fenced block."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        prompt = asked["messages"][-1]["content"]
-        self.prompts.append(asked["messages"][0]["content"] + prompt)
+    def reply(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Return the repair of the case whose configuration the prompt ends with, in a fenced block."""
+        prompt = messages[-1]["content"]
+        self.prompts.append(messages[0]["content"] + prompt)
         case = next(case for case in read_cases() if prompt.endswith(case["input"].strip()))
         answer = json.dumps({"findings": case["findings"], "config": case["expected"]})
-        text = f"Here it is:\n```json\n{answer}\n```" if case["difficulty"] == "easy" else "I would look at the log."
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 900, "completion_tokens": 300, "total_tokens": 1200}
-        body = json.dumps({"model": "m", "choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Write no log."""
+        return f"Here it is:\n```json\n{answer}\n```" if case["difficulty"] == "easy" else "I would look at the log."
 
 
 def test_a_model_gets_the_passages_and_its_answer_is_read(

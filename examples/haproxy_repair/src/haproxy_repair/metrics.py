@@ -150,6 +150,12 @@ class RefusedConfig(CheckedMetric):
         return float(bool(verdict.refused))
 
 
+def _proposed_and_expected(question: Question, output: Any) -> tuple[Changes, Changes]:
+    """Return the changes of a repair and those of the expected one."""
+    before = question.fields["input"]
+    return find_changes(before, output["config"]), find_changes(before, question.fields["expected"])
+
+
 class Optimisation(TaskMetric):
     """Percentage of the changed lines that agree with the expected repair's; 100 where both change nothing.
 
@@ -163,9 +169,7 @@ class Optimisation(TaskMetric):
 
     def score_output(self, question: Question, output: Any) -> float | str:
         """Compare the changes of the output with those of the expected repair."""
-        before = question.fields["input"]
-        expected = find_changes(before, question.fields["expected"])
-        return 100.0 * agreement(find_changes(before, output["config"]), expected)
+        return 100.0 * agreement(*_proposed_and_expected(question, output))
 
 
 class OptimisationPrecision(TaskMetric):
@@ -182,9 +186,7 @@ class OptimisationPrecision(TaskMetric):
 
     def score_output(self, question: Question, output: Any) -> float | str:
         """Compare the changes of the output with those of the expected repair."""
-        before = question.fields["input"]
-        expected = find_changes(before, question.fields["expected"])
-        return 100.0 * precision(find_changes(before, output["config"]), expected)
+        return 100.0 * precision(*_proposed_and_expected(question, output))
 
 
 class LineCount(TaskMetric):
