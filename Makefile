@@ -10,6 +10,7 @@ RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 
 demo: $(VENV)/.installed
 	$(BIN)/python run.py -m sweeps=demo
+	@command -v ragsweep >/dev/null || echo "          . $(BIN)/activate   for these commands to be found in this shell"
 
 test: $(VENV)/.test-installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(PYTEST)
