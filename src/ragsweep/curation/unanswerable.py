@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ragsweep.curation.drafts import Draft, Sentence, chance
 from ragsweep.curation.extractive import LANGUAGES, PRONOUNS
 from ragsweep.curation.standalone import DANGLING
+from ragsweep.curation.word_lists import alternatives, texts, word_set
 from ragsweep.curation.wording import fill, lower_start, without_lead_in, words_inside
 from ragsweep.parts.languages import content_words, fold
 
@@ -24,74 +25,19 @@ LONGEST_DESCRIPTION = 90
 LONGEST_RULE = 110
 """Characters."""
 
-_ASKING = frozenset(["many", "much", "long", "often", "far", "old", "kind", "type", "combien", "temps", "loin"])
-"""Words that only ask, beside the stop words."""
-_INVENTED = (
-    "Zorvex", "Quillanta", "Brindova", "Taskelio", "Mervoxa", "Pelindor", "Ostravine", "Kelmarith", "Juvandra", "Nolvestra",
-    "Farquil", "Drosenta", "Wexalon", "Ubrinska", "Calmorix", "Yestrovan", "Hexandril", "Sornavik", "Lumetrax", "Varistol",
-)  # fmt: skip
-"""Names of nothing."""
-
-_OUTSIDE = {
-    "en": ("What does {} do?", "How do you install {}?", "What is {} used for?", "Which version of {} is supported?"),
-    "fr": ("À quoi sert {} ?", "Comment installer {} ?", "Que fait {} ?", "Quelle version de {} est prise en charge ?"),
-}
-_VAGUE = {
-    "en": ("How do I configure it?", "Why does that happen?", "What should I do about this?", "Is it possible with the other one?",
-           "How many of them are there?", "Where do I put it?", "When was it changed?", "Which of these is better?"),
-    "fr": ("Comment est-ce que je le configure ?", "Pourquoi est-ce que cela arrive ?", "Que dois-je faire dans ce cas ?",
-           "Est-ce possible avec l'autre ?", "Combien y en a-t-il ?", "Où dois-je le mettre ?", "Quand cela a-t-il changé ?",
-           "Lequel de ceux-ci est le meilleur ?"),
-}  # fmt: skip
-_PRONOUN, _PRONOUNS = {"en": "it", "fr": "cela"}, {"en": "they", "fr": ""}
-_CROSSED = {
-    "en": ("How many litres of {} can be poured into {}?", "Which colour does one get by mixing {} with {}?",
-           "At what temperature can {} be melted into {}?"),
-    "fr": ("Combien de litres de {} peut-on verser dans {} ?", "Quelle couleur obtient-on en mélangeant {} avec {} ?",
-           "À quelle température peut-on fondre {} avec {} ?"),
-}  # fmt: skip
-_SHOWN = {
-    "en": ("Can you show me the diagram of {}?", "Which picture shows {}?", "Can you play the video about {}?"),
-    "fr": (
-        "Pouvez-vous me montrer le schéma de {} ?",
-        "Quelle image montre {} ?",
-        "Pouvez-vous lancer la vidéo sur {} ?",
-    ),
-}
-_MEDIA = re.compile(
-    r"\b(?:diagram|picture|figure|image|screenshot|video|photo|schéma|vidéo|capture)s?\b|!\[", re.IGNORECASE
-)
-_EVADED = {
-    "en": ('How can I get around the rule "{}"?', 'Who will notice if I ignore that "{}"?'),
-    "fr": ("Comment contourner la règle « {} » ?", "Qui remarquera que j'ignore que « {} » ?"),
-}
-_FORBIDDING = {
-    "en": re.compile(
-        r"^(?:Never|Don't|Do not|Avoid) (?!worry|forget)"
-        r"|\b(?:(?:must|should|may) (?:not|never)|shouldn't|mustn't|not allowed|forbidden|prohibited)\b"
-    ),
-    "fr": re.compile(
-        r"^(?:Ne \w+(?<!ant) (?:pas|jamais)|Évitez) "
-        r"|\b(?:ne (?:doit|doivent|devez|devrait|faut) (?:pas|jamais)|pas autorisée?s?|interdite?s?)\b"
-    ),
-}
-_LEANING = re.compile(r"(?:It|This|That|These|They|Il|Elle|Ils|Elles|Cela|Ceci) ")
-_FALSE_NUMBER = {"en": "Why is it said that {}?", "fr": "Pourquoi est-il dit que {} ?"}
-_FALSE_FACT = {"en": "Who says that {} {} {}?", "fr": "Qui dit que {} {} {} ?"}
-_BE_ONE, _BE_MANY = {"en": "is", "fr": "est"}, {"en": "are", "fr": "sont"}
-_PLURAL = {"en": ("What do ", "What are "), "fr": ("Que sont ",)}
-
 
 class Exhaustive:
     """Search all chunks for the words of a question."""
 
     def __init__(self, chunks: Sequence[str], language: str) -> None:
         self._texts, self._language = [fold(chunk) for chunk in chunks], language
-        self.media = [bool(_MEDIA.search(chunk)) for chunk in chunks]
+        media = re.compile(alternatives("any", "media"), re.IGNORECASE)
+        self.media = [bool(media.search(chunk)) for chunk in chunks]
 
     def _stems(self, text: str) -> frozenset[str]:
         """Return the stems of a text's content words: a question may hold what a chunk says that it holds."""
-        return frozenset(self._stemmer.stemWords(sorted(content_words(text, self._language) - _ASKING)))
+        words = content_words(text, self._language) - word_set("any", "asking")
+        return frozenset(self._stemmer.stemWords(sorted(words)))
 
     @cached_property
     def _stemmer(self) -> Any:
@@ -166,13 +112,14 @@ class _Question(NamedTuple):
 
 
 def _invented() -> Iterator[str]:
-    yield from _INVENTED
-    yield from (f"{one} {other}" for one, other in permutations(_INVENTED, 2))
+    names = texts("any", "invented")
+    yield from names
+    yield from (f"{one} {other}" for one, other in permutations(names, 2))
 
 
 def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
     """An entity that the corpus names nowhere."""
-    patterns = _OUTSIDE[language]
+    patterns = texts(language, "outside")
     names = islice((name for name in _invented() if not any(map(search.names, name.split()))), MOST)
     own = (one for one in named if one.pattern == "fact" and not _is_plural(one, language))
     for n, name in enumerate(names):
@@ -199,14 +146,14 @@ def _false(
             continue
         wrong = f"{sentence[: number.start()]}{int(number[0]) + 7}{sentence[number.end() :]}"
         if not search.names(wrong):
-            question = fill(_FALSE_NUMBER[language], lower_start(wrong, inside))
+            question = fill(texts(language, "false_number")[0], lower_start(wrong, inside))
             yield _Question(question, "number changed", f"no chunk has it with {int(number[0]) + 7}", True,
                             source.document, source.chunk)  # fmt: skip
     defined = [one for one in named if one.pattern == "definition" and len(one.answer) <= LONGEST_DESCRIPTION]
     for one, other in zip(defined, [*defined[1:], *defined[:1]], strict=True):
         if one.subject.casefold() != other.subject.casefold():
-            be = _BE_MANY if _is_plural(one, language) else _BE_ONE
-            question = fill(_FALSE_FACT[language], one.subject, be[language], other.answer)
+            be = texts(language, "be")[_is_plural(one, language)]
+            question = fill(texts(language, "false_fact")[0], one.subject, be, other.answer)
             yield _Question(question, "description exchanged", f"the description is that of {other.subject}", False,
                             one.document, one.chunk)  # fmt: skip
 
@@ -214,16 +161,16 @@ def _false(
 def _vague(named: Sequence[Draft], language: str) -> Iterator[_Question]:
     """A pronoun without what it stands for: put in place of an answerable question's subject, or alone."""
     for one in named:
-        pronoun = _PRONOUNS[language] if _is_plural(one, language) else _PRONOUN[language]
+        pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):
             yield _Question(question, "subject replaced by a pronoun", "names no subject", False, one.document,
                             one.chunk)  # fmt: skip
-    for question in _VAGUE[language]:
+    for question in texts(language, "vague"):
         yield _Question(question, "pronoun without referent", "names no subject", searched=False)
 
 
 def _is_plural(one: Draft, language: str) -> bool:
-    return one.question.startswith(_PLURAL[language])
+    return one.question.startswith(texts(language, "asks_of_many"))
 
 
 def _replace_subject(one: Draft, text: str) -> str:
@@ -234,7 +181,7 @@ def _replace_subject(one: Draft, text: str) -> str:
 
 def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
     """Words of two topics in a question that makes no sense of them."""
-    patterns = _CROSSED[language]
+    patterns = texts(language, "crossed")
     for n, (one, other) in enumerate(zip(named[::2], named[1::2], strict=False)):
         question = fill(patterns[n % len(patterns)], one.subject, other.subject)
         if one.document != other.document and search.coverage(question) < ANSWERING:
@@ -244,7 +191,7 @@ def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 
 def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
     """A picture or a video, which a corpus of texts does not have."""
-    patterns = _SHOWN[language]
+    patterns = texts(language, "shown")
     for n, one in enumerate(named):
         if not search.is_shown(one.subject):
             question = fill(patterns[n % len(patterns)], one.subject)
@@ -254,10 +201,11 @@ def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterato
 
 def _evading(sentences: Sequence[Sentence], language: str, seed: int) -> Iterator[_Question]:
     """A request that a rule of the corpus forbids."""
-    patterns, n = _EVADED[language], 0
+    patterns, n = texts(language, "evaded"), 0
+    leaning, forbidding = (re.compile(alternatives(language, name)) for name in ("leaning", "forbidding"))
     for one in sorted(sentences, key=lambda one: chance(seed, one.text)):
         forbidden = without_lead_in(one.text[:-1], language).replace('"', "'")
-        if len(forbidden) > LONGEST_RULE or _LEANING.match(forbidden) or not _FORBIDDING[language].search(forbidden):
+        if len(forbidden) > LONGEST_RULE or leaning.match(forbidden) or not forbidding.search(forbidden):
             continue
         question, n = patterns[n % len(patterns)].format(forbidden), n + 1
         yield _Question(question, "rule evaded", "asks for what the corpus forbids", False, one.document, one.chunk)

@@ -1,4 +1,4 @@
-"""Read the words and patterns of the question rules: a TOML file a language, in rule_words."""
+"""Read the words, patterns and templates of the question rules: a TOML file a language, and ``any``, in rule_words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from typing import Any
 @cache
 def _lists(language: str) -> dict[str, Any]:
     return tomllib.loads(files(__package__).joinpath("rule_words", f"{language}.toml").read_text("utf-8"))
+
+
+def texts(language: str, name: str) -> tuple[str, ...]:
+    """Return a list of names or templates."""
+    return tuple(_lists(language)[name])
 
 
 def alternatives(language: str, name: str) -> str:

@@ -5,20 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_LEAD_IN = {
-    "en": re.compile(
-        r"(?:(?:For example|In this case|In general|Normally|By default|Additionally|However|Also|So|And|But|Then|"
-        r"Now|Here|Again|Notice that|Note that|Remember that|Keep in mind that),? )+"
-    ),
-    "fr": re.compile(
-        r"(?:(?:Par exemple|Dans ce cas|En général|Par défaut|De plus|Cependant|Donc|Ainsi|Et|Mais|Alors|Ici|"
-        r"Notez que|À noter que),? )+"
-    ),
-}
-"""What a sentence may begin with without meaning anything else."""
-_DETERMINERS = frozenset(
-    ["A", "An", "The", "Any", "Every", "Most", "Le", "La", "Les", "L", "Un", "Une", "Des", "Chaque", "Toute"]
-)
+from ragsweep.curation.word_lists import alternatives, word_set
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
@@ -32,17 +19,16 @@ def lower_start(text: str, inside: frozenset[str]) -> str:
     word = first[0] if first else ""
     lower = word.lower()
     is_common = word not in inside and (lower in inside or lower.removesuffix("s") in inside)
-    is_lowered = word in _DETERMINERS or (is_common and word[1:] == lower[1:]) or _is_plural(text, word, inside)
+    determiners = word_set("any", "determiners")
+    is_lowered = word in determiners or (is_common and word[1:] == lower[1:]) or _is_plural(text, word, inside)
     return text[:1].lower() + text[1:] if is_lowered else text
 
 
 def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
     """Return whether a text begins with the plural of a common noun, alone or before its verb: ``Visitors are``."""
-    is_subject = text == word or _PLURAL_VERB.match(text[len(word) :]) is not None
+    verb = re.match(rf" (?:{alternatives('en', 'plural_verbs')})\b", text[len(word) :])
+    is_subject = text == word or verb is not None
     return is_subject and word not in inside and re.fullmatch("[A-Z][a-z]{3,}(?<![siu])s", word) is not None
-
-
-_PLURAL_VERB = re.compile(r" (?:are|were|can|will|should|must|have|do|need|may|sometimes)\b")
 
 
 def fill(template: str, *texts: str) -> str:
@@ -63,5 +49,5 @@ def _join(before: str, text: str) -> str:
 
 def without_lead_in(text: str, language: str) -> str:
     """Remove what a sentence may begin with without meaning anything else: ``So, ...``."""
-    body = _LEAD_IN[language].sub("", text, count=1)
+    body = re.sub(rf"^(?:(?:{alternatives(language, 'lead_ins')}),? )+", "", text)
     return body[:1].upper() + body[1:]
