@@ -116,6 +116,8 @@ def test_every_answer_stands_in_its_evidence_and_no_question_leans_on_another(te
         ("Une serre offre de la chaleur aux jeunes plantes.", "fr", "Qu'offre une serre ?"),
         ("Les greffeurs sont des ouvriers du verger.", "fr", "Que sont les greffeurs ?"),
         ("Anne Endoume est une femme de lettres de Marseille.", "fr", "Qui est Anne Endoume ?"),
+        ("L'architecte Anne Endoume est l'auteur de la halle.", "fr", "Qui est l'architecte Anne Endoume ?"),
+        ("Zopeta est un connecteur de bronze pour les tuyaux.", "fr", "Que sait-on de Zopeta ?"),
     ],
 )
 def test_a_question_is_grammatical(text: str, language: str, question: str) -> None:
@@ -299,6 +301,12 @@ def test_a_cause_and_an_advice_are_asked_for_as_such(text: str, language: str, q
         ("Garantir la sécurité est une tâche du gardien de la cave.", "fr"),
         ("Le plus souple est le tuyau de la pompe du jardin.", "fr"),
         ("Madrid doit se tourner vers la France pour avoir du renfort.", "fr"),
+        ("L'ordre des tuyaux de bronze doit être respecté par le gardien.", "fr"),
+        ("La communauté de bronze est la plus nombreuse avec mille tuyaux.", "fr"),
+        ("Anne Endoume est la présidente depuis le mois de mai.", "fr"),
+        ("Le gardien a également crée les nouveaux tuyaux de la cave.", "fr"),
+        ("Le premier filtre contient simplement deux litres de sable.", "fr"),
+        ("Lorsque le gardien est entré dans la cave en 1992, la pompe de bronze tournait.", "fr"),
     ],
 )
 def test_what_leans_on_its_page_or_tells_what_happened_once_is_not_asked_for(text: str, language: str) -> None:

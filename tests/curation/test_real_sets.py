@@ -57,15 +57,16 @@ def test_a_public_set_has_its_true_values(
 MARKS = Path(__file__).parent.parent / "fixtures" / "rule_questions.jsonl"
 
 
+@pytest.mark.parametrize(("corpus", "language"), [("squad2_dev", "en"), ("piaf_1_1", "fr"), ("python_faq_fr", "fr")])
 def test_most_questions_by_rule_are_usable_by_the_marks_of_a_reader(
-    collections: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: str, language: str, collections: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first 20 of passages that the rules were not made with; where the rules change, new ones must be read."""
+    """The first 20 are marked; where the rules change, new ones must be read."""
     monkeypatch.chdir(tmp_path)
     marks = [json.loads(line) for line in MARKS.read_text("utf-8").splitlines()]
-    usable = {one["id"]: one["usable"] for one in marks if one["corpus"] == "squad2_dev"}
-    words = ["out=set.jsonl", "questions=60", "language=en", "embedder=null"]
-    golden(["build", f"corpus={collections / 'squad2_dev'}", *words])
+    usable = {one["id"]: one["usable"] for one in marks if one["corpus"] == corpus}
+    words = ["out=set.jsonl", "questions=60", f"language={language}", "embedder=null"]
+    golden(["build", f"corpus={collections / corpus}", *words])
     built = [json.loads(line) for line in Path("set.jsonl").read_text("utf-8").splitlines()]
     first = [one["id"] for one in built if one["answerable"]][:20]
     read = [usable[name] for name in first if name in usable]

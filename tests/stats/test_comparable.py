@@ -11,6 +11,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.comparable import (
     check_same_questions,
+    check_scored,
     check_whole,
     factor_values,
     factors,
@@ -65,6 +66,15 @@ def test_a_partial_result_is_compared_with_nothing() -> None:
     check_whole(config())
     with pytest.raises(InputError, match="is PARTIAL"):
         check_whole(replace(config(), state=PARTIAL))
+
+
+def test_a_metric_without_any_score_is_refused_with_the_reasons() -> None:
+    result = scored({"m": [float("nan")] * 2, "other": [0.0, 1.0]})
+    empty = replace(result.summaries["m"], reasons={"unreadable output": 2})
+    result = replace(result, summaries={**result.summaries, "m": empty})
+    check_scored(result, ["other", "unknown"])
+    with pytest.raises(InputError, match=r"m: no question of .* could be scored: 2 unreadable output"):
+        check_scored(result, ["other", "m"])
 
 
 def test_a_metric_that_is_defined_otherwise_is_named() -> None:

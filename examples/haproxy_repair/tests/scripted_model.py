@@ -7,9 +7,12 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 
+CHARACTERS = 10
+"""Of a token, at most."""
+
 
 class ScriptedModel(BaseHTTPRequestHandler):
-    """Answer chat completions by ``reply``."""
+    """Answer chat completions by ``reply``, cut at ``max_tokens`` of ten characters."""
 
     @abstractmethod
     def reply(self, messages: Sequence[Mapping[str, str]]) -> str:
@@ -18,8 +21,9 @@ class ScriptedModel(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer a chat completion."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        message = {"role": "assistant", "content": self.reply(asked["messages"])}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        reply, limit = self.reply(asked["messages"]), CHARACTERS * asked["max_tokens"]
+        message = {"role": "assistant", "content": reply[:limit]}
+        choice = {"index": 0, "message": message, "finish_reason": "length" if len(reply) > limit else "stop"}
         usage = {"prompt_tokens": 900, "completion_tokens": 300, "total_tokens": 1200}
         body = json.dumps({"model": "m-1", "choices": [choice], "usage": usage}).encode()
         self.send_response(200)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -36,14 +37,21 @@ class Model(ScriptedModel):
         return BAD[number % len(BAD)] if case["difficulty"] == "hard" else json.dumps(answer)
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """Serve the model."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+@contextmanager
+def served(model: type[ScriptedModel]) -> Iterator[str]:
+    """Serve a model."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), model)
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/v1"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Serve the model."""
+    with served(Model) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +89,31 @@ def test_commands_with_a_model(folder: Path, url: str) -> None:
         if " run " in line:
             assert "replies could not be read" in done.stdout + done.stderr
             assert "PARTIAL" not in done.stdout + done.stderr
+            assert "several models" not in done.stdout  # a reply that was cut has the name in the config
     assert done.stdout.startswith("gate      pass")
     assert (folder / "model_report" / "comparison.html").is_file()
+
+
+class Babbler(ScriptedModel):
+    """A model that repeats itself until its tokens are spent."""
+
+    def reply(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Return a reply longer than any limit."""
+        return "maxconn_" * 100_000
+
+
+def test_commands_with_a_model_of_which_nothing_can_be_read(folder: Path) -> None:
+    """The replies are counted, configs compared by that count, and the gate is refused with the reason."""
+    with served(Babbler) as url:
+        *measured, gate = [
+            run(line.replace("llm=openai", f"llm=openai llm.base_url={url}"), folder)
+            for line in (re.sub(r"(?<=[ =])model(?=[#_ ]|$)", "babbler", one) for one in commands())
+        ]
+    for done in measured:
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "20 of 20 replies could not be read" in re.sub(r"\s+", " ", measured[0].stdout)
+    assert gate.returncode == 3
+    assert "detection: no question of #1 retriever=none could be scored: 20 unreadable output" in gate.stdout
 
 
 def test_options_of_the_text(folder: Path, url: str) -> None:
@@ -107,3 +138,15 @@ def test_demo(folder: Path) -> None:
         done = run(line, folder)
         assert done.returncode == 0, line + done.stdout + done.stderr
     assert (folder / "haproxy_report" / "comparison.html").is_file()
+
+
+def test_git_ignores_what_the_commands_leave(folder: Path) -> None:
+    """Whatever the tests above wrote would not appear in the status of a clone."""
+    left = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in folder.iterdir())
+    assert {"haproxy_data/", "model_report/", "haproxy_report/", "mlflow.db"} <= set(left)
+    found = subprocess.run(
+        ["git", "check-ignore", "--no-index", *left], cwd=FOLDER, capture_output=True, text=True, check=False
+    )
+    if found.returncode > 1:
+        pytest.skip(f"no checkout: {found.stderr.strip()}")
+    assert sorted(found.stdout.split()) == left

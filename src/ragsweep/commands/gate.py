@@ -205,16 +205,17 @@ def decide(
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}
+    wanted = [one.metric for one in options.conditions]
     for name, one in baselines.items():
         try:
             comparable.check_same_questions(one, after)
             check_same_coverage(one, after)
             for result in (one, after):
                 comparable.check_whole(result)
+                comparable.check_scored(result, wanted)
         except InputError as fault:
             reason = f"against the {name}: {fault}" if anchor else str(fault)
             return GateDecision("refused", baseline, candidate, reason=reason)
-    wanted = [one.metric for one in options.conditions]
     metrics = comparable.shared_metrics([*baselines.values(), after], wanted, ())
     for condition in options.conditions:
         check_direction(condition, after)

@@ -63,9 +63,8 @@ def _why(found: Mapping[str, str]) -> str:
 
 
 def _french_rule(found: Mapping[str, str]) -> str:
-    verb = "être" if found["a"].startswith("être ") else "faire"
     modal = f"ne {found['m']} pas" if "n" in found else found["m"]
-    return f"{'Comment' if verb == 'être' else 'Que'} {modal} {verb} {found['s']} ?"
+    return f"Que {modal} faire {found['s']} ?"
 
 
 def _english_scenario(found: Mapping[str, str]) -> str:
@@ -74,10 +73,7 @@ def _english_scenario(found: Mapping[str, str]) -> str:
     return f"What {advice['m'] or 'should'} you do {condition}?" if advice else f"What happens {condition}?"
 
 
-_ADVICE = re.compile(
-    r"you (?P<m>can|could|should|must)\b(?! (?:be|not)\b)|(?:use|make|add|check|compare|install|set|try|call|see|read|write|run|"
-    r"create|remove|start|open|click|put|choose|select|contact|send|ask|cover)\b"
-)
+_ADVICE = re.compile(rf"you (?P<m>can|could|should|must)\b(?! (?:be|not)\b)|(?:{alternatives('en', 'advice')})\b")
 """An answer that says what to do, not what happens."""
 
 
@@ -89,19 +85,16 @@ _AUXILIARY = re.compile(
 def _french_definition(found: Mapping[str, str]) -> str:
     if found["v"] == "sont":
         return f"Que sont {found['s']} ?"
-    if not found["s"][:1].isupper():
-        return fill("Qu'est-ce que {} ?", found["s"])
-    if _PERSON.match(found["a"]):
+    is_name = found["s"][:1].isupper()
+    if (is_name and _PERSON.match(found["a"])) or _NAMED_PERSON.match(found["s"]):
         return f"Qui est {found['s']} ?"
     # what has a name and no article may be a person
-    return fill("Qu'est-ce que {} ?" if _THING.search(found["s"]) else "Que sait-on de {} ?", found["s"])
+    is_thing = not is_name or _THING.search(found["s"])
+    return fill("Qu'est-ce que {} ?" if is_thing else "Que sait-on de {} ?", found["s"])
 
 
-_PERSON = re.compile(
-    r"(?:une? |le |la |l['’])(?:\w+ )?(?:fils|fille|roi|reine|personnage|président|présidente|chef|homme|femme|prince|princesse|"
-    r"empereur|général|ministre|poète|peintre|architecte|athlète|père|mère|frère|sœur|évêque|pape|"
-    r"\w+(?:iste|ien|ienne|trice|teur|queur|gueur|euse|vain|rand-rabbin))\b"
-)
+_PERSON = re.compile(rf"(?:une? |le |la |l['’])(?:\w+ )?(?:{alternatives('fr', 'persons')})\b")
+_NAMED_PERSON = re.compile(rf"{_PERSON.pattern} [A-ZÀÉ]\S+ [A-ZÀÉ]")
 _THING = re.compile(r"[\d_.(]|[A-Z]{2}|[a-z][A-Z]|^\w+ [a-zé]{4,}$")
 
 
@@ -151,7 +144,7 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
              _french_definition, "remember"),
         SentenceRule("causal", _compiled("fr", rf"(?P<e>(?!{PRONOUNS['fr']})(?:[^,;: ]+ ){{3}}[^,;:]{{1,90}}?),? (?:parce qu(?:e |['’])|car )(?P<a>.{{8,}})"),
              lambda m: fill("Pourquoi est-ce que {} ?", m["e"]), "analyse", "reasoning"),
-        SentenceRule("rule", _compiled("fr", r"SUBJECT (?P<n>ne )?(?P<m>doit|doivent|devrait|devraient)(?: pas| jamais)? (?P<a>[a-zéêà].{6,})"),
+        SentenceRule("rule", _compiled("fr", r"SUBJECT (?P<n>ne )?(?P<m>doit|doivent|devrait|devraient)(?: pas| jamais)? (?P<a>(?!être )[a-zéêà].{6,})"),
              _french_rule, "understand"),
         SentenceRule("procedure", _compiled("fr", r"(?:Pour|Afin de|Afin d['’]) ?(?P<g>[a-zéèêîôûç]+(?:er|ir|re)\b[^,]{0,80}), (?P<a>(?:vous |on |il (?:faut|suffit) |\w+ez\b).{9,})"),
              lambda m: f"Comment {m['g']} ?", "apply"),
@@ -159,8 +152,7 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
              lambda m: f"Que {m['v']} {m['s']} ?", "understand"),
         SentenceRule("scenario", _compiled("fr", r"(?P<w>(?:Si|Lorsque|Quand)(?= )|Lorsqu['’]|S['’](?=ils? )) ?(?P<c>[^,]{8,100}), (?P<a>.{10,})"),
              _french_scenario, "understand"),
-        SentenceRule("fact", _compiled("fr", r"SUBJECT (?P<v>retourne|renvoie|contient|utilise|fournit|nécessite|crée|génère|offre|comprend|"
-                                     r"désigne|reçoit|possède|compte) (?P<a>.{8,})"),
+        SentenceRule("fact", _compiled("fr", r"SUBJECT (?P<v>VERB) (?P<a>.{8,})".replace("VERB", alternatives("fr", "facts"))),
              lambda m: fill("Que {} ?", f"{m['v']} {m['s']}"), "remember"),
     ),
 }  # fmt: skip

@@ -33,7 +33,7 @@ _NO_CLAUSE = re.compile(r" (?:if|when|once|whenever) (?:not |\w+ly )?(?:\w+(?:ed
 
 _NARRATED = re.compile(
     r"\b(?:fut|furent|eut|eurent|vint|prit|mit|fit|dut|put|\w{3,}(?:èrent|irent|urent)|(?!\w*ra\b)\w{3,}[b-df-hj-np-tv-z]a|"
-    r"\w{3,}(?:ait|aient))\b|^Que (?:doit|devrait) \w+ [A-ZÀÉ]"
+    r"\w{3,}(?:ait|aient))\b|^Que (?:doit|devrait) \w+ [A-ZÀÉ]|\ben \d{3,4}\b"
 )
 """A French condition or a duty of the past: what happened once is no rule."""
 _OF_HEADINGS = ("how", "heading", "difference")

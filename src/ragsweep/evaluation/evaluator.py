@@ -49,7 +49,7 @@ from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_r
 from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
 from ragsweep.evaluation.steps import step_texts
 from ragsweep.golden.golden_set import peculiarities
-from ragsweep.parts.answer_outputs import read_outputs
+from ragsweep.parts.answer_outputs import mark_cut, read_outputs
 from ragsweep.parts.targets import evaluate_targets
 from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor, StageWork
@@ -154,7 +154,7 @@ class Evaluator:
         if graph.answer:
             cut = _lengths(rankings.first(experiment.top_k)) - length
             items = unpacked(self.executor.get(graph.answer, table.answered), Answer)
-            answers = Answers(items, passages(names, context), cut)
+            answers = Answers(mark_cut(items, experiment.output), passages(names, context), cut)
         verdicts = {
             name: unpacked(self.executor.get(node, table.judged), Judgement) for name, node in graph.verdicts.items()
         }
@@ -283,7 +283,7 @@ class Evaluator:
                 "the answers of this llm are not measured: no metric needs them; add to the llm's file, below defaults:"
                 " - /metrics/answers@_global_.metrics"
             )
-        models = sorted({answer.model for answer in answers if answer.model})
+        models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
         if len(models) > 1:  # of one address
             named = ", ".join(models)
             yield f"the answers are of several models ({named}): what the service serves has changed; name one"

@@ -17,6 +17,7 @@ from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.question_table import QuestionTable
 from ragsweep.evaluation.scoring import score_metric
+from ragsweep.parts.answer_outputs import mark_cut
 
 _OF_FIRST = {"latency", "exact"}
 """Needs of metrics that are measured once: of the first answer, or of no answer."""
@@ -29,7 +30,8 @@ def repeated_views(
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
-        answers = first.answers._replace(answers=unpacked(get(one.answer, table.answered), Answer))
+        items = unpacked(get(one.answer, table.answered), Answer)
+        answers = first.answers._replace(answers=mark_cut(items, first.output))
         verdicts = {name: unpacked(get(node, table.judged), Judgement) for name, node in one.verdicts.items()}
         views.append(replace(first, answers=answers, judgements={**first.judgements, **verdicts}))
     return views

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.types import Answers, OutputReader
+from ragsweep.core.missing import TRUNCATED, UNREADABLE
+from ragsweep.core.types import Answer, Answers, OutputReader
 
 
 class Output(NamedTuple):
@@ -15,14 +16,24 @@ class Output(NamedTuple):
     unreadable: str = ""
 
 
+def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
+    """Mark answers that were cut at the limit of their tokens as unreadable, where outputs are read from them.
+
+    A model that repeats itself reaches every limit, which must not make the result of a task partial.
+    """
+    return [one._replace(failed=UNREADABLE) if reader and one.failed == TRUNCATED else one for one in answers]
+
+
 @memoize_by_identity
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
-    """Read every answer, failed ones left out."""
-    return [Output() if answer.failed else _read(answer.text, reader) for answer in answers.answers]
+    """Read every answer; failed ones have neither output nor fault, unless they were cut."""
+    return [_read(answer, reader) for answer in answers.answers]
 
 
-def _read(text: str, reader: OutputReader) -> Output:
+def _read(answer: Answer, reader: OutputReader) -> Output:
+    if answer.failed:
+        return Output(unreadable="cut at max_tokens" if answer.failed == UNREADABLE else "")
     try:
-        return Output(reader.read(text))
+        return Output(reader.read(answer.text))
     except ValueError as fault:
         return Output(unreadable=str(fault) or "not readable")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any
@@ -182,12 +182,26 @@ def reason_incomparable(results: Sequence[Result], metric: str) -> str:
     summaries = [result.summaries[metric] for result in results]
     if summaries[0].higher_is_better is None:
         return "neither more nor less of it is better, so that no config is better by it"
-    for result, summary in zip(results, summaries, strict=True):
-        if not summary.n_scored:
-            return f"no question of {result.name} could be scored"
+    for result in results:
+        if reason := _unscored(result, metric):
+            return reason
         if not is_mean(result, metric):
             return "is a quantile, no mean over questions: its differences are not those of questions"
     return ""
+
+
+def check_scored(result: Result, metrics: Iterable[str]) -> None:
+    """Raise InputError for a measured metric of which no question has a score: there is nothing to compare."""
+    for metric in metrics:
+        if metric in result.summaries and (reason := _unscored(result, metric)):
+            raise InputError(f"{metric}: {reason}")
+
+
+def _unscored(result: Result, metric: str) -> str:
+    """Return that no question has a score of a metric, and the count of each reason; empty where a question has one."""
+    summary = result.summaries[metric]
+    reasons = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
+    return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'it has none'}"
 
 
 def is_mean(result: Result, metric: str) -> bool:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import UNREADABLE
+from ragsweep.core.missing import TRUNCATED, UNREADABLE
 from ragsweep.core.types import Answer, Answers, EvaluationView, Question
+from ragsweep.parts.answer_outputs import mark_cut
 from ragsweep.parts.metrics import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum
 from ragsweep.parts.outputs import JsonObject
 from ragsweep.testing.answers import answered
@@ -53,6 +54,17 @@ def test_unreadable_output_has_no_score_and_a_failed_answer_its_reason(seen: Eva
     for made in (Value("a"), Value("a", higher=False), Value("a", (None, None)), Value("a", (0, 10), None)):
         assert rows(made, seen) == [4, 8, UNREADABLE, "timed out", 4]
     assert rows(UnreadableOutput(), seen) == [0, 0, 1, "timed out", 0]
+
+
+def test_a_reply_cut_at_the_limit_of_its_tokens_is_unreadable_where_outputs_are_read(seen: EvaluationView) -> None:
+    assert seen.answers is not None
+    given = [Answer('{"a": 4}'), Answer(failed=TRUNCATED), Answer(failed="timed out")]
+    assert mark_cut(given, None) == given
+    marked = mark_cut(given, seen.output)
+    assert [one.failed for one in marked] == ["", UNREADABLE, "timed out"]
+    view = replace(seen, questions=seen.questions[:3], answers=seen.answers._replace(answers=marked))
+    assert rows(Value("a"), view) == [4, UNREADABLE, "timed out"]
+    assert rows(UnreadableOutput(), view) == [0, 1, "timed out"]
 
 
 def test_weighted_sum_adds_up_and_lacks_what_a_term_lacks(seen: EvaluationView) -> None:

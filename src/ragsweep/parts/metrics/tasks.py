@@ -50,8 +50,8 @@ def _score_outputs(metric: TaskMetric, view: EvaluationView) -> Scores:
     scores: list[float | str] = []
     rows = zip(view.questions, view.answers.answers, read_outputs(view.answers, view.output), strict=True)
     for question, answer, output in rows:
-        if answer.failed or output.unreadable:
-            scores.append(answer.failed or metric.unread)
+        if output.unreadable or answer.failed:
+            scores.append(metric.unread if output.unreadable else answer.failed)
         else:
             scores.append(metric.score_output(question, output.value))
     return to_scores(scores)
