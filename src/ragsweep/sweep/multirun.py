@@ -91,13 +91,14 @@ class Multirun:
             self._give_name(sweep)
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
-        taken = self.ledger.claims.claim_sweep(sweep.id)
+        finished = sweep.status == FINISHED and self._is_done(sweep, new)
+        taken = None if finished and not self.ledger.is_writable else self.ledger.claims.claim_sweep(sweep.id)
         if taken and not self.is_shared:
             raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
         if taken:
             self.ledger.claims.join_sweep(sweep.id)
             self.terminal.line("join", f"{taken.holder} works on this search as well")
-        elif sweep.status == FINISHED and self._is_done(sweep, new):
+        elif finished:
             self._show_again(sweep)
             return None
         sweep, done = self._reopen(sweep, max(new.names, sweep.names, key=len) if taken else new.names)
@@ -129,12 +130,13 @@ class Multirun:
             self.ledger, self.ledger.records(sweep.id), labels=self.context.labels, declared=self.values["baseline"]
         )
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
-        if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
-            self.terminal.line("sync", f"{len(sent)} results were not in MLflow any more, and are there again")
-        sweep = self.ledger.sweep(sweep.id)  # its run may be a new one
+        if self.ledger.is_writable:
+            if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
+                self.terminal.line("sync", f"{len(sent)} results were not in MLflow any more, and are there again")
+            sweep = self.ledger.sweep(sweep.id)  # its run may be a new one
+            self.ledger.claims.leave_sweep(sweep.id)
         view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
-        self.ledger.claims.leave_sweep(sweep.id)
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
