@@ -176,7 +176,8 @@ class Multirun:
         sweep, why, before = self.context.sweep, "", None
         assert sweep
         while True:
-            while any(claim.lives for claim in self.ledger.claims.jobs(sweep.id)):  # run by other processes
+            # Run by other processes; on a full disk this one cannot give up a claim of its own.
+            while any(claim.lives and not claim.is_own for claim in self.ledger.claims.jobs(sweep.id)):
                 time.sleep(0.2)
             self._record_dead_jobs(sweep)
             done, claims = self.ledger.jobs(sweep.id, *DONE), self.ledger.claims.jobs(sweep.id)
@@ -260,7 +261,8 @@ class Multirun:
         if self.tracker.identity:
             texts = self.context.session.page_texts(summary.results, self.secrets)
             parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts)
-            mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere)
+            if not mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere) and status == FINISHED:
+                return FAILED
         return status
 
     def _summarise(
