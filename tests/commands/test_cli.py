@@ -159,6 +159,30 @@ def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Rags
     assert "in the ledger, but not in MLflow: the server is down" in single.stderr
 
 
+def test_tracker_that_fails_while_the_sweep_is_closed_is_put_right_by_the_same_command(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    (tmp_path / "my_tracker.py").write_text(
+        "from pathlib import Path\nfrom ragsweep.core.errors import TrackingError\n"
+        "from ragsweep.parts.tracking import NoTracking\n\n"
+        "class Broken(NoTracking):\n    identity = 'broken'\n\n    def close_sweep(self, run_id, status, *more):\n"
+        "        if not Path('up').exists():\n            raise TrackingError('the server is down')\n"
+        "        Path('up').write_text(status)\n"
+    )
+    (tmp_path / "conf" / "tracking").mkdir(parents=True)
+    (tmp_path / "conf" / "tracking" / "broken.yaml").write_text("_target_: my_tracker.Broken\n")
+    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_tracker"}
+    command = ["-m", "top_k=1,2", "tracking=broken", *write_dataset(tmp_path)]
+    done = ragsweep(*command, **trusted)
+    assert done.returncode == 1
+    assert "but not in MLflow: the server is down" in done.stdout
+    (tmp_path / "up").touch()
+    again = ragsweep(*command, **trusted)
+    assert again.returncode == 0, again.stdout
+    assert "2 of 2 configs are done" in again.stdout
+    assert (tmp_path / "up").read_text() == "FINISHED"
+
+
 def test_jobs_that_hydra_could_not_start_say_why(ragsweep: Ragsweep, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = ragsweep("-m", "top_k=1,2", "hydra.sweep.dir=file/x", "tracking=none", *write_dataset(tmp_path))

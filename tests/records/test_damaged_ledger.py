@@ -14,7 +14,8 @@ import pytest
 
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.results import Failure, Result
-from ragsweep.records.ledger import Ledger
+from ragsweep.records.checksums import COLUMNS
+from ragsweep.records.ledger import LARGE, Ledger
 from recorded import a_result
 from test_ledger import opened
 
@@ -26,6 +27,7 @@ JOBS = 6
 def folder(tmp_path: Path) -> Path:
     """A ledger of two sweeps and of two configs by themselves, all in the file itself."""
     ledger = Ledger(tmp_path)
+    held = replace(a_result().dataset, partition="holdout", held=("q1",))
     for key in ("one", "two"):
         sweep = opened(ledger, *(f"top_k={n}" for n in range(JOBS)), key=key)
         for job in range(JOBS - 1):
@@ -34,7 +36,8 @@ def folder(tmp_path: Path) -> Path:
     ledger.set_status("one-0", "FINISHED")
     ledger.claims.claim_job("two-0", 77)
     for name in ("single", "other"):
-        ledger.write(None, 0, replace(a_result(), name=name))
+        record = ledger.write(None, 0, replace(a_result(), name=name, dataset=held))
+        ledger.names.give(name, f"record {record}")
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return tmp_path
@@ -51,7 +54,13 @@ def read_all(folder: Path) -> list[object]:
     values += [
         summary_text(record.outcome) for record in (*ledger.singles(), *ledger.of_run("run"), *ledger.tune_records("w"))
     ]
-    return [*values, *map(str, ledger.abandoned()), *ledger.claims.jobs("one-0"), ledger.holdout_views("w")]
+    return [
+        *values,
+        *map(str, ledger.abandoned()),
+        *ledger.claims.jobs("one-0"),
+        ledger.holdout_views("w"),
+        ledger.names.all(),
+    ]
 
 
 def write_as_a_sweep(folder: Path) -> None:
@@ -76,49 +85,60 @@ def change(folder: Path, statement: str) -> None:
         assert connection.execute(statement).rowcount > 0
 
 
-FIRST = "(SELECT id FROM records WHERE sweep = 'one-0' AND job = 1)"
-WITHOUT_ID = (
-    "sweep, kind, job, status, partition, golden, signature, tracker, run, tracked, text, scores, counts, own, shared,"
-    " digest, created"
-)
+COLUMN_CHANGES = [
+    f"UPDATE {table} SET {column} = CASE typeof({column}) WHEN 'text' THEN {column} || 'x' WHEN 'null' THEN 'x'"
+    f" ELSE {column} + 77 END WHERE rowid = (SELECT min(rowid) FROM {table})"
+    for table, columns in COLUMNS.items()
+    for column in columns.split(", ")
+]
+LARGE_CHANGES = [f"UPDATE records SET {column} = {column} || 'x' WHERE id = 1" for column in LARGE]
+ROW_CHANGES = [f"DELETE FROM {table} WHERE rowid = (SELECT {end}(rowid) FROM {table})"
+               for table in COLUMNS for end in ("min", "max")]  # fmt: skip
+DOUBLED = [
+    f"INSERT INTO {table} ({columns}{more}) SELECT {columns.replace(key, changed, 1)}{more} FROM {table} LIMIT 1"
+    for table, key, changed, more in [
+        ("records", "id, sweep, kind, job", "77, sweep, kind, 77", ", " + ", ".join(LARGE)),
+        ("records", "id, sweep", "77, NULL", ", " + ", ".join(LARGE)),
+        ("sweeps", "id", "'x-0'", ""),
+        ("names", "name", "'x'", ""),
+        ("holdout_views", "viewer", "'x'", ""),
+    ]
+    for columns in [COLUMNS[table]]
+]
+OTHER_CHANGES = [
+    "DELETE FROM checksums WHERE scope = 'records one-0'",
+    "DELETE FROM checksums WHERE scope = 'names'",
+    "DELETE FROM records WHERE sweep = 'one-0'",
+    "DELETE FROM shared WHERE name != ''",
+    "UPDATE shared SET data = zeroblob(length(data)) WHERE name != ''",
+]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        f"DELETE FROM records WHERE id = {FIRST}",
-        "DELETE FROM records WHERE sweep = 'one-0'",
-        "DELETE FROM records WHERE sweep IS NULL AND id = (SELECT max(id) FROM records)",
-        f"INSERT INTO records ({WITHOUT_ID}) SELECT {WITHOUT_ID.replace('job', '77')} FROM records WHERE id = {FIRST}",
-        f"INSERT INTO records ({WITHOUT_ID}) SELECT {WITHOUT_ID.replace('sweep', 'NULL')} FROM records LIMIT 1",
-        f"UPDATE records SET job = 77 WHERE id = {FIRST}",
-        f"UPDATE records SET id = 777 WHERE id = {FIRST}",
-        f"UPDATE records SET sweep = 'two-0', job = 77 WHERE id = {FIRST}",
-        f"UPDATE records SET sweep = NULL WHERE id = {FIRST}",
-        f"UPDATE records SET status = 'partial' WHERE id = {FIRST}",
-        f"UPDATE records SET kind = 'finalist' WHERE id = {FIRST}",
-        f"UPDATE records SET partition = 'tune' WHERE id = {FIRST}",
-        f"UPDATE records SET run = 'another' WHERE id = {FIRST}",
-        f"UPDATE records SET tracked = 0 WHERE id = {FIRST}",
-        f"UPDATE records SET tracker = 'elsewhere' WHERE id = {FIRST}",
-        f"UPDATE records SET signature = 'other' WHERE id = {FIRST}",
-        f"UPDATE records SET scores = zeroblob(length(scores)) WHERE id = {FIRST}",
-        f"UPDATE records SET text = replace(text, 'one 1', 'one 2') WHERE id = {FIRST}",
-        f"UPDATE records SET created = created + 1 WHERE id = {FIRST}",
-        "DELETE FROM shared WHERE name != ''",
-        "UPDATE shared SET data = zeroblob(length(data)) WHERE name != ''",
-        "DELETE FROM sweeps WHERE id = 'one-0'",
-        "UPDATE sweeps SET names = replace(names, '3', '4') WHERE id = 'one-0'",
-        "UPDATE sweeps SET status = 'RUNNING' WHERE id = 'one-0'",
-        "UPDATE sweeps SET round = 1, id = 'one-1' WHERE id = 'one-0'",
-        "DELETE FROM seals WHERE name = 'sweep one-0'",
-    ],
-)
+@pytest.mark.parametrize("statement", [*COLUMN_CHANGES, *LARGE_CHANGES, *ROW_CHANGES, *DOUBLED, *OTHER_CHANGES])
 def test_row_that_is_lost_doubled_renumbered_or_changed_is_refused(statement: str, folder: Path) -> None:
-    read_all(folder)
     change(folder, statement)
     with pytest.raises(InputError, match=SENTENCE):
         read_all(folder)
+
+
+def test_change_of_one_row_does_not_hide_the_damage_of_another(folder: Path) -> None:
+    change(folder, "UPDATE records SET kind = 'confih' WHERE sweep = 'one-0' AND job = 0")
+    ledger = Ledger(folder)
+    ledger.retry("one-0")
+    ledger.write("one-0", 3, replace(a_result(), name="again"))
+    with pytest.raises(InputError, match=SENTENCE):
+        ledger.records("one-0")
+    assert ledger.records("two-0")
+
+
+def test_ledger_with_a_hash_for_each_row_is_upgraded_unless_a_row_was_changed(tmp_path: Path) -> None:
+    for name, harm in (("whole", ""), ("changed", "UPDATE records SET job = 7 WHERE id = 1;")):
+        (tmp_path / name).mkdir()
+        with closing(sqlite3.connect(tmp_path / name / "ledger.db")) as connection:
+            connection.executescript((Path(__file__).parents[1] / "fixtures/0.2.0/ledger.sql").read_text() + harm)
+    assert len(read_all(tmp_path / "whole")) > 2
+    with pytest.raises(InputError, match="record 1 is not what was written"):
+        Ledger(tmp_path / "changed")
 
 
 def flip_bits(draw: random.Random, content: bytearray) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -169,6 +172,33 @@ def test_sweep_whose_process_died_is_abandoned(tmp_path: Path) -> None:
     ledger.set_status(dead.stdout.strip(), "KILLED")
     ledger.set_status(mine.id, "FINISHED")
     assert ledger.abandoned() == []
+
+
+def test_ledger_that_must_not_be_written_is_read(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    ledger.write(sweep.id, 0, result("a"))
+    code = (
+        "import sys; from pathlib import Path; from ragsweep.records.ledger import Ledger\n"
+        "ledger = Ledger(Path(sys.argv[1])); (sweep,) = ledger.sweeps()\n"
+        "print(ledger.is_writable, [record.outcome.name for record in ledger.records(sweep.id)])\n"
+        "ledger.check_writable()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    if os.geteuid() == 0:  # root writes in spite of the permissions, unless it gives up that right
+        command = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", *command]
+    for modified in ("in the log", "in the file"):
+        with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+            if modified == "in the file":
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            for path in (*tmp_path.iterdir(), tmp_path):
+                path.chmod(0o500 if path.is_dir() else 0o400)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            tmp_path.chmod(0o700)
+        assert done.stdout == "False ['a']\n", done.stderr
+        assert "cannot write results to" in done.stderr
+        for path in tmp_path.iterdir():
+            path.chmod(0o600)
 
 
 def test_ledger_of_another_version_is_refused(tmp_path: Path) -> None:

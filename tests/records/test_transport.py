@@ -27,7 +27,7 @@ def sent() -> Result:
 
 
 def test_result_arrives_as_it_was_sent() -> None:
-    arrived, spent = from_bytes(to_bytes(sent(), {"calls": 3.0}))
+    arrived, spent = from_bytes("a", to_bytes("a", sent(), {"calls": 3.0}))
     assert spent == {"calls": 3.0}
     assert isinstance(arrived, Result)
     assert encode(arrived) == encode(sent())
@@ -35,14 +35,19 @@ def test_result_arrives_as_it_was_sent() -> None:
     assert arrived.dataset.held == ("x", "y")
 
 
+def test_outcome_of_another_job_is_refused() -> None:
+    with pytest.raises(InputError, match="it belongs to another job"):
+        from_bytes("outcomes/x/1", to_bytes("outcomes/x/2", sent(), {}))
+
+
 def test_failure_arrives_as_it_was_sent() -> None:
     failure = Failure("a", ("x=1",), {"x": "1"}, "no luck", "line\nline", 1.5, 2.5)
-    assert from_bytes(to_bytes(failure, {})) == (failure, {})
+    assert from_bytes("a", to_bytes("a", failure, {})) == (failure, {})
 
 
 def test_damaged_outcome_is_refused() -> None:
-    data, chance = to_bytes(sent(), {}), random.Random(3)
+    data, chance = to_bytes("a", sent(), {}), random.Random(3)
     for _ in range(200):
         if (changed := mutant(data, chance)) != data:
             with pytest.raises(InputError, match="not what was sent"):
-                from_bytes(changed)
+                from_bytes("a", changed)

@@ -6,6 +6,7 @@ import json
 import math
 import multiprocessing
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import obstore
 import pytest
-from obstore.store import MemoryStore
+from obstore.store import MemoryStore, S3Store
 
 from faults import Small
 from object_store import ObjectServer, object_server
@@ -28,6 +29,24 @@ from ragsweep.stages.shared_store import SharedStore
 from test_store import TRUTH, executed, mutant, small
 
 __all__ = ["object_server"]
+
+
+def test_object_store_that_never_answers_is_named_and_left_alone_for_longer_each_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = {"aws_endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "region": "x"}
+        keys = {"access_key_id": "a", "secret_access_key": "b", "client_options": {"allow_http": True}}
+        objects, warnings = S3Store("bucket", **options, **keys), list[str]()
+        remote = Remote(objects, "s3://bucket", warnings.append, pause=0.01, answer=0.3)
+        assert remote.get("a") is None
+        (warning,) = warnings
+        assert "cannot use s3://bucket: no answer within 0.3 s" in warning
+        pauses = []
+        for ask in (lambda: remote.put("a", b"1"), lambda: remote.names("a/"), lambda: remote.has("a")):
+            pauses.append(remote._silent - time.monotonic())
+            time.sleep(max(pauses[-1], 0))
+            assert not ask()
+        assert pauses == sorted(pauses)
+        assert len(warnings) == 1
 
 
 class Shared:

@@ -131,6 +131,24 @@ def test_failed_job_is_a_failure_in_the_ledger(machines: Machines) -> None:
     assert "limit" in failure.error
 
 
+def test_outcomes_that_change_places_are_not_recorded_under_each_others_config(machines: Machines) -> None:
+    assert machines.command.session.remote
+    machines.command.session.remote.warn = lambda text: None
+
+    def exchanges(jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+        returned = machines.launch(jobs, first)
+        one, two, _ = sorted(path for path in (machines.objects / "outcomes").rglob("*") if path.is_file())
+        first_data = one.read_bytes()
+        one.write_bytes(two.read_bytes())
+        two.write_bytes(first_data)
+        return returned
+
+    assert sorted(status.name for status in statuses(machines.collect(exchanges))) == ["COMPLETED", "FAILED", "FAILED"]
+    assert {job: outcome.name for job, outcome in machines.outcomes().items()} == {2: "three"}
+    machines.collect(jobs=JOBS[:2])
+    assert [outcome.name for outcome in machines.outcomes().values()] == ["one", "two", "three"]
+
+
 def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Machines) -> None:
     warnings: list[str] = []
     assert machines.command.session.remote

@@ -14,7 +14,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.results import Result
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.tracking import Mlflow
-from ragsweep.records import seals
+from ragsweep.records import checksums
 from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
@@ -55,13 +55,13 @@ def same_commands(folder: Path) -> None:
         signatures = [job.experiment.signature for job in jobs if job.experiment]
         searched = search_run.search_key(command, signatures[0], place) if command.searching else ""
         keys.append(searched or content_hash([signatures, place]))
+    Ledger((folder / DATABASES["ledger"]).parent)  # which brings the file to the present format
     with closing(sqlite3.connect(folder / DATABASES["ledger"])) as connection, connection:
         sweeps = connection.execute("SELECT id FROM sweeps ORDER BY created").fetchall()
         for key, (sweep,) in zip(keys, sweeps, strict=True):
             connection.execute("UPDATE sweeps SET key = ?, tracker = ? WHERE id = ?", (key, place, sweep))
             connection.execute("UPDATE records SET tracker = ? WHERE sweep = ?", (place, sweep))
-            seals.seal_sweep(connection, sweep)
-        seals.seal_records(connection, "1", ())
+        checksums.write_all(connection)
 
 
 def test_there_are_fixtures_and_they_are_small() -> None:

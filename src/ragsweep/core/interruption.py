@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -82,3 +82,15 @@ def is_overdue() -> bool:
     """Return whether the time of the current deadline is over."""
     handler = signal.getsignal(signal.SIGUSR1)
     return isinstance(handler, _Deadline) and handler.over
+
+
+@contextmanager
+def waiting_for(what: str, report: Callable[[str], None], notice: float) -> Iterator[None]:
+    """Report once, from another thread, that the block has waited so many seconds for something."""
+    timer = threading.Timer(notice, lambda: report(f"waiting for {what}, which has not answered for {notice:g} s"))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -9,7 +9,8 @@ import json
 import math
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.golden.partition import HOLDOUT, TUNE
-from ragsweep.records import seals
+from ragsweep.records.checksums import COLUMNS, changing, read_whole
 from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, Claims, find_claims, job_tag
 from ragsweep.records.ledger_file import LedgerFile, damaged
 from ragsweep.records.names import Names
@@ -25,8 +26,11 @@ from ragsweep.records.record_format import Encoded, decode, decode_shared, decod
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 
-DECIDED = "status NOT IN ('retry', 'racing')"
-"""Condition of the records that are outcomes, not states on the way to one."""
+LARGE = ("text", "scores", "counts", "own")
+"""The large columns of a record."""
+
+UNDECIDED = ("retry", "racing")
+"""Status of the records that are states on the way to an outcome."""
 
 
 @dataclass(frozen=True)
@@ -80,47 +84,49 @@ class Ledger:
         """The file."""
         return self._file.path
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether this process may write the file; where it must not, what is recorded can be read."""
+        return self._file.is_writable
+
+    def check_writable(self) -> None:
+        """Raise TrackingError where the file cannot be written."""
+        with self._file.transaction():
+            pass
+
     # --- sweeps ------------------------------------------------------------------------------------------------
 
     def latest(self, key: str) -> Sweep | None:
         """Return the last sweep of this key: of these configs, tracked at one place."""
         with self._file.reading() as connection:
-            row = connection.execute(
-                f"SELECT {seals.SWEEP} FROM sweeps WHERE key = ? ORDER BY round DESC LIMIT 1", (key,)
-            ).fetchone()
-            return self._sweep(connection, row) if row else None
+            rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
+        return _sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
         """Record a sweep before its first job starts, as the next round of its key, and claim it."""
         with self._file.transaction() as connection:
             (rounds,) = connection.execute("SELECT count(*) FROM sweeps WHERE key = ?", (key,)).fetchone()
             identifier = f"{key}-{rounds}"
-            connection.execute(
-                "INSERT INTO sweeps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    identifier, key, rounds, sweep.tracker, sweep.name, sweep.parent, RUNNING, json.dumps(sweep.jobs),
-                    json.dumps(sweep.names), time.time(),
-                ),
-            )  # fmt: skip
-            seals.seal_sweep(connection, identifier)
+            row = (
+                *(identifier, key, rounds, sweep.tracker, sweep.name, sweep.parent, RUNNING),
+                *(json.dumps(sweep.jobs), json.dumps(sweep.names), time.time()),
+            )
+            with changing(connection, "sweeps", "id = ?", identifier):
+                connection.execute(f"INSERT INTO sweeps VALUES ({', '.join('?' * len(row))})", row)
             self.claims.take(connection, COMMAND, identifier, 0)
         return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
         """Read a sweep."""
-        with self._file.reading() as connection:
-            row = connection.execute(f"SELECT {seals.SWEEP} FROM sweeps WHERE id = ?", (identifier,)).fetchone()
-            if row is None:
-                raise damaged(self.path, f"the sweep {identifier} is not in it any more")
-            return self._sweep(connection, row)
+        for sweep in self.sweeps():
+            if sweep.id == identifier:
+                return sweep
+        raise damaged(self.path, f"the sweep {identifier} is not in it any more")
 
     def sweeps(self) -> list[Sweep]:
         """Read all sweeps, the oldest first."""
         with self._file.reading() as connection:
-            rows = connection.execute(f"SELECT {seals.SWEEP} FROM sweeps ORDER BY created").fetchall()
-            if len(rows) != (sealed := seals.sealed_sweeps(connection)):
-                raise damaged(self.path, f"it has {len(rows)} sweeps, and {sealed} were written")
-            return [self._sweep(connection, row) for row in rows]
+            return sorted(map(_sweep, read_whole(connection, "sweeps")), key=lambda sweep: sweep.created)
 
     def set_status(self, sweep: str, status: str) -> None:
         """Set the status of a sweep; one that is not RUNNING has no commands at it."""
@@ -138,8 +144,8 @@ class Ledger:
         """Set columns of a sweep."""
         columns = ", ".join(f"{column} = ?" for column in values)
         with self._file.transaction() as connection:
-            connection.execute(f"UPDATE sweeps SET {columns} WHERE id = ?", (*values.values(), sweep))
-            seals.seal_sweep(connection, sweep)
+            with changing(connection, "sweeps", "id = ?", sweep):
+                connection.execute(f"UPDATE sweeps SET {columns} WHERE id = ?", (*values.values(), sweep))
             if values.get("status", RUNNING) != RUNNING:
                 connection.execute("DELETE FROM claims WHERE kind = ? AND sweep = ?", (COMMAND, sweep))
 
@@ -168,27 +174,24 @@ class Ledger:
         with self._file.transaction() as connection:
             if fenced and not any(claim.is_own for claim in find_claims(connection, kind, sweep or "", job)):
                 raise InputError(f"job {job} was taken over by another process; this result comes too late")
-            row = connection.execute(
-                "SELECT run, id FROM records WHERE sweep = ? AND kind = ? AND job = ?", (sweep, kind, job)
-            ).fetchone()
-            run, replaced = row or (None, None)
-            if replaced is not None:
-                connection.execute("DELETE FROM records WHERE id = ?", (replaced,))
-                seals.forget_record(connection, replaced)
+            job_of = "sweep = ? AND kind = ? AND job = ?"
+            earlier = connection.execute(f"SELECT run FROM records WHERE {job_of}", (sweep, kind, job)).fetchone()
+            (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM records").fetchone()
             connection.execute("DELETE FROM claims WHERE sweep = ? AND kind = ? AND number = ?", (sweep, kind, job))
             connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (encoded.shared_digest, encoded.shared))
-            cursor = connection.execute(
-                "INSERT INTO records (sweep, kind, job, status, partition, golden, signature, tracker, run, tracked,"
-                " text, scores, counts, own, shared, digest, created)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    sweep, kind, job, encoded.status, facts.partition if facts else "",
-                    facts.undivided if facts else "", encoded.signature, tracker, run, encoded.text,
-                    encoded.scores, encoded.counts, encoded.own, encoded.shared_digest, encoded.digest(), time.time(),
-                ),
-            )  # fmt: skip
+            row = {
+                "sweep": sweep, "kind": kind, "job": job, "status": encoded.status,
+                "partition": facts.partition if facts else "", "golden": facts.undivided if facts else "",
+                "signature": encoded.signature, "tracker": tracker, "run": earlier and earlier["run"], "tracked": 0,
+                "shared": encoded.shared_digest, "digest": encoded.digest(), "created": time.time(),
+                **{name: getattr(encoded, name) for name in LARGE},
+            }  # fmt: skip
+            with changing(connection, "records", f"id > ? OR {job_of}", last, sweep, kind, job):
+                connection.execute(f"DELETE FROM records WHERE {job_of}", (sweep, kind, job))
+                cursor = connection.execute(
+                    f"INSERT INTO records ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
+                )
             record = int(cursor.lastrowid or 0)
-            seals.seal_records(connection, "id = ?", (record,))
             if facts:
                 _record_view(connection, facts, sweep, kind, record)
             return record
@@ -205,37 +208,36 @@ class Ledger:
         these questions in it: a set that grew by a question has been used nearly as often.
         """
         with self._file.reading() as connection:
-            views = connection.execute("SELECT golden, count(*) FROM holdout_views GROUP BY golden").fetchall()
-            holdouts = dict(connection.execute("SELECT golden, questions FROM holdouts").fetchall())
+            holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
+            views = read_whole(connection, "holdout_views")
         questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
-        for viewed, count in views:
+        for viewed, *_ in views:
             common = questions & set(json.loads(holdouts.get(viewed, "[]")))
-            total += count * (1.0 if viewed == golden else len(common) / max(len(questions), 1))
+            total += 1.0 if viewed == golden else len(common) / max(len(questions), 1)
         return math.ceil(total - 1e-9)
 
     def tune_records(self, golden: str) -> list[Record]:
         """Read what was measured on the tune questions of the golden set with this digest."""
-        return self._records("partition = ? AND golden = ? AND status = 'finished' ORDER BY id", (TUNE, golden))
+        return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
         """Read what all sweeps measured of a metric on these questions: sweep -> job -> name of the config, summary."""
         found: dict[str, dict[int, tuple[str, Summary]]] = {}
         with self._file.reading() as connection:
-            rows = connection.execute(
-                "SELECT sweep, job, text FROM records WHERE golden = ? AND partition = ? AND kind = ?"
-                " AND status = 'finished' AND sweep IS NOT NULL ORDER BY job",
-                (golden, partition, CONFIG),
-            ).fetchall()
-        for sweep, job, text in rows:
-            if (known := decode_summary(text, metric)) is not None:
-                found.setdefault(sweep, {})[job] = known
+            query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"
+            for (sweep,) in connection.execute(query, (golden, partition)).fetchall():
+                for row in sorted(read_whole(connection, "records", sweep), key=lambda row: row["job"]):
+                    of = (row["golden"], row["partition"], row["kind"], row["status"])
+                    if of == (golden, partition, CONFIG, "finished"):
+                        known = decode_summary(_encoded(connection, row).text, metric)
+                        found.setdefault(sweep, {}).update({row["job"]: known} if known else {})
         return found
 
     def mark_tracked(self, record: int, run: str) -> None:
         """Set the MLflow run that shows a record."""
         with self._file.transaction() as connection:
-            connection.execute("UPDATE records SET run = ?, tracked = 1 WHERE id = ?", (run, record))
-            seals.seal_records(connection, "id = ?", (record,))
+            with changing(connection, "records", "id = ?", record):
+                connection.execute("UPDATE records SET run = ?, tracked = 1 WHERE id = ?", (run, record))
             connection.execute("DELETE FROM claims WHERE kind = ? AND number = ?", (UPLOAD, record))
 
     def run(self, record: int) -> str | None:
@@ -254,17 +256,15 @@ class Ledger:
 
     def retry(self, sweep: str) -> None:
         """Open the jobs of a sweep again that failed, or of which too few questions could be scored."""
-        with self._file.transaction() as connection:
+        with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute(
                 "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')", (sweep,)
             )
-            seals.seal_records(connection, "sweep = ? AND status = 'retry'", (sweep,))
 
     def forget_runs(self, sweep: str) -> None:
         """Forget the runs of a sweep's records, which the tracker has lost."""
-        with self._file.transaction() as connection:
+        with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute("UPDATE records SET run = NULL, tracked = 0 WHERE sweep = ?", (sweep,))
-            seals.seal_records(connection, "sweep = ?", (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
         """Return the numbers of a sweep's configs whose record has one of these statuses."""
@@ -275,83 +275,96 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Read the record of a config of a sweep."""
-        return self._records("records.sweep = ? AND kind = ? AND job = ?", (sweep, CONFIG, job), sweep)[0]
+        """Read the record of a config of a sweep; those of its other configs are not checked, for there may be many."""
+        with self._file.reading() as connection:
+            row = connection.execute(
+                f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",
+                (sweep, CONFIG, job),
+            ).fetchone()
+            if row is None:
+                raise sqlite3.DatabaseError(f"the record of job {job} of the sweep {sweep} is lost")
+            return _record(connection, row, {})
 
     def records(self, sweep: str) -> list[Record]:
         """Read the outcomes of a sweep's configs so far, in the order of the jobs."""
-        condition = f"records.sweep = ? AND kind = ? AND {DECIDED} ORDER BY job"
-        return self._records(condition, (sweep, CONFIG), sweep)
+        return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] not in UNDECIDED)
 
     def finalists(self, sweep: str) -> list[Record]:
         """Read the outcomes of a search's best configs on the holdout."""
-        return self._records("records.sweep = ? AND kind = ? ORDER BY job", (sweep, FINALIST), sweep)
+        return self._records(sweep, lambda row: row["kind"] == FINALIST)
 
     def untracked(self, sweep: str) -> list[Record]:
         """Read the outcomes of a sweep, finalists included, that the tracker does not have."""
-        return self._records(f"records.sweep = ? AND tracked = 0 AND {DECIDED}", (sweep,), sweep)
+        return self._records(sweep, lambda row: not row["tracked"] and row["status"] not in UNDECIDED)
 
     def raced(self, sweep: str) -> list[Record]:
         """Read what is measured of a sweep's configs so far, those that are still in a race included."""
-        condition = "records.sweep = ? AND kind = ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job"
-        return self._records(condition, (sweep, CONFIG), sweep)
+        known = ("finished", "racing", "dropped")
+        return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] in known)
 
     def singles(self) -> list[Record]:
         """Read the outcomes of configs that belong to no sweep."""
-        return self._records("records.sweep IS NULL ORDER BY id", (), None)
+        return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:
         """Read the record of this number."""
-        return self._records("records.id = ?", (number,))
+        return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
         """Read the records of the MLflow run of this id, or of all whose id begins so."""
-        return self._records("substr(run, 1, ?) = ? ORDER BY id", (len(run), run))
+        return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    def _records(self, condition: str, values: Sequence[Any], *whole: str | None) -> list[Record]:
-        """Read records of which a condition holds; ``whole`` are sweeps that are checked even where no row is found."""
+    def _found(self, condition: str, *values: Any) -> list[Record]:
+        """Read the records of any sweep of which a condition is true, the oldest first."""
         with self._file.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {seals.RECORD}, seals.seal, text, scores, counts, own FROM records"
-                f" LEFT JOIN seals ON seals.name = 'record ' || records.id WHERE {condition}",
-                values,
-            ).fetchall()
-            for sweep in {*whole, *(row[1] for row in rows)}:
-                if wrong := seals.unlisted(connection, sweep):
-                    what = f"the sweep {sweep}" if sweep else "single configs"
-                    raise damaged(self.path, f"record {wrong[0]} of {what} is lost, or was not written by ragsweep")
-            shared = {name: self._shared(connection, name) for name in {row[11] for row in rows}}
-        return [self._record(row[:14], row[14], row[15:], shared[row[11]]) for row in rows]
+            rows = connection.execute(f"SELECT id, sweep FROM records WHERE {condition}", values).fetchall()
+            wanted = {number for number, _ in rows}
+            found = [
+                record
+                for sweep in {sweep for _, sweep in rows}
+                for record in self._records(sweep, lambda row: row["id"] in wanted)
+            ]
+        return sorted(found, key=lambda record: record.id)
 
-    def _shared(self, connection: sqlite3.Connection, digest: str) -> dict[str, list[Any]]:
-        if not digest:
-            return {}
-        row = connection.execute("SELECT data FROM shared WHERE name = ?", (digest,)).fetchone()
-        try:
-            return decode_shared(bytes(row[0]), digest)
-        except (InputError, TypeError, ValueError):  # it is gone, or of another type
-            raise damaged(self.path, f"the golden set's columns {digest:.12} are not what was written") from None
+    def _records(self, sweep: str | None, wanted: Callable[[sqlite3.Row], bool]) -> list[Record]:
+        """Read some records of a sweep (None: of no sweep), in the order of the jobs."""
+        with self._file.reading() as connection:
+            rows = filter(wanted, read_whole(connection, "records", sweep))
+            shared: dict[str, dict[str, list[Any]]] = {}
+            return [_record(connection, row, shared) for row in sorted(rows, key=lambda row: row["job"])]
 
-    def _record(self, row: Sequence[Any], seal: str, blocks: Sequence[Any], shared: dict[str, list[Any]]) -> Record:
-        number, sweep, kind, job, status, _, _, signature, tracker, run, tracked, name, digest, _ = row
-        encoded = Encoded(*(status, signature, *blocks, b"", name))
-        try:
-            if seals.seal(row) == seal and encoded.digest() == digest:
-                return Record(number, sweep, kind, job, run, bool(tracked), tracker, decode(encoded, shared))
-        except (InputError, TypeError, ValueError):  # a column holds something of another type
-            pass
-        raise damaged(self.path, f"record {number} ({kind} {job}) is not what was written")
 
-    def _sweep(self, connection: sqlite3.Connection, row: Sequence[Any]) -> Sweep:
-        identifier, _, _, tracker, name, parent, status, jobs, names, created = row
-        if not seals.is_sealed(connection, identifier, row):
-            raise damaged(self.path, f"the sweep {identifier} is not what was written")
-        return Sweep(
-            identifier, name, parent, tuple(map(tuple, json.loads(jobs))), tuple(json.loads(names)), tracker, status,
-            created,
-        )  # fmt: skip
+def _record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, dict[str, list[Any]]]) -> Record:
+    """Read a whole record; ``shared`` keeps the golden set's columns by their digest for further ones."""
+    encoded, name = _encoded(connection, row), row["shared"]
+    try:
+        if name not in shared:
+            data = connection.execute("SELECT data FROM shared WHERE name = ?", (name,)).fetchone()
+            shared[name] = decode_shared(bytes(data[0]), name) if name else {}
+        outcome = decode(encoded, shared[name])
+    except (InputError, TypeError, ValueError):  # a column is gone, or of another type
+        raise sqlite3.DatabaseError(f"the columns of record {row['id']} are not what was written") from None
+    number, sweep, kind, job, *_ = row
+    return Record(number, sweep, kind, job, row["run"], bool(row["tracked"]), row["tracker"], outcome)
+
+
+def _encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
+    """Read a record's large columns."""
+    (found,) = connection.execute(f"SELECT {', '.join(LARGE)} FROM records WHERE id = ?", (row["id"],))
+    large = {name: found[name] for name in LARGE}
+    encoded = Encoded(row["status"], row["signature"], **large, shared_digest=row["shared"])
+    with suppress(TypeError, ValueError):  # a column holds something of another type
+        if encoded.digest() == row["digest"]:
+            return encoded
+    raise sqlite3.DatabaseError(f"record {row['id']} ({row['kind']} {row['job']}) is not what was written")
+
+
+def _sweep(row: sqlite3.Row) -> Sweep:
+    identifier, _, _, tracker, name, parent, status, jobs, names, created = row
+    listed = tuple(map(tuple, json.loads(jobs)))
+    return Sweep(identifier, name, parent, listed, tuple(json.loads(names)), tracker, status, created)
 
 
 def _record_view(
@@ -363,10 +376,12 @@ def _record_view(
     """
     golden = facts.undivided
     if facts.held:
-        connection.execute("INSERT OR IGNORE INTO holdouts VALUES (?, ?)", (golden, json.dumps(facts.held)))
+        with changing(connection, "holdouts", "golden = ?", golden):
+            connection.execute("INSERT OR IGNORE INTO holdouts VALUES (?, ?)", (golden, json.dumps(facts.held)))
     if facts.partition == HOLDOUT:
         viewer = sweep or f"record {record}"
         if sweep is not None and kind != CONFIG:
             trials = "SELECT count(*) FROM records WHERE sweep = ? AND kind = ?"
             viewer = f"{sweep} after {connection.execute(trials, (sweep, CONFIG)).fetchone()[0]}"
-        connection.execute("INSERT OR IGNORE INTO holdout_views VALUES (?, ?, ?)", (golden, viewer, time.time()))
+        with changing(connection, "holdout_views", "golden = ? AND viewer = ?", golden, viewer):
+            connection.execute("INSERT OR IGNORE INTO holdout_views VALUES (?, ?, ?)", (golden, viewer, time.time()))

@@ -12,8 +12,10 @@ from pathlib import Path
 
 from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.locks import private_file, private_folder
+from ragsweep.records import checksums
 
-VERSION = 4
+VERSION, WITH_SEALS = 5, 4
+"""The format that is written, and an earlier one that is read: it had a hash for every row."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
@@ -23,8 +25,8 @@ CREATE INDEX IF NOT EXISTS sweeps_by_key ON sweeps (key, round);
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, kind TEXT NOT NULL, job INTEGER NOT NULL, status TEXT NOT NULL,
     partition TEXT NOT NULL, golden TEXT NOT NULL, signature TEXT, tracker TEXT NOT NULL, run TEXT,
-    tracked INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL, counts BLOB NOT NULL, own BLOB NOT NULL,
-    shared TEXT NOT NULL, digest TEXT NOT NULL, created REAL NOT NULL
+    tracked INTEGER NOT NULL, shared TEXT NOT NULL, digest TEXT NOT NULL, created REAL NOT NULL,
+    text TEXT NOT NULL, scores BLOB NOT NULL, counts BLOB NOT NULL, own BLOB NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, kind, job) WHERE sweep IS NOT NULL;
 CREATE INDEX IF NOT EXISTS records_by_golden ON records (golden, partition);
@@ -35,8 +37,7 @@ CREATE TABLE IF NOT EXISTS claims (
 );
 CREATE TABLE IF NOT EXISTS names (name TEXT PRIMARY KEY, target TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS holdouts (golden TEXT PRIMARY KEY, questions TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS seals (name TEXT PRIMARY KEY, sweep TEXT, seal TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS seals_by_sweep ON seals (sweep);
+CREATE TABLE IF NOT EXISTS checksums (scope TEXT PRIMARY KEY, checksum TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS holdout_views (
     golden TEXT NOT NULL, viewer TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (golden, viewer)
 );
@@ -57,14 +58,21 @@ def damaged(path: Path, fact: str) -> InputError:
 class LedgerFile:
     """Open (or make) the file; each thread of each process has a connection of its own.
 
+    A file that this process must not write can be read.
+
     Raises:
-        TrackingError: It can be neither made nor written, or another version wrote it.
+        TrackingError: It can be neither made nor read, or another version wrote it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connections = threading.local()
+        self.is_writable = not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
         try:
+            if not self.is_writable:
+                with self.reading() as connection:
+                    self._check_version(connection, VERSION)
+                return
             private_folder(path.parent)
             private_file(path)
             with self.transaction() as connection:
@@ -80,6 +88,8 @@ class LedgerFile:
         # IMMEDIATE: two processes that both read and then write would otherwise fail with "database is locked".
         try:
             with self._connected() as connection:
+                if not self.is_writable:
+                    raise sqlite3.OperationalError("it is read-only")
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
@@ -97,10 +107,20 @@ class LedgerFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection. Raises InputError where the file is damaged, or cannot be read."""
+        """Yield this thread's connection; what is read belongs to one moment.
+
+        Raises InputError where the file is damaged, or cannot be read.
+        """
         try:
             with self._connected() as connection:
-                yield connection
+                if connection.in_transaction:
+                    yield connection
+                    return
+                connection.execute("BEGIN")
+                try:
+                    yield connection
+                finally:
+                    connection.rollback()
         except sqlite3.OperationalError as fault:
             raise damaged(self.path, f"cannot be read: {fault}") from None
 
@@ -110,8 +130,10 @@ class LedgerFile:
         local = self._connections
         try:
             if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork
-                local.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-                local.connection.execute("PRAGMA journal_mode=WAL")
+                local.connection = sqlite3.connect(self._uri(), uri=True, timeout=60, isolation_level=None)
+                local.connection.row_factory = sqlite3.Row
+                if self.is_writable:
+                    local.connection.execute("PRAGMA journal_mode=WAL")
                 local.process = os.getpid()
             yield local.connection
         except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
@@ -119,14 +141,27 @@ class LedgerFile:
                 raise
             raise damaged(self.path, f"is damaged ({' '.join(str(fault).split())})") from None
 
+    def _uri(self) -> str:
+        """Return the URI of the file; without a log of late changes beside it, SQLite reads it only as unchangeable."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        mode = "rwc" if self.is_writable else "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
+        return f"{self.path.absolute().as_uri()}?mode={mode}"
+
     def _make_tables(self, connection: sqlite3.Connection) -> None:
+        version = self._check_version(connection, VERSION, WITH_SEALS)
+        for statement in SCHEMA.split(";"):
+            connection.execute(statement)
+        if version == WITH_SEALS:
+            checksums.upgrade(connection)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _check_version(self, connection: sqlite3.Connection, *readable: int) -> int:
+        """Return the number of the file's format, 0 for a new file; raises TrackingError for one that is not read."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and version != VERSION:
+        if tables and version not in readable:
             raise TrackingError(
                 f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
                 " move it away, or set store.path to another folder; its results stay in MLflow"
             )
-        for statement in SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        return int(version)

@@ -6,6 +6,7 @@ import re
 import sqlite3
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.records import checksums
 from ragsweep.records.ledger_file import LedgerFile
 
 
@@ -18,7 +19,7 @@ class Names:
     def all(self) -> dict[str, str]:
         """Return name -> what it stands for, the oldest first."""
         with self._file.reading() as connection:
-            return dict(connection.execute("SELECT name, target FROM names ORDER BY rowid").fetchall())
+            return {row["name"]: row["target"] for row in checksums.read_whole(connection, "names")}
 
     def of(self, target: str) -> list[str]:
         """List the names of a sweep, config or record."""
@@ -32,7 +33,8 @@ class Names:
         check_name(name)
         with self._file.transaction() as connection:
             _check_free(connection, name, target, signature)
-            connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
+            with checksums.changing(connection, "names", "name = ?", name):
+                connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
         """Raise ConfigError where a name stands for something else; "" stands for what is not made yet."""
@@ -46,7 +48,7 @@ class Names:
 
     def drop(self, name: str) -> bool:
         """Free a name; return whether it was given."""
-        with self._file.transaction() as connection:
+        with self._file.transaction() as connection, checksums.changing(connection, "names", "name = ?", name):
             return connection.execute("DELETE FROM names WHERE name = ?", (name,)).rowcount > 0
 
 

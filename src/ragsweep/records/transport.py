@@ -23,30 +23,32 @@ _BLOCKS = ("scores", "counts", "own", "shared")
 _DIGEST, _LENGTH = 32, 8
 
 
-def to_bytes(outcome: Result | Failure, spent: Mapping[str, float]) -> bytes:
-    """Serialise an outcome, with what its calls have cost."""
+def to_bytes(name: str, outcome: Result | Failure, spent: Mapping[str, float]) -> bytes:
+    """Serialise an outcome, with the name of its object and what its calls have cost."""
     encoded, beside = encode(outcome), dict[str, Any]()
     if isinstance(outcome, Result):
         beside = {name: dict(getattr(outcome, name)) for name in _TEXTS}
         beside |= {"traces": list(outcome.traces), "held": list(outcome.dataset.held)}
     blocks = [*(getattr(encoded, name) for name in _BLOCKS), json.dumps(beside, default=str).encode()]
     facts = {
-        "status": encoded.status, "signature": encoded.signature, "text": encoded.text, "digest": encoded.shared_digest,
-        "spent": dict(spent), "lengths": list(map(len, blocks)),
+        "name": name, "status": encoded.status, "signature": encoded.signature, "text": encoded.text,
+        "digest": encoded.shared_digest, "spent": dict(spent), "lengths": list(map(len, blocks)),
     }  # fmt: skip
     header = json.dumps(facts).encode()
     data = zlib.compress(b"".join([len(header).to_bytes(_LENGTH, "little"), header, *blocks]))
     return _digest(data) + data
 
 
-def from_bytes(data: bytes) -> tuple[Result | Failure, dict[str, float]]:
-    """Return an outcome and its cost; raises InputError for anything but bytes that `to_bytes` has made."""
+def from_bytes(name: str, data: bytes) -> tuple[Result | Failure, dict[str, float]]:
+    """Return an outcome and its cost; raises InputError for anything but what `to_bytes` makes under this name."""
     if _digest(data[_DIGEST:]) != data[:_DIGEST]:
         raise InputError("the outcome is not what was sent")
     try:
         plain = zlib.decompress(data[_DIGEST:])
         end = _LENGTH + int.from_bytes(plain[:_LENGTH], "little")
         facts, blocks = json.loads(plain[_LENGTH:end]), []
+        if facts["name"] != name:
+            raise ValueError("it belongs to another job")
         for length in facts["lengths"]:
             blocks.append(plain[end : end + length])
             end += length
@@ -60,7 +62,7 @@ def from_bytes(data: bytes) -> tuple[Result | Failure, dict[str, float]]:
             outcome = replace(outcome, dataset=replace(outcome.dataset, held=held), traces=traces, **beside)
         return outcome, facts["spent"]
     except (zlib.error, ValueError, LookupError, TypeError) as fault:
-        raise InputError(f"the outcome was sent by another version: {type(fault).__name__}: {fault}") from None
+        raise InputError(f"the outcome is not one of this job and version: {fault}") from None
 
 
 def _digest(data: bytes) -> bytes:

@@ -2,15 +2,17 @@
 
 Objects are named by address and never change: what is needed is get, put-if-absent, list, and delete for damage. Both
 directions go through a maintained library (obstore), which reads credentials from the environment. An object store
-that cannot be reached is one warning and costs time: it is left alone for a minute, then tried again.
+that cannot be reached, or does not answer in time, is one warning and costs time: it is left alone for a minute, then
+tried again, and for twice as long after each further failure.
 """
 
 from __future__ import annotations
 
+import asyncio
 import mmap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -20,12 +22,19 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.interruption import waiting_for
 
 KEY = "store.remote"
 SCHEMES = ("s3", "gs", "az", "file")
 
 PAUSE = 60.0
-"""Seconds for which an object store that failed is left alone."""
+"""Seconds for which an object store that failed is left alone at first."""
+
+NOTICE, ANSWER = 10.0, 60.0
+"""Seconds without an answer after which a line says so, and after which the object store counts as out of reach."""
+
+SLOWEST = 10**6
+"""Bytes a second that an upload may take at least."""
 
 AT_ONCE = 8
 """Requests in flight."""
@@ -50,16 +59,21 @@ class Remote:
         url: What it is called in warnings.
         warn: Called, in any thread, when the object store begins to fail.
         pause: Seconds for which it is left alone then.
+        answer: Seconds within which it must answer, or send the next piece of an answer.
     """
 
-    def __init__(self, objects: Any, url: str, warn: Callable[[str], None], pause: float = PAUSE) -> None:
+    def __init__(
+        self, objects: Any, url: str, warn: Callable[[str], None], pause: float = PAUSE, answer: float = ANSWER
+    ) -> None:
         self.url = url.rstrip("/")
         self.warn = warn
         self._objects = objects
-        self._pause = pause
+        self._pause = self._first_pause = pause
+        self._answer = answer
         self._silent = 0.0  # monotonic time until which nothing is tried
         self._works = True
         self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._threads = ThreadPoolExecutor(AT_ONCE, "ragsweep-remote")
         self._room = threading.BoundedSemaphore(WAITING)
         self._pending: set[Future[None]] = set()
@@ -73,9 +87,11 @@ class Remote:
 
     def get(self, name: str) -> bytes | None:
         """Return an object's bytes."""
-        import obstore
 
-        return self._reach(lambda: obstore.get(self._objects, name).bytes().to_bytes())
+        async def read() -> bytes:
+            return b"".join([chunk async for chunk in self._chunks(name)])
+
+        return self._reach(read())
 
     def get_all(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Yield those of the objects that are there, several of them read at once."""
@@ -86,29 +102,30 @@ class Remote:
 
     def download(self, name: str, path: Path) -> bool:
         """Write an object's bytes into a new file, in pieces of some megabytes."""
-        import obstore
 
-        def copy() -> bool:
+        async def copy() -> bool:
             with path.open("xb") as file:
-                for chunk in obstore.get(self._objects, name).stream():
+                async for chunk in self._chunks(name):
                     file.write(chunk)
             return True
 
-        return bool(self._reach(copy))
+        return bool(self._reach(copy()))
 
     def has(self, name: str) -> bool:
         """Return whether an object is there; it may still prove to be damaged."""
         import obstore
 
-        return self._reach(lambda: obstore.head(self._objects, name)) is not None
+        return self._reach(self._answered(lambda: obstore.head_async(self._objects, name))) is not None
 
     def names(self, prefix: str) -> list[str] | None:
         """List the objects below a prefix, which ends with a slash; None where the object store is out of reach."""
         import obstore
 
-        return self._reach(
-            lambda: sorted(meta["path"] for batch in obstore.list(self._objects, prefix=prefix) for meta in batch)
-        )
+        async def read() -> list[str]:
+            batches = self._each(obstore.list(self._objects, prefix=prefix))
+            return sorted([meta["path"] async for batch in batches for meta in batch])
+
+        return self._reach(read())
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -116,20 +133,23 @@ class Remote:
         """Write an object unless there is one; return whether it was written, None where that is out of reach."""
         import obstore
 
-        def write() -> bool:
+        async def write() -> bool:
             try:
-                obstore.put(self._objects, name, data, mode="create", use_multipart=False)
+                await self._answered(
+                    lambda: obstore.put_async(self._objects, name, data, mode="create", use_multipart=False), len(data)
+                )
             except obstore.exceptions.AlreadyExistsError:
                 return False
             return True
 
-        return self._reach(write, writing=True)
+        return self._reach(write(), writing=True)
 
     def overwrite(self, name: str, data: bytes) -> None:
         """Write an object whose only writer this process is."""
         import obstore
 
-        self._reach(lambda: obstore.put(self._objects, name, data, use_multipart=False), writing=True)
+        put = self._answered(lambda: obstore.put_async(self._objects, name, data, use_multipart=False), len(data))
+        self._reach(put, writing=True)
 
     def put_later(self, name: str, data: bytes) -> None:
         """Write an object in another thread, unless there is one; see ``flush``."""
@@ -143,7 +163,7 @@ class Remote:
         """Delete an object, where it is there."""
         import obstore
 
-        self._reach(lambda: obstore.delete(self._objects, name))
+        self._reach(self._answered(lambda: obstore.delete_async(self._objects, name)))
 
     def remove_below(self, prefix: str) -> None:
         """Delete the objects below a prefix."""
@@ -161,12 +181,13 @@ class Remote:
         import obstore
 
         try:
-            if path.stat().st_size < LARGE:
+            if (size := path.stat().st_size) < LARGE:
                 with path.open("rb") as file:
                     return self.put(name, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             if self.has(name):
                 return False
-            return self._reach(lambda: bool(obstore.put(self._objects, name, path)), writing=True)
+            put = self._answered(lambda: obstore.put_async(self._objects, name, path), size)
+            return self._reach(put, writing=True) is not None or None
         except (OSError, ValueError):  # evicted meanwhile
             return None
 
@@ -185,14 +206,38 @@ class Remote:
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
 
-    def _reach(self, action: Callable[[], Found], writing: bool = False) -> Found | None:
-        """Call a function of the library; None for what is not there, and for whatever fails."""
+    async def _answered(self, request: Callable[[], Awaitable[Found]], size: int = 0) -> Found:
+        """Wait for the answer to a request of so many bytes. Raises TimeoutError."""
+        return await asyncio.wait_for(request(), self._answer + size / SLOWEST)
+
+    async def _each(self, items: AsyncIterable[Found]) -> AsyncIterator[Found]:
+        """Yield the pieces of an answer. Raises TimeoutError where one takes too long."""
+        iterator = aiter(items)
+        with suppress(StopAsyncIteration):
+            while True:
+                yield await self._answered(lambda: anext(iterator))
+
+    async def _chunks(self, name: str) -> AsyncIterator[Any]:
+        import obstore
+
+        found = await self._answered(lambda: obstore.get_async(self._objects, name))
+        async for chunk in self._each(found.stream()):
+            yield chunk
+
+    def _reach(self, request: Coroutine[Any, Any, Found], writing: bool = False) -> Found | None:
+        """Wait for a request; None for what is not there, and for whatever fails.
+
+        The request runs in another thread, since the library lets no signal through.
+        """
         import obstore
 
         if not self.reachable:
+            request.close()
             return None
+        future = asyncio.run_coroutine_threadsafe(request, self._running_loop())
         try:
-            found = action()
+            with waiting_for(self.url, self.warn, NOTICE):
+                found = future.result()
         except FileNotFoundError as fault:  # of a write: the bucket itself
             if writing:
                 self._fail(fault)
@@ -200,15 +245,25 @@ class Remote:
         except (obstore.exceptions.BaseError, OSError, NotImplementedError) as fault:
             self._fail(fault)
             return None
-        self._works = True
+        finally:
+            future.cancel()
+        self._works, self._pause = True, self._first_pause
         return found
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="ragsweep-requests", daemon=True).start()
+            return self._loop
 
     def _fail(self, fault: Exception) -> None:
         with self._lock:
-            self._silent = time.monotonic() + self._pause
+            if self.reachable:  # requests that were made at once fail once
+                self._silent, self._pause = time.monotonic() + self._pause, 2 * self._pause
             first, self._works = self._works, False
         if first:
-            why = str(fault).partition("\n")[0]
+            why = str(fault).partition("\n")[0] or f"no answer within {self._answer:g} s"
             self.warn(f"cannot use {self.url}: {why}; going on without: other machines compute the same again")
 
 

@@ -68,21 +68,23 @@ class Outbox:
 
     def send(self, number: int, until: int | None, delivery: Delivery) -> None:
         """Put an outcome; raises RagsweepError where the object store stays out of reach."""
-        data = to_bytes(*delivery)
+        name = self._name(number, until)
+        data = to_bytes(name, *delivery)
         for n in range(ATTEMPTS):
             if n:
                 time.sleep(PAUSE)
-            if self._remote.put(self._name(number, until), data) is not None:
+            if self._remote.put(name, data) is not None:
                 return
         raise RagsweepError(f"the outcome of job {number} cannot be sent: {self._remote.url} is out of reach")
 
     def receive(self, number: int, until: int | None) -> Delivery | None:
         """Return an outcome; None where there is none, or none that is whole, and then the job must be run again."""
-        data = self._remote.get(self._name(number, until))
+        name = self._name(number, until)
+        data = self._remote.get(name)
         try:
-            return None if data is None else Delivery(*from_bytes(data))
+            return None if data is None else Delivery(*from_bytes(name, data))
         except InputError as fault:
-            self._remote.warn(f"{self._remote.url}/{self._name(number, until)}: {fault}; the job is run again")
+            self._remote.warn(f"{self._remote.url}/{name}: {fault}; the job is run again")
             self.remove(number, until)
             return None
 

@@ -67,11 +67,11 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
         context.terminal.line("warning", str(fault))
 
 
-def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, elsewhere: bool) -> None:
-    """End the runs that no process will complete, write a sweep's parent run, and end it.
+def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, elsewhere: bool) -> bool:
+    """End the runs that no process will complete, write a sweep's parent run, and end it; return whether that worked.
 
-    A tracker out of reach gets it from `ragsweep sync` later. ``elsewhere``: other machines may be at the sweep; of two
-    runs of a trial that changed machines one is ended.
+    A tracker out of reach gets it later, from `ragsweep sync` or the same command. ``elsewhere``: other machines may be
+    at the sweep; of two runs of a trial that changed machines one is ended.
     """
     ledger, tracker = context.ledger, context.tracker
     with suppress(TrackingError):
@@ -86,6 +86,8 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, els
         context.terminal.line(
             "warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
         )
+        return False
+    return True
 
 
 def end_abandoned(context: RunContext) -> None:

@@ -91,13 +91,14 @@ class Multirun:
             self._give_name(sweep)
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
-        taken = self.ledger.claims.claim_sweep(sweep.id)
+        finished = sweep.status == FINISHED and self._is_done(sweep, new)
+        taken = None if finished and not self.ledger.is_writable else self.ledger.claims.claim_sweep(sweep.id)
         if taken and not self.is_shared:
             raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
         if taken:
             self.ledger.claims.join_sweep(sweep.id)
             self.terminal.line("join", f"{taken.holder} works on this search as well")
-        elif sweep.status == FINISHED and self._is_done(sweep, new):
+        elif finished:
             self._show_again(sweep)
             return None
         sweep, done = self._reopen(sweep, max(new.names, sweep.names, key=len) if taken else new.names)
@@ -129,12 +130,13 @@ class Multirun:
             self.ledger, self.ledger.records(sweep.id), labels=self.context.labels, declared=self.values["baseline"]
         )
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
-        if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
-            self.terminal.line("sync", f"{len(sent)} results were not in MLflow any more, and are there again")
-        sweep = self.ledger.sweep(sweep.id)  # its run may be a new one
+        if self.ledger.is_writable:
+            if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
+                self.terminal.line("sync", f"{len(sent)} results were not in MLflow any more, and are there again")
+            sweep = self.ledger.sweep(sweep.id)  # its run may be a new one
+            self.ledger.claims.leave_sweep(sweep.id)
         view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
-        self.ledger.claims.leave_sweep(sweep.id)
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
@@ -174,7 +176,8 @@ class Multirun:
         sweep, why, before = self.context.sweep, "", None
         assert sweep
         while True:
-            while any(claim.lives for claim in self.ledger.claims.jobs(sweep.id)):  # run by other processes
+            # Run by other processes; on a full disk this one cannot give up a claim of its own.
+            while any(claim.lives and not claim.is_own for claim in self.ledger.claims.jobs(sweep.id)):
                 time.sleep(0.2)
             self._record_dead_jobs(sweep)
             done, claims = self.ledger.jobs(sweep.id, *DONE), self.ledger.claims.jobs(sweep.id)
@@ -258,7 +261,8 @@ class Multirun:
         if self.tracker.identity:
             texts = self.context.session.page_texts(summary.results, self.secrets)
             parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts)
-            mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere)
+            if not mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere) and status == FINISHED:
+                return FAILED
         return status
 
     def _summarise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -107,7 +107,7 @@ class Search(Multirun):
         if self.elsewhere:
             with one_sentence():
                 check_reachable(str(self.settings["storage"]))
-        with exclusive(self.ledger, key, self.terminal):
+        with exclusive(self.ledger, key, self.terminal) if self.ledger.is_writable else nullcontext():
             return super()._enter(key, new, planned)
 
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:

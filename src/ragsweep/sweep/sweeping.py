@@ -83,6 +83,7 @@ def _run(command: Command) -> int:
     context.tracker.check()
     _try_metrics(experiments, terminal)
     if not command.multirun:
+        context.ledger.check_writable()
         _name_single(context, jobs[0])
         if labels:
             terminal.line("note", "judge.labels correct a sweep; of one config: ragsweep judge calibrate")

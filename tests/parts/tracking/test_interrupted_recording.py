@@ -283,6 +283,7 @@ class Gate:
         self.requests: list[str] = []
         self.longest = 0  # bytes
         self.answer: Callable[[int], bool] = lambda number: True
+        self.drips = False  # whether an answer takes a second a byte
         self.open(0)
         self.uri = f"http://127.0.0.1:{self.door.server_port}"
 
@@ -312,7 +313,9 @@ class Gate:
                 self.send_header("Content-Length", str(len(data)))
                 self.send_header("Connection", "close")
                 self.end_headers()
-                self.wfile.write(data)
+                for part in (data[n : n + 1] for n in range(len(data))) if gate.drips else [data]:
+                    self.wfile.write(part)
+                    time.sleep(gate.drips)
                 self.close_connection = True
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = pass_on
@@ -367,6 +370,22 @@ def test_server_that_hangs_is_waited_for_once(gate: Gate) -> None:
         with pytest.raises(TrackingError, match="timed out"):
             tracker.log_result(a_result(), RunPlacement(parent, "0"))
     assert len(gate.requests) == asked
+
+
+def test_server_that_answers_a_byte_a_second_is_waited_for_so_long_and_named(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ragsweep.parts.tracking.connection.NOTICE_SECONDS", 0.5)
+    tracker, began = Mlflow(gate.uri), time.monotonic()
+    parent = sweep(tracker)
+    gate.drips = True
+    connection = tracker._connection
+    with pytest.raises(TrackingError, match="timed out"), connection.opened(2.0):
+        connection.client().get_run(parent)
+    assert f"waiting for {gate.uri}, which has not answered for 0.5 s" in capfd.readouterr().err
+    with pytest.raises(TrackingError, match="timed out"), connection.opened():
+        pytest.fail("a server that timed out is called again at once")
+    assert time.monotonic() - began < 60
 
 
 REPEATED = [pytest.param(lost, marks=pytest.mark.nightly) for lost in (1, 2, 3, 5, 6, 7, 8)]

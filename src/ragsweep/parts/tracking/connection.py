@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from ragsweep.core.errors import TrackingError
+from ragsweep.core.interruption import deadline, waiting_for
 from ragsweep.parts.tracking.database import (
     check_database,
     check_uri,
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 WAY_OUT = "set tracking.uri to a place that can be written, or tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-"""Time in which a server that let a request time out is not called again."""
+"""Time in which a server that let a request time out is not called again at first; it doubles with each repetition."""
+NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
+"""Time after which a line names the server that is waited for, and in which it must have answered all calls of a step:
+MLflow's own limit is the time between two bytes."""
 
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -79,6 +83,7 @@ class Connection:
     prompts: dict[str, Any] | None = field(default_factory=dict)
     _is_ready: bool = False
     _silent_until: float = 0.0
+    _silence: float = SILENCE_SECONDS
 
     @classmethod
     @cache
@@ -129,10 +134,10 @@ class Connection:
                 raise self._absent(str(error)) from None
 
     @contextmanager
-    def opened(self) -> Generator[None, None, None]:
+    def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
         """Load MLflow, create its tables if needed, and raise the errors of the calls inside as TrackingError.
 
-        Raises at once for a while after a request to a server timed out.
+        Raises at once for a while after a request to a server timed out. ``seconds``: that the calls may take together.
         """
         if time.monotonic() < self._silent_until:
             raise self._absent("a request timed out")
@@ -147,7 +152,12 @@ class Connection:
                     create_tables(self.uri, path)
                     use_write_ahead_log(path)
                 self._is_ready = True
-            yield
+            if not is_server(self.uri):
+                yield
+                return
+            with waiting_for(mask_uri(self.uri), _report, NOTICE_SECONDS), deadline(seconds):
+                yield
+            self._silence = SILENCE_SECONDS
 
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
@@ -161,9 +171,9 @@ class Connection:
         try:
             yield
         except _errors() as error:
-            if outage := find_outage(error):
-                if "timed out" in str(outage):
-                    self._silent_until = time.monotonic() + SILENCE_SECONDS
+            if outage := error if isinstance(error, TimeoutError) else find_outage(error):
+                if outage is error or "timed out" in str(outage):
+                    self._silent_until, self._silence = time.monotonic() + self._silence, 2 * self._silence
                     raise self._absent("a request timed out") from None
                 raise self._absent("the connection failed") from None
             shown = mask_uri(self.uri)
@@ -171,6 +181,10 @@ class Connection:
             fact = mask_uri(fact.replace(self.uri, shown))
             # The cause may quote the URI, so it is dropped where that holds a password.
             raise TrackingError(f"{shown}: {fact}; {WAY_OUT}") from (error if shown == self.uri else None)
+
+
+def _report(text: str) -> None:
+    print(f"{'warning':<10}{text}", file=sys.stderr, flush=True)
 
 
 def find_outage(error: BaseException) -> BaseException | None:

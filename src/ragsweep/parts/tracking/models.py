@@ -53,7 +53,7 @@ class ModelRegistry:
         """Return the version that an alias points to; None where there is none."""
         from mlflow.exceptions import MlflowException
 
-        with self.connection.opened():
+        with self.connection.opened(None):
             try:
                 found = self.connection.client().get_model_version_by_alias(name, alias)
             except MlflowException as fault:
@@ -76,7 +76,7 @@ class ModelRegistry:
         if sign == "@":
             found = self.holder(name, rest)
         else:
-            with self.connection.opened():
+            with self.connection.opened(None):
                 try:
                     version = self.connection.client().get_model_version(name, rest)
                 except MlflowException as fault:
@@ -93,7 +93,7 @@ class ModelRegistry:
         """Download files of a version's bundle into a folder; return the folder in which they lie."""
         import mlflow
 
-        with self.connection.opened(), self.connection.as_default(self.experiment):
+        with self.connection.opened(None), self.connection.as_default(self.experiment):
             for name in names:
                 place = f"{version.uri}/artifacts/{ARTIFACT}/{name}"
                 path = mlflow.artifacts.download_artifacts(artifact_uri=place, dst_path=str(folder))
@@ -103,7 +103,7 @@ class ModelRegistry:
         """Log a model and register it as a new version, with its tags from the beginning, and without any alias."""
         import mlflow
 
-        with self.connection.opened(), self.connection.as_default(self.experiment), warnings.catch_warnings():
+        with self.connection.opened(None), self.connection.as_default(self.experiment), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # of a class of its own
             with mlflow.start_run(run_name=f"ship {name}", tags=dict(tags)):
                 logged = mlflow.pyfunc.log_model(
@@ -123,7 +123,7 @@ class ModelRegistry:
 
     def point(self, alias: str, version: ModelVersion) -> None:
         """Let an alias point to a version."""
-        with self.connection.opened():
+        with self.connection.opened(None):
             self.connection.client().set_registered_model_alias(version.name, alias, version.number)
 
 

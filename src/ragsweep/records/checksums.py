@@ -1,0 +1,96 @@
+"""Checksums of the ledger: a row that was lost, doubled, renumbered or changed is detected when its scope is read.
+
+The checksum of a scope is the XOR of the hashes of its rows. A change of the ledger replaces the hashes of the rows
+that it touches, so that damage done to others stays detectable. A scope is the records of one sweep, or all rows of
+another table; the large columns of a record enter by their digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+COLUMNS = {
+    "records": "id, sweep, kind, job, status, partition, golden, signature, tracker, run, tracked, shared, digest,"
+    " created",
+    "sweeps": "id, key, round, tracker, name, parent, status, jobs, names, created",
+    "names": "name, target",
+    "holdouts": "golden, questions",
+    "holdout_views": "golden, viewer, at",
+}
+"""The tables that have checksums, and the columns that enter."""
+
+
+@contextmanager
+def changing(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> Iterator[None]:
+    """Replace the hashes of the rows for which a condition is true before, by those for which it is true after."""
+    _toggle(connection, table, condition, values)
+    yield
+    _toggle(connection, table, condition, values)
+
+
+def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = None) -> list[sqlite3.Row]:
+    """Read the rows of a table, of records those of one sweep (None: of no sweep), in the order of writing.
+
+    Raises sqlite3.DatabaseError where they are not the rows that were written.
+    """
+    of_sweep = "sweep = ?" if sweep else "sweep IS NULL AND ? IS NULL"
+    rows = _read(connection, table, *((of_sweep, (sweep,)) if table == "records" else ("1", ())))
+    left = _stored(connection, _scope(table, sweep))
+    for row in rows:
+        left ^= _hash(row)
+    if left:
+        of = f" of the sweep {sweep}" if sweep else ""
+        raise sqlite3.DatabaseError(f"the {table.replace('_', ' ')}{of} are not those that were written")
+    return rows
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Write checksums instead of the hashes of single rows, which format 4 has in a table ``seals``.
+
+    Raises sqlite3.DatabaseError where a hash is not that of the row.
+    """
+    tables = ("records", "sweeps")
+    rows = {f"{table[:-1]} {row[0]}": f"{_hash(row):064x}" for table in tables for row in _read(connection, table)}
+    if changed := dict(rows.items() ^ dict(connection.execute("SELECT name, seal FROM seals")).items()):
+        raise sqlite3.DatabaseError(f"{min(changed)} is not what was written")
+    write_all(connection)
+    connection.execute("DROP TABLE seals")
+
+
+def write_all(connection: sqlite3.Connection) -> None:
+    """Write the checksums of all rows as they are."""
+    connection.execute("DELETE FROM checksums")
+    for table in COLUMNS:
+        _toggle(connection, table)
+
+
+def _toggle(connection: sqlite3.Connection, table: str, condition: str = "1", values: Sequence[Any] = ()) -> None:
+    for row in _read(connection, table, condition, values):
+        scope = _scope(table, row[1])
+        changed = _stored(connection, scope) ^ _hash(row)
+        connection.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?)", (scope, f"{changed:064x}"))
+
+
+def _read(
+    connection: sqlite3.Connection, table: str, condition: str = "1", values: Sequence[Any] = ()
+) -> list[sqlite3.Row]:
+    query = f"SELECT {COLUMNS[table]} FROM {table} WHERE {condition} ORDER BY rowid"
+    return connection.execute(query, values).fetchall()
+
+
+def _hash(row: sqlite3.Row) -> int:
+    """Hash a row; its values keep their types."""
+    return int(hashlib.sha256(repr(tuple(row)).encode("utf-8", "surrogatepass")).hexdigest(), 16)
+
+
+def _scope(table: str, sweep: str | None) -> str:
+    return f"records {sweep or ''}" if table == "records" else table
+
+
+def _stored(connection: sqlite3.Connection, scope: str) -> int:
+    row = connection.execute("SELECT checksum FROM checksums WHERE scope = ?", (scope,)).fetchone()
+    return int(row[0], 16) if row else 0
