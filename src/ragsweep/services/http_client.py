@@ -270,7 +270,8 @@ class _Call(Generic[Read]):
         except TimeoutError:
             if is_overdue():  # of the config's own timeout, whose signal arrived here
                 raise
-            return _Failure(TIMED_OUT, f"no answer within {limit:.3g} seconds; raise the timeout of the service")
+            way_out = "; raise the timeout of the service" if limit == self.service.timeout else ""
+            return _Failure(TIMED_OUT, f"no answer within {limit:.3g} seconds{way_out}")
         except httpx.TransportError as error:
             return _Failure(CONNECTION_LOST, f"{type(error).__name__} {error}".strip())
         except httpx.HTTPError as error:  # a body that cannot be decoded
