@@ -47,7 +47,7 @@ def test_part_whose_code_has_changed_since_is_refused_by_its_key(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     option, place, name = PARTS[key]
-    file = tmp_path / f"own_{key}.py"
+    file = tmp_path / f"changing_{key}.py"
     file.write_text(f"from {place} import {name}\n\n\nclass Own({name}):\n    pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", file.stem)

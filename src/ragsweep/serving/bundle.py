@@ -66,7 +66,7 @@ def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[st
     Raises InputError for a folder that is no bundle, or is not as it was shipped.
     """
     try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
         found, digest = manifest["format"], manifest.pop("digest", "")
         is_whole = digest == content_hash(manifest)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as fault:
