@@ -12,28 +12,30 @@ from pandas import DataFrame
 
 from command_line import GOLDEN, write_dataset
 from configs import evaluate, prepare
-from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
 from ragsweep.core.types import Turn
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.models import _signature
 from ragsweep.services.errors import CallFailed
-from ragsweep.serving.bundle import MANIFEST, write_bundle
+from ragsweep.serving.bundle import write_bundle
 from ragsweep.serving.pipeline import ServedPipeline, as_turns
+from ragsweep.serving.reference import write_reference
 from ragsweep.sweep.session import Session
 from serving import serving
 
 
 def shipped(folder: Path, *overrides: str) -> tuple[Result, Path]:
-    """Evaluate a config on a small set, and bundle it."""
+    """Evaluate a config on a small set, and bundle it with its reference."""
     write_dataset(folder)
     data = ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl"]
     session, lines = Session(), [*data, "embedder=hashing", "depth=4", "top_k=3", *overrides]
     result = evaluate(session, *lines)
-    corpus = prepare(session, *lines).dataset.corpus
-    graph = build_graph(session.builder, result.config, corpus)
-    write_bundle(folder / "bundle", result.config, corpus, graph, session.evaluator.executor)
-    return result, folder / "bundle"
+    dataset, executor = prepare(session, *lines).dataset, session.evaluator.executor
+    graph = build_graph(session.builder, result.config, dataset.corpus)
+    (bundle := folder / "bundle").mkdir()
+    write_reference(bundle, ("handbook", "b", 0.5), result, dataset, (graph, executor))
+    write_bundle(bundle, result.config, dataset.corpus, graph, executor)
+    return result, bundle
 
 
 CONFIGS = [
@@ -88,28 +90,6 @@ def test_history_reaches_the_query_as_in_the_evaluation(tmp_path: Path) -> None:
     found = ServedPipeline(bundle).answer("Where is it?", history)
     assert "cat" in found.query
     assert as_turns(None) == []
-
-
-def test_bundle_of_other_parts_or_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    _, bundle = shipped(tmp_path, "retriever=bm25")
-    manifest = json.loads((bundle / MANIFEST).read_text())
-    index = max((bundle / "stages").iterdir(), key=lambda path: path.stat().st_size)
-    whole = index.read_bytes()
-    index.write_bytes(whole[:-3] + b"xxx")
-    with pytest.raises(InputError, match="cannot be used"):
-        ServedPipeline(bundle)
-    index.write_bytes(whole)
-    changed = {**manifest, "config": {**manifest["config"], "top_k": 2}}
-    (bundle / MANIFEST).write_text(json.dumps(changed))
-    with pytest.raises(InputError, match="compute something else"):
-        ServedPipeline(bundle)
-    (bundle / MANIFEST).write_text(json.dumps(manifest))
-    corpus = bundle / "corpus.jsonl"
-    corpus.write_text(corpus.read_text().replace("cat", "dog"))
-    with pytest.raises(InputError, match="is not the corpus"):
-        ServedPipeline(bundle)
-    with pytest.raises(InputError, match="no bundle"):
-        ServedPipeline(tmp_path)
 
 
 ODD = [None, 5, ["a"], {"a": 1}, math.nan, True, "\ud800"]

@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.serving.pipeline import ServedPipeline
-from ragsweep.serving.reference import Reference, write_reference
+from ragsweep.serving.reference import Reference
 from ragsweep.serving.tracing import MOST_WAITING, RATIO, TraceQueue, describe, describe_failure
 from test_served_pipeline import shipped
 
@@ -84,17 +84,7 @@ def test_trace_has_the_steps_of_the_evaluation_with_their_scores(tmp_path: Path,
 
 
 def test_reference_has_what_the_served_pipeline_gives_for_the_same_questions(tmp_path: Path) -> None:
-    from configs import prepare
-    from ragsweep.evaluation.assembly import build_graph
-    from ragsweep.sweep.session import Session
-
-    lines = ["retriever=hybrid_rrf"]
-    result, bundle = shipped(tmp_path, *lines)
-    session = Session()
-    data = ["dataset=jsonl", f"dataset.corpus={tmp_path}/corpus.jsonl", f"dataset.golden={tmp_path}/golden.jsonl"]
-    dataset = prepare(session, *data, "embedder=hashing", "depth=4", "top_k=3", *lines).dataset
-    graph = build_graph(session.builder, result.config, dataset.corpus)
-    write_reference(bundle, ("handbook", "b", 0.5), result, dataset, (graph, session.evaluator.executor))
+    result, bundle = shipped(tmp_path, "retriever=hybrid_rrf")
     reference, pipeline = Reference.read(bundle), ServedPipeline(bundle)
     for n, text in enumerate(result.outcomes["question"]):
         found = pipeline.answer(text)

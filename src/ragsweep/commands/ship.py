@@ -15,20 +15,28 @@ from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_
 from ragsweep.commands.gate import decide
 from ragsweep.commands.gate import read as read_gate
 from ragsweep.commands.gate_report import EXIT_STATUS, show
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import objectives, shown_metrics
+from ragsweep.core.secrets import MASK, texts
+from ragsweep.core.types import Corpus
 from ragsweep.evaluation.assembly import build_graph
+from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.parts.indexes.external import ExternalIndex
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.terminal import Terminal
-from ragsweep.serving.bundle import write_bundle
+from ragsweep.serving.bundle import changed_part, write_bundle
 from ragsweep.serving.reference import write_reference
 from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep.recorded_runs import RecordedRun, find_run, find_target
 from ragsweep.sweep.session import open_session
+from ragsweep.sweep.trees import leaves
+
+SERVED = ("chunker", "retriever", "reranker", "query", "router", "llm", "prices")
+"""Keys of a config whose parts answer a question."""
 
 UNSERVED = frozenset({
     "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",
@@ -128,14 +136,13 @@ def _files(
     dataset = session.recorded_dataset(result)
     if dataset is None:
         raise InputError(f"{found}: its corpus is not there as it was evaluated; run the config again, and ship that")
-    graph = build_graph(session.builder, config, dataset.corpus)
+    graph = evaluated_graph(session.builder, found, dataset.corpus)
     indexes = list(external_indexes(session.builder.build(config["retriever"], "retriever").value))
     for index in indexes:
         index.check_ship()
-    if graph.context.address != result.addresses["context"]:
-        raise InputError(f"{found}: parts or weights have changed since; run the config again, and ship that")
-    write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
+    folder.mkdir()
     write_reference(folder, names, result, dataset, (graph, session.evaluator.executor))
+    write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
     summaries = {name: result.summaries[name] for name in (*objectives(config), *shown_metrics(config))
                  if name in result.summaries}  # fmt: skip
     tags = {
@@ -153,6 +160,33 @@ def _files(
     code = Path(ragsweep.serving.__path__[0]) / "mlflow_model.py"
     facts = {name for node in walk([graph.context, *graph.asked]) for name in node.spec.files}
     return ModelFiles(code, packages, folder, requirements(indexes, facts), [example]), tags
+
+
+def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> ConfigGraph:
+    """Build the graph of a recorded config.
+
+    Raises InputError, with the key, for a value that is masked in the ledger, and for a part that is not as evaluated.
+    """
+    config, fault, proved = found.result.config, None, set()
+    try:
+        graph = build_graph(builder, config, corpus)
+        if part := changed_part(graph, found.result.addresses):
+            why = "its code, weights or settings have changed since, or an older version of ragsweep evaluated it"
+            raise InputError(f"{found}: {part}: {why}; run the config again, and ship that")
+        # With equal addresses, a text in them is as it was evaluated: the user wrote the asterisks.
+        proved = {text for node in walk(graph.own) for text in texts(node.spec.plain())}
+    except RagsweepError as caught:
+        fault = caught
+    for key, text in leaves({key: config[key] for key in SERVED}):
+        if MASK in str(text) and text not in proved:
+            raise InputError(
+                f"{found}: {key}: a secret or a value of the environment, of which the ledger has {text}, goes into no"
+                " bundle; write a name or an address into the config, and a key into the variable of key_env; run the"
+                " config again, and ship that"
+            )
+    if fault:
+        raise fault
+    return graph
 
 
 def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from ragsweep.curation.ranking import rank_texts
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import ServedTrace
-from ragsweep.serving.bundle import CORPUS, MANIFEST, read_bundled_corpus
+from ragsweep.serving.bundle import CORPUS, MANIFEST, Bundle
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,6 @@ def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges
 
 def read_shipped_corpus(registry: ModelRegistry, version: ModelVersion, folder: Path) -> tuple[Corpus, Sequence[str]]:
     """Download the corpus of a version into a folder; return it, and the pages that its dataset leaves out."""
-    folder = registry.download(version, (MANIFEST, CORPUS), folder)
-    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-    excluded = ((manifest["config"].get("dataset") or {}).get("exclude")) or ()
-    return read_bundled_corpus(folder, manifest), [excluded] if isinstance(excluded, str) else list(excluded)
+    bundle = Bundle.read(registry.download(version, (MANIFEST, CORPUS), folder), (CORPUS,))
+    excluded = ((bundle.manifest["config"].get("dataset") or {}).get("exclude")) or ()
+    return bundle.corpus, [excluded] if isinstance(excluded, str) else list(excluded)

@@ -21,6 +21,7 @@ from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, ServedTrace, ServedTraces
 from ragsweep.report.terminal import Terminal
+from ragsweep.serving.bundle import MANIFEST, read_manifest
 from ragsweep.serving.reference import REFERENCE, WORDS, Reference, read_words
 from ragsweep.serving.watching import Measure, RequestComparison, Requests
 from ragsweep.stats.drift import ORDER, RATIO, SHARE, TOLERANCE
@@ -140,7 +141,8 @@ def look(registry: ModelRegistry, version: ModelVersion, since: float, options: 
     """Compare the traces of a version with its reference."""
     traces, skipped = read_traces(registry, version, since, options.experiment)
     with tempfile.TemporaryDirectory(prefix="ragsweep-watch-") as name:
-        folder = registry.download(version, (REFERENCE, WORDS), Path(name))
+        folder = registry.download(version, (MANIFEST, REFERENCE, WORDS), Path(name))
+        read_manifest(folder, (REFERENCE, WORDS))
         reference, requests = Reference.read(folder), Requests(traces, read_words(folder))
         changes = None
         if options.corpus:

@@ -129,7 +129,7 @@ class Result:
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0
-    addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes "chunk", "ranking" and "context"
+    addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that make an answer, by name
     usage: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict
     )  # "generate", "judge" -> calls, tokens_in, tokens_out, estimated (1 or 0): what its results cost when first made

@@ -65,6 +65,13 @@ class ConfigGraph:
         return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 
     @property
+    def addresses(self) -> dict[str, str]:
+        """Map the nodes that make an answer to their addresses; "" where the config has none, inputs first."""
+        names = ("chunk", "ranking", "context", "query", "route", "answer")
+        nodes = (self.chunks, self.ranking, self.context, self.query, self.route, self.answer)
+        return {name: node.address if node else "" for name, node in zip(names, nodes, strict=True)}
+
+    @property
     def budget(self) -> int | None:
         """The tokens that the context may have; None without a limit."""
         budget: int | None = self.context.spec.parameters.get("budget")

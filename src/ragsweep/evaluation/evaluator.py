@@ -127,12 +127,10 @@ class Evaluator:
             warnings=(*self._warnings(experiment, views), *lost_warning(repeated.lost, len(table.questions))),
             started=started,
             ended=time.time(),
-            addresses={
-                "chunk": graph.chunks.address, "ranking": graph.ranking.address, "context": graph.context.address,
-            },
+            addresses=graph.addresses,
             usage=_usage(table, views, experiment.price),
             state=_state(experiment, summaries),
-        )  # fmt: skip
+        )
 
     def _routed(self, graph: ConfigGraph, table: QuestionTable) -> tuple[list[Route] | None, QuestionTable]:
         """Route all questions where there is a router; return the table of those that are searched for."""

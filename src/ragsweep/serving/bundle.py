@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.identity import Node
+from ragsweep.core.identity import Node, content_hash
 from ragsweep.core.types import Corpus
 from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.stages.blobs import Damaged, OtherFormat, pack, unpack
+from ragsweep.stages.blobs import OtherFormat, pack, unpack
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, walk
 
-FORMAT = "ragsweep.bundle/1"
+FORMAT = "ragsweep.bundle/2"
 MANIFEST, CORPUS, STAGES = "manifest.json", "corpus.jsonl", "stages"
+PARTS = ("chunker", "retriever or reranker", "top_k or context_budget", "query", "router", "llm")
+"""The keys of a config on which each address of a ``ConfigGraph`` depends, beyond those of the addresses before it."""
 
 
 def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
@@ -28,44 +31,64 @@ def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
     yield from (node for node in walk(ends) if node.kind == "whole" and node.stage != SOURCE)
 
 
+def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
+    """Return the key of the first part that computes something else than at these addresses; "" where all are equal."""
+    parts = zip(PARTS, graph.addresses.items(), strict=True)
+    return next((part for part, (name, address) in parts if addresses.get(name, "") != address), "")
+
+
 def write_bundle(
     folder: Path, config: Mapping[str, Any], corpus: Corpus, graph: ConfigGraph, executor: Executor
 ) -> None:
-    """Write a bundle into an empty folder; what the store has is not computed again."""
+    """Write a bundle; what the store has is not computed again. The manifest covers the files already in the folder."""
     (folder / STAGES).mkdir(parents=True)
     rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
     with (folder / CORPUS).open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-    addresses = []
     for node in served_nodes(graph):
-        addresses.append(node.address)
         with (folder / STAGES / node.address).open("wb") as file:
             file.writelines(pack(node.address, executor.get(node)))
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     manifest = {
         "format": FORMAT,
         "ragsweep": version("ragsweep"),
-        "corpus": {"digest": corpus.digest, "version": corpus.version},
-        "context": graph.context.address,
-        "stages": addresses,
-        "files": sorted({f"{name} {digest}" for node in walk([graph.context, *graph.asked])
-                         for name, digest in node.spec.files.items()}),
-        "config": dict(config),
-    }  # fmt: skip
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, default=str), "utf-8")
+        "corpus": corpus.version,
+        "addresses": graph.addresses,
+        "files": {path.relative_to(folder).as_posix(): _digest(path) for path in files},
+        "config": json.loads(json.dumps(config, default=str)),
+    }
+    (folder / MANIFEST).write_text(json.dumps({"digest": content_hash(manifest), **manifest}, indent=2), "utf-8")
 
 
-def read_bundled_corpus(folder: Path, manifest: Mapping[str, Any]) -> Corpus:
-    """Read the corpus of a bundle. Raises InputError where it is not there, or not the one that was bundled."""
+def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[str, Any]:
+    """Read the manifest of a bundle, and compare the digests of all its files, or of those named.
+
+    Raises InputError for a folder that is no bundle, or is not as it was shipped.
+    """
     try:
-        with (folder / CORPUS).open(encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file]
-    except (OSError, ValueError) as fault:
-        raise InputError(f"{folder}: no bundle of ragsweep: {fault}") from None
-    ids, titles, texts = zip(*rows, strict=True) if rows else ((), (), ())
-    corpus = Corpus(ids, titles, texts, manifest["corpus"]["version"])
-    if corpus.digest != manifest["corpus"]["digest"]:
-        raise InputError(f"{folder / CORPUS}: is not the corpus that was bundled")
-    return corpus
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        found, digest = manifest["format"], manifest.pop("digest", "")
+        is_whole = digest == content_hash(manifest)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as fault:
+        raise InputError(f"{folder}: no bundle of ragsweep: {type(fault).__name__}: {fault}") from None
+    again = "ship the config again: ragsweep ship CONFIG --name MODEL"
+    if found != FORMAT:
+        raise InputError(f"{folder}: format {found!s:.40}, this version reads {FORMAT}; {again}")
+    if not is_whole:
+        raise InputError(f"{folder / MANIFEST}: is not the file that was shipped; {again}")
+    for name in manifest["files"] if names is None else names:
+        if _digest(folder / name) != manifest["files"].get(name):
+            raise InputError(f"{folder / name}: is not the file that was shipped; {again}")
+    return manifest
+
+
+def _digest(path: Path) -> str:
+    """Hash a file; one that cannot be read has the digest ""."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -77,32 +100,29 @@ class Bundle:
     corpus: Corpus
 
     @classmethod
-    def read(cls, folder: Path) -> Bundle:
-        """Read manifest and corpus. Raises InputError for a folder that is no bundle, or is damaged."""
-        try:
-            manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-        except (OSError, ValueError) as fault:
-            raise InputError(f"{folder}: no bundle of ragsweep: {fault}") from None
-        if manifest.get("format") != FORMAT:
-            raise InputError(f"{folder}: format {manifest.get('format')}, this version reads {FORMAT}")
-        return cls(folder, manifest, read_bundled_corpus(folder, manifest))
+    def read(cls, folder: Path, names: Collection[str] | None = None) -> Bundle:
+        """Read manifest and corpus; ``names`` and errors as of ``read_manifest``."""
+        manifest = read_manifest(folder, names)
+        with (folder / CORPUS).open(encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+        ids, titles, texts = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(folder, manifest, Corpus(ids, titles, texts, manifest["corpus"]))
 
     def load(self, graph: ConfigGraph, executor: Executor) -> None:
         """Give an executor the bundled values.
 
-        Raises InputError where the parts, built here, are not those that were bundled, or a file is damaged.
+        Raises InputError, with the key, where a part, built here, is not the part that was shipped.
         """
-        if graph.context.address != self.manifest["context"]:
+        if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(
-                f"{self.folder}: the parts that are installed here compute something else than what was bundled"
-                " (another version of ragsweep, of a library or model weights, or a processor on which dtype=auto is"
+                f"{self.folder}: {part}: computes something else here than what was shipped (another version of"
+                " ragsweep, of a library, of code of your own or model weights, or a processor on which dtype=auto is"
                 " another precision); install the model's requirements, or ship a config with the precision named"
             )
         for node in served_nodes(graph):
-            path = self.folder / STAGES / node.address
+            with (self.folder / STAGES / node.address).open("rb") as file:
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             try:
-                with path.open("rb") as file:
-                    data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 executor.provide(node, unpack(data, node.address, node.result).value)
-            except (OSError, ValueError, Damaged, OtherFormat) as fault:
-                raise InputError(f"{path}: cannot be used: {fault}") from None
+            except OtherFormat as fault:
+                raise InputError(f"{self.folder}: {node.stage}: cannot be used: {fault}") from None

@@ -26,7 +26,7 @@ class ShippedConfig(PythonModel):
         """Load the bundle."""
         folder = Path(context.artifacts["bundle"])
         self.pipeline = ServedPipeline(folder)
-        self.reference = Reference.read(folder) if (folder / REFERENCE).exists() else None
+        self.reference = Reference.read(folder) if REFERENCE in self.pipeline.bundle.manifest["files"] else None
         self.traces = TraceQueue(send_served, self.reference.trace_sample if self.reference else 0.0)
 
     # The output has no annotation: MLflow would take it for the model's signature, which is given.

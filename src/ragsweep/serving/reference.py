@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.errors import InputError
 from ragsweep.core.results import STEPS, Result
 from ragsweep.core.types import Corpus, Dataset
 from ragsweep.core.words import words
@@ -21,7 +20,6 @@ from ragsweep.parts.question_forms import question_form
 from ragsweep.serving.steps import ranking_nodes, top_scores
 from ragsweep.stages.executor import Executor
 
-FORMAT = "ragsweep.reference/1"
 REFERENCE, WORDS = "reference.json", "words.txt"
 """Files of a bundle: what the evaluation saw, and the words of the corpus, one a line."""
 
@@ -52,18 +50,12 @@ class Reference:
     def write(self, folder: Path) -> None:
         """Write it into a bundle."""
         columns = {name: _written(values) for name, values in self.numbers.items()}
-        document = {"format": FORMAT, **vars(self), "numbers": columns}
-        (folder / REFERENCE).write_text(json.dumps(document), "utf-8")
+        (folder / REFERENCE).write_text(json.dumps({**vars(self), "numbers": columns}), "utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Reference:
-        """Read it from a bundle. Raises InputError where it is not there, or of another version."""
-        try:
-            document = json.loads((folder / REFERENCE).read_text("utf-8"))
-        except (OSError, ValueError):
-            raise InputError(f"{folder}: has no {REFERENCE}; ship the config again with this version") from None
-        if document.pop("format", "") != FORMAT:
-            raise InputError(f"{folder / REFERENCE}: is of another version; ship the config again with this one")
+        """Read it from a bundle whose manifest covers it."""
+        document = json.loads((folder / REFERENCE).read_text("utf-8"))
         numbers = {name: [math.nan if value is None else value for value in values]
                    for name, values in document.pop("numbers").items()}  # fmt: skip
         return cls(**document, numbers=numbers)

@@ -1,0 +1,108 @@
+"""`ragsweep ship` takes a config only as it was evaluated: with the same parts, and with values that the ledger has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import RUN, call, write_dataset
+from ragsweep.commands.ship import evaluated_graph, ship
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import Corpus
+from ragsweep.sweep.recorded_runs import find_run
+
+LLM = """
+from ragsweep.core.types import Answer
+
+class Own:
+    OPERATIONAL = frozenset({"place", "headers"})
+
+    def __init__(self, text, prompt=None, place="", headers=None):
+        self.text = text
+
+    def generate(self, requests, done):
+        for number, _ in enumerate(requests):
+            done(number, Answer(self.text, model="own"))
+"""
+DERIVED = "from ragsweep.parts.{} import {} as Mine\n\nclass Own(Mine):\n    pass\n"
+SOURCES = {
+    "own_llm": LLM,
+    "own_prompt": "class Own:\n    def __init__(self, system=''):\n        self.system = system\n",
+    "own_query": DERIVED.format("queries", "History"),
+    "own_router": DERIVED.format("routers", "Rule"),
+}
+SHOWN = ["text: nine\nprompt: {_target_: own_prompt.Own}", "text: '*** nine ***'"]
+"""Settings of which the ledger has every value."""
+
+MASKED = {
+    "text": "text: ${oc.env:WORDS_OF_MINE}",
+    "place": "text: nine\nplace: http://reader:letmein42@127.0.0.1/v1",
+    "headers": "text: nine\nheaders: {X-Mine: 'Bearer ${oc.env:WORDS_OF_MINE}'}",
+    "prompt.system": "text: nine\nprompt: {_target_: own_prompt.Own, system: 'Say ${oc.env:WORDS_OF_MINE}.'}",
+}
+"""Keys whose value the ledger does not have, with the settings in which they are."""
+
+
+def write_options(folder: Path) -> None:
+    """Write a config folder with a generator of the user's own: with asterisks in a text, and with masked values."""
+    head = "_target_: own_llm.Own\n"
+    (folder / "conf" / "llm").mkdir(parents=True)
+    for n, settings in enumerate([*SHOWN, *MASKED.values()]):
+        (folder / "conf" / "llm" / f"own{n}.yaml").write_text(f"{head}{settings}\n")
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sweep the generators, with prompt, query and router of the user's own."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    write_options(folder)
+    for name, text in SOURCES.items():
+        (folder / f"{name}.py").write_text(text)
+    options = ",".join(f"own{n}" for n in range(len(SHOWN) + len(MASKED)))
+    own = [f"{key}._target_=own_{name}.Own" for key, name in [("query", "query"), ("router", "router")]]
+    done = call(
+        folder, RUN, "-m", "--config-dir=conf", *write_dataset(folder), "query=history", "router=rule", *own,
+        f"llm={options}", "name=mine",
+        PYTHONPATH=os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
+        RAGSWEEP_TRUSTED_PACKAGES=",".join(SOURCES), WORDS_OF_MINE="a word of mine alone",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture
+def folder(evaluated: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter the folder as a new process does, with none of the user's modules imported."""
+    monkeypatch.chdir(evaluated)
+    monkeypatch.syspath_prepend(str(evaluated))
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", ",".join(SOURCES))
+    for name in SOURCES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return evaluated
+
+
+@pytest.mark.parametrize(("name", "key"), [*zip(SOURCES, ["llm", "llm", "query", "router"], strict=True)])
+def test_part_that_has_changed_since_its_evaluation_is_refused_by_its_key(name: str, key: str, folder: Path) -> None:
+    (folder / f"{name}.py").write_text(f"{SOURCES[name]}\nADDED = 1\n")
+    try:
+        with pytest.raises(InputError, match=rf"\(mine#1\): {key}: its code, .* run the config again"):
+            ship(["mine#1", "--name", "handbook"])
+    finally:
+        (folder / f"{name}.py").write_text(SOURCES[name])
+
+
+@pytest.mark.parametrize(("number", "key"), [*enumerate(MASKED, 3)])
+def test_value_that_the_ledger_does_not_have_is_refused_by_its_key(number: int, key: str, folder: Path) -> None:
+    with pytest.raises(InputError, match=rf"\(mine#{number}\): llm\.{key}.*: .* write a name or an address into"):
+        ship([f"mine#{number}", "--name", "handbook"])
+
+
+def test_asterisks_of_the_user_are_no_mask(folder: Path) -> None:
+    found = find_run(".ragsweep", "mine#2")
+    corpus = Builder().build(found.result.config["dataset"], "dataset").value.load().corpus
+    assert isinstance(corpus, Corpus)
+    assert evaluated_graph(Builder(), found, corpus).addresses == found.result.addresses
