@@ -106,3 +106,19 @@ def test_asterisks_of_the_user_are_no_mask(folder: Path) -> None:
     corpus = Builder().build(found.result.config["dataset"], "dataset").value.load().corpus
     assert isinstance(corpus, Corpus)
     assert evaluated_graph(Builder(), found, corpus).addresses == found.result.addresses
+
+
+def test_config_without_the_documents_that_are_its_questions_is_refused_by_that_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nd1\td2\t1\n")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "d1", "text": "It rains."}\n')
+    (tmp_path / "corpus.jsonl").write_text(
+        '{"_id": "d1", "text": "It rains."}\n{"_id": "d2", "text": "It rains on."}\n'
+    )
+    settings = ["dataset=beir", "dataset.path=.", "dataset.exclude_self=true", "retriever=bm25", "name=mine"]
+    assert call(tmp_path, RUN, *settings, "tracking=none", "targets=none").returncode == 0
+    with pytest.raises(InputError, match=r"dataset\.exclude_self=true: it was evaluated without"):
+        ship(["mine", "--name", "m", "--uri", f"sqlite:///{tmp_path}/mlflow.db"])

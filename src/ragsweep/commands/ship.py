@@ -136,6 +136,11 @@ def _files(
     dataset = session.recorded_dataset(result)
     if dataset is None:
         raise InputError(f"{found}: its corpus is not there as it was evaluated; run the config again, and ship that")
+    if dataset.excluded:
+        raise InputError(
+            f"{found}: dataset.exclude_self=true: it was evaluated without the documents that are questions, which a"
+            " served model finds; run the config again without it, and ship that"
+        )
     graph = evaluated_graph(session.builder, found, dataset.corpus)
     indexes = list(external_indexes(session.builder.build(config["retriever"], "retriever").value))
     for index in indexes:
