@@ -312,9 +312,7 @@ def _status_of(command: Sequence[str]) -> int:
 
 def leave(status: int) -> None:
     """End as an interpreter does, but for taking its memory apart: pages shared until then would be copied."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    threading._shutdown()  # type: ignore[attr-defined]  # ends the workers of executors, and waits for all threads
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -170,6 +170,33 @@ def test_add_takes_the_passage_that_is_chosen(
     assert str(fault.value).count("missing.jsonl") == 1
 
 
+def test_add_without_a_question_takes_the_evidence_of_those_without_any(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "table.csv").write_text(
+        "id,question,answer,answerable\nq1,How tall is it?,10 metres,yes\nq2,Is it evergreen?,It is,yes\n"
+        "q3,Where does it grow?,It grows beside water.,yes\nq4,Who planted it?,,no\n"
+    )
+    words = ["mine.jsonl", "corpus=old.jsonl"]
+    assert golden(["import", "table.csv", "out=mine.jsonl", "corpus=old.jsonl"]) == 0
+    assert ["evidence" in one for one in read_lines(place / "mine.jsonl")] == [False, False, False, False]
+    assert "ragsweep golden add mine.jsonl corpus=old.jsonl" in capsys.readouterr().out
+    answers = iter(["1", "", "1"])
+    monkeypatch.setattr("builtins.input", lambda _: next(answers))
+    assert golden(["add", *words]) == 0
+    monkeypatch.setattr("builtins.input", lambda _: "1")
+    assert golden(["gates", *words]) == 1
+    printed = capsys.readouterr().out
+    assert "2 of 3 questions added to mine.jsonl" in printed
+    assert "take the evidence of 1 question without any" in printed
+    assert golden(["add", *words]) == 0
+    entries = read_lines(place / "mine.jsonl")
+    assert [one["id"] for one in entries] == ["q1", "q2", "q3", "q4"]
+    assert [len(one.get("evidence", ())) for one in entries] == [1, 1, 1, 0]
+    with pytest.raises(ConfigError, match="one question, in quotes, not 0"):
+        golden(["add", *words, "--take", "1"])
+
+
 def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
     entries = [
         {"id": f"q{n}", "question": f"{'abcdefghij'[n // 10] * 9} {n % 10}?", "evidence": [{"document": f"d{n // 4}"}]}

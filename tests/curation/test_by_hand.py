@@ -10,7 +10,7 @@ import pytest
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Chunks, Corpus, Spans
-from ragsweep.curation.by_hand import SentenceSpan, append_entry, gold_entry, propose
+from ragsweep.curation.by_hand import SentenceSpan, add_entry, gold_entry, propose_all
 from ragsweep.curation.entries import incoherences, read_entries_with_questions
 from ragsweep.golden.golden_set import find_faults
 
@@ -21,22 +21,26 @@ CHUNKS = Chunks(CORPUS, Spans(np.array([0, 1]), np.array([0, 0]), np.array([len(
 QUESTION = "How many metres does an old alder measure?"
 
 
+def propose(question: str) -> list[SentenceSpan]:
+    return propose_all([question], CHUNKS, 8)[0]
+
+
 def test_the_best_sentence_of_each_chunk_is_proposed() -> None:
-    found = propose(QUESTION, CHUNKS)
+    found = propose(QUESTION)
     assert [CORPUS.texts[one.document][one.start : one.end].strip() for one in found] == [
         "The alder measures 10 metres when it is old.",
         "The alder is not like it.",
     ]
-    assert propose("zebra", CHUNKS) == []
+    assert propose("zebra") == []
 
 
 def test_an_entry_of_a_taken_passage_is_gold_and_without_fault(tmp_path: Path) -> None:
-    entry = gold_entry(QUESTION, "10 metres", propose(QUESTION, CHUNKS)[0], CHUNKS, "Ann")
+    entry = gold_entry(QUESTION, "10 metres", propose(QUESTION)[0], CHUNKS, "Ann")
     assert entry["evidence"] == [{"document": "alder", "anchor": "The alder measures 10 metres"}]
     assert list(incoherences(entry)) == []
     assert entry["audit"]["reviews"][0]["who"] == "Ann"
     path, faults = tmp_path / "golden.jsonl", Faults()
-    append_entry(path, entry)
+    add_entry(path, entry)
     find_faults([question for _, question in read_entries_with_questions(path, faults)], CORPUS, faults)
     assert faults.found == []
 
@@ -46,11 +50,38 @@ def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
     first = '{"id":  "q1", "question": "Qué?",\t"notes": null}'  # without a line end
     path.write_text(first, encoding="utf-8")
     entry = gold_entry(QUESTION, "", SentenceSpan(0, 13, 36), CHUNKS, "Ann")
-    append_entry(path, entry)
+    add_entry(path, entry)
     assert path.read_text(encoding="utf-8") == f"{first}\n{json.dumps(entry)}\n"
     with pytest.raises(InputError, match=r"golden.jsonl:2: has this question already"):
-        append_entry(path, entry)
+        add_entry(path, entry)
     assert [one.name for one in tmp_path.iterdir()] == ["golden.jsonl"]
+
+
+def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) -> None:
+    path, review = tmp_path / "golden.jsonl", {"who": "Bob", "when": "2024-01-01", "what": "wrote it"}
+    other = {"id": "q0", "question": "Why?", "answerable": False}
+    asked = {
+        "id": "q1",
+        "question": QUESTION,
+        "category": "trees",
+        "reference": "10 metres",
+        "audit": {"reviews": [review]},
+    }
+    path.write_text(json.dumps(other) + "\n" + json.dumps(asked) + "\n")
+    entry = gold_entry(QUESTION, "10 metres", propose(QUESTION)[0], CHUNKS, "Ann")
+    add_entry(path, entry)
+    first, second = map(json.loads, path.read_text().splitlines())
+    assert first == other
+    assert (second["id"], second["category"], second["evidence"]) == ("q1", "trees", entry["evidence"])
+    assert [one["who"] for one in second["audit"]["reviews"]] == ["Bob", "Ann"]
+    for question in ("Why?", QUESTION):
+        with pytest.raises(InputError, match="has this question already"):
+            add_entry(path, {**entry, "question": question})
+
+
+def test_the_quote_is_at_the_answer_in_a_long_passage() -> None:
+    entry = gold_entry(QUESTION, "water", SentenceSpan(0, 0, len(ALDER)), CHUNKS, "Ann")
+    assert entry["evidence"] == [{"document": "alder", "anchor": "old. It grows beside water."}]
 
 
 @pytest.mark.parametrize(("text", "message"), [("[]", "as plain JSON lines"), ("{", "not JSON")])
@@ -58,5 +89,5 @@ def test_a_file_that_cannot_be_added_to_stays(tmp_path: Path, text: str, message
     path = tmp_path / "golden.jsonl"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        append_entry(path, gold_entry(QUESTION, "", SentenceSpan(0, 13, 36), CHUNKS, "Ann"))
+        add_entry(path, gold_entry(QUESTION, "", SentenceSpan(0, 13, 36), CHUNKS, "Ann"))
     assert path.read_text() == text

@@ -250,6 +250,11 @@ def test_a_heading_is_asked_for_by_its_form(heading: str, body: str, question: s
         assert not [text for text in found if heading in text or text.startswith("How")]
 
 
+@pytest.mark.parametrize("title", ["Debug", "Using", "Press"])
+def test_a_title_of_one_word_is_asked_for_by_no_question(title: str) -> None:
+    assert not [text for text in of_page(BODY, title=title) if text.startswith("How")]
+
+
 def test_every_question_asks_for_one_thing() -> None:
     made = of_page(
         "# Guide\n\nIf the valve is open, the tank loses water. If the valve is shut, the pump stops at once.\n\n"

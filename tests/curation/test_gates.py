@@ -211,6 +211,11 @@ def test_rejected_entries_are_counted_and_change_no_gate() -> None:
     assert set(verdicts(subject).values()) == {PASSED}
 
 
+def test_a_set_without_answers_says_so() -> None:
+    (found,) = judge_gates(Subject([], whole().corpus), {"G1-2": RULES["G1-2"]})
+    assert (found.verdict, found.note) == (NOT_MEASURED, "no question has an answer")
+
+
 def test_what_was_not_measured_has_not_passed() -> None:
     bare = Subject([{"id": "q", "question": "How tall is the alder?", "evidence": [{"document": "s0/alder"}]}])
     results = judge_gates(bare, RULES)

@@ -95,6 +95,10 @@ def test_an_answer_of_a_faq_is_evidence_where_it_stands_literally(tmp_path: Path
     assert first["evidence"] == EVIDENCE
     assert [entry.get("evidence") for entry in others] == [None, None]
     assert (found.format, found.unfound, found.repeated) == ("faq", [], 1)
+    own = table(
+        tmp_path, [{"id": "q1", **records[0], "answerable": "yes"}, {"id": "q2", **records[0], "answerable": "no"}]
+    )
+    assert (own.format, [one.get("evidence") for one in own.entries]) == ("csv", [EVIDENCE, None])
 
 
 def test_a_testset_of_ragas_keeps_its_synthesizer_as_the_category(tmp_path: Path) -> None:

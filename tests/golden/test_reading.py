@@ -83,6 +83,17 @@ def test_json_array_reads_as_its_objects_a_line_each(tmp_path: Path, indent: int
     assert faults == []
 
 
+def test_a_table_is_one_fault_with_the_command_that_reads_it(tmp_path: Path) -> None:
+    path = written(tmp_path, b"id,question\n" + b"1,Who?\n" * 30)
+    assert rows_and_faults(path) == (
+        [],
+        [
+            f"{path}:1: not JSON lines; of a table of questions they are made by ragsweep golden import {path}"
+            " out=GOLDEN.jsonl corpus=FOLDER"
+        ],
+    )
+
+
 def test_faults_of_a_json_array_have_their_place(tmp_path: Path) -> None:
     path = written(tmp_path, b'[\n  {"id": "a"},\n  3\n]\n')
     assert rows_and_faults(path)[1] == [f"{path}:$[1]: 3 where an object {{...}} is needed"]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Chunks, Evidence, Question
-from ragsweep.curation.entries import SCHEMA_VERSION, as_label, read_entries_with_questions
-from ragsweep.curation.evidence_quotes import shortest_anchor
-from ragsweep.curation.files import write_whole
+from ragsweep.curation.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_entries_with_questions
+from ragsweep.curation.exchange.locating import Found, quote
+from ragsweep.curation.files import write_rows, write_whole
 from ragsweep.curation.ranking import best_sentence, rank_texts
 from ragsweep.parts.languages import detect_language
 
@@ -29,13 +29,11 @@ class SentenceSpan(NamedTuple):
     end: int
 
 
-def propose(question: str, chunks: Chunks) -> list[SentenceSpan]:
-    """Return the best sentence of each of the best chunks by BM25, best chunk first, each sentence once."""
-    return propose_all([question], chunks, PROPOSED)[0]
-
-
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[SentenceSpan]]:
-    """Return for each question what ``propose`` does, of ``count`` chunks; all texts are indexed once a language."""
+    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, each sentence once.
+
+    All texts are indexed once a language.
+    """
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
     texts = [chunks.text(n) for n in range(len(chunks))]
@@ -59,7 +57,7 @@ def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks
     """Return the entry of a question whose evidence a person took."""
     corpus, (document, begin, end) = chunks.corpus, passage
     text = corpus.texts[document]
-    anchor, start = shortest_anchor(text, begin, end)
+    anchor, start = quote(Found(document, begin, end), question, answer, corpus)
     evidence = [as_label(Evidence(corpus.ids[document], anchor, start))]
     when = datetime.now(UTC).isoformat(timespec="seconds")
     return {
@@ -73,18 +71,27 @@ def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks
         "audit": {
             "status": "gold",
             "created_by": who,
-            "reviews": [{"who": who, "when": when, "what": "wrote the question and took its evidence"}],
+            "reviews": [{"who": who, "when": when, "what": "took the evidence"}],
         },
     }
 
 
-def append_entry(path: Path, entry: dict[str, Any]) -> None:
-    """Add an entry to a golden file as ``append_entries`` does. Raises InputError also for a question that it has."""
-    if path.exists():
-        for other, question in _read_file(path):
-            if other.get("question") == entry["question"]:
+def add_entry(path: Path, entry: dict[str, Any]) -> None:
+    """Add an entry to a golden file as ``append_entries`` does, or to that of its question, if it has no evidence.
+
+    Raises InputError also for a question whose entry has evidence, or is unanswerable.
+    """
+    read = read_file(path) if path.exists() else []
+    for number, (other, question) in enumerate(read):
+        if question.text == entry["question"]:
+            if not lacks_evidence(other):
                 raise InputError(f'{question.where}: has this question already, as "{question.id}"')
-    append_entries(path, [entry])
+            earlier = (other.get("audit") or {}).get("reviews") or []
+            audit = entry["audit"] | {"reviews": [*earlier, *entry["audit"]["reviews"]]}
+            rows = [one for one, _ in read]
+            rows[number] = other | entry | {"id": question.id, "audit": audit}
+            return write_rows(path, rows)
+    return append_entries(path, [entry])
 
 
 def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
@@ -94,17 +101,18 @@ def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
     """
     text = ""
     if path.exists():
-        _read_file(path)
+        read_file(path)
         text = path.read_text(encoding="utf-8")
-        if path.suffix == ".gz" or text.lstrip().startswith("["):
-            raise InputError(f"{path}: to add to it, write it as plain JSON lines")
     separator = "\n" if text and not text.endswith("\n") else ""
     lines = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
     write_whole(path, f"{text}{separator}{lines}")
 
 
-def _read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
+def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
+    """Read a golden file that is added to. Raises InputError for its faults, and for a file that is not plain lines."""
     faults = Faults()
     read = read_entries_with_questions(path, faults)
     faults.raise_any()
+    if path.suffix == ".gz" or path.read_text(encoding="utf-8").lstrip().startswith("["):
+        raise InputError(f"{path}: to add to it, write it as plain JSON lines")
     return read

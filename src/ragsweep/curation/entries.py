@@ -140,6 +140,12 @@ def relevant_evidence(entry: Entry) -> list[Any]:
     return [one for one in entry.get("evidence") or () if one.get("grade", 1.0) > 0]
 
 
+def lacks_evidence(entry: Entry) -> bool:
+    """Return whether the corpus has the answer of an entry, and no evidence of it is given; conversation aside."""
+    is_answerable = entry.get("answerable", True) and entry.get("needs_retrieval", True)
+    return bool(is_answerable and not entry.get("evidence") and not is_rejected(entry))
+
+
 def count_filled(entry: Entry) -> int:
     """Count the fields that are filled: neither missing, null nor empty."""
     values = (value(entry, field.group, field.name) for field in FIELDS)

@@ -119,7 +119,7 @@ def _missing(entry: Entry, found: int) -> str:
 def _extractable(subject: Subject) -> Measured:
     if subject.corpus is None:
         return NO_CORPUS
-    if subject.answerable and not any(one.get("reference") or one.get("references") for one in subject.answerable):
+    if not any(one.get("reference") or one.get("references") for one in subject.answerable):
         return Measured(math.nan, "no question has an answer")
     judged, literal = [], 0
     rows = {id(one): row for row, one in enumerate(subject.kept)}

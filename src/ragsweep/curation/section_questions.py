@@ -120,11 +120,11 @@ def _question(name: str, action: str, language: str) -> str:
 
 
 def _action(name: str, language: str) -> str:
-    """Return what a heading says to do, with an infinitive; nothing where it names a thing."""
+    """Return what a heading says to do, with an infinitive; nothing where it is one word, or names a thing."""
     if language == "fr":
         return name[:1].lower() + name[1:] if _INFINITIVE.match(name) else ""
     first, _, rest = name.partition(" ")
     verb = first.lower()
-    if verb in _VERBS and (verb not in _NOUNS or rest.split()[0] in _DETERMINERS):
+    if rest and verb in _VERBS and (verb not in _NOUNS or rest.partition(" ")[0] in _DETERMINERS):
         return f"{verb} {rest}"
-    return f"{_GERUNDS[verb]} {rest}" if verb in _GERUNDS else ""
+    return f"{_GERUNDS[verb]} {rest}" if rest and verb in _GERUNDS else ""

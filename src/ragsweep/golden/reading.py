@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +28,11 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
     if path.suffix == ".parquet":
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
-    elif _is_array(path, faults):
+    elif (kind := _kind(path, faults)) is str:
+        made = f"ragsweep golden import {shlex.quote(str(path))} out=GOLDEN.jsonl corpus=FOLDER"
+        faults.add(f"{path}:1", f"not JSON lines; of a table of questions they are made by {made}")
+        return
+    elif kind is list:
         values = _read_value(path, faults)
         records = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
     else:
@@ -37,11 +42,14 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
             yield row
 
 
-def _is_array(path: Path, faults: Faults) -> bool:
-    """Return whether a file is one JSON array, and not lines of arrays."""
+def _kind(path: Path, faults: Faults) -> type:
+    """Return dict for JSON lines, list for one JSON array, str for text that does not begin as JSON does."""
     lines = (line for _, line in read_lines(path, faults.apart()))
     first = next(lines, "").strip()
-    return first.startswith("[") and (_decode(first, "", Faults()) is _NOTHING or next(lines, None) is None)
+    is_json = _decode(first, "", Faults()) is not _NOTHING
+    if first.startswith("["):
+        return dict if is_json and next(lines, None) else list
+    return dict if is_json or not first or first.startswith("{") else str
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:

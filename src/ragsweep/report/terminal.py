@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 import textwrap
 import time
@@ -211,9 +212,9 @@ class Terminal:
         for failure in failures:
             self.line("failed", f"{rounded(failure.name)} · {failure.error}")
 
-    def next_steps(self, steps: Iterable[tuple[str, str]]) -> None:
-        """Print commands, and what each shows."""
-        shown = [step for step in steps if step[0]]
+    def next_steps(self, steps: Iterable[tuple[str | Sequence[str], str]]) -> None:
+        """Print commands, as they are or by their words, and what each shows."""
+        shown = [(one if isinstance(one, str) else shlex.join(one), what) for one, what in steps if one]
         widest = max((len(command) for command, _ in shown), default=0)
         for n, (command, what) in enumerate(shown):
             self.line("NEXT" if n == 0 else "", f"{command:<{widest}}   {what}".rstrip())

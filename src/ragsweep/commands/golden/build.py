@@ -112,10 +112,12 @@ def build(arguments: Sequence[str]) -> int:
             terminal.block("MODEL", [*faults, *again])
         terminal.block("WRITTEN", [f"{golden}, and the phases' results and reports in {folder}"])
         terminal.block("FIX", _advice(built, results, settings))
-        terminal.next_steps([
-            (f"ragsweep golden review {golden}", "confirm or correct the questions: silver becomes gold"),
-            (f"ragsweep golden gates {golden} corpus={values['corpus']} {_EMBEDDER}", "judge the set again"),
-        ])  # fmt: skip
+        given = [str(golden), f"corpus={values['corpus']}"]
+        steps = [
+            (["ragsweep", "golden", "review", *given], "confirm or correct the questions: silver becomes gold"),
+            (["ragsweep", "golden", "gates", *given, _EMBEDDER], "judge the set again"),
+        ]
+        terminal.next_steps(steps if built.entries else [])
     return exit_status(results)
 
 

@@ -15,6 +15,7 @@ from ragsweep.commands.golden.inputs import (
     OVERRIDES,
     Model,
     embed,
+    evidence_step,
     only_file,
     read_config,
     read_given_entries,
@@ -97,6 +98,7 @@ def gates(arguments: Sequence[str]) -> int:
             show(terminal, subject, results, profile)
             show_admissions(terminal, admissions)
             terminal.block("REPORT", [str(written)])
+            terminal.next_steps(evidence_step(entries, file, values["corpus"]))
             terminal.spent(services.meter)
     return exit_status(results)
 

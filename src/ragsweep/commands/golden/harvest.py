@@ -114,6 +114,5 @@ def show(terminal: Terminal, found: Harvest, questions: Sequence[str], file: Pat
     ]
     terminal.block("RESULT", facts)
     if found.new:
-        terminal.next_steps(
-            [(f"ragsweep golden review {file} corpus={corpus}", "confirm or correct what was proposed")]
-        )
+        review = ["ragsweep", "golden", "review", str(file), f"corpus={corpus}"]
+        terminal.next_steps([(review, "confirm or correct what was proposed")])

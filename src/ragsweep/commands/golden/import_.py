@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.golden import inputs
 from ragsweep.commands.golden.inputs import only_file, read_config, read_given_corpus, show_notes, user_name
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
@@ -91,7 +92,10 @@ def show(terminal: Terminal, imported: Imported, out: Path, corpus: str | None) 
         "RESULT", [f"{counted(rows, 'question')} ({imported.format}) in {out}, {evidence:,} with evidence{texts}."]
     )
     if corpus:
-        terminal.next_steps([(f"ragsweep golden check {out} corpus={corpus}", "list what an evaluation refuses")])
+        check = ["ragsweep", "golden", "check", str(out), f"corpus={corpus}"]
+        terminal.next_steps(
+            [*inputs.evidence_step(imported.entries, out, corpus), (check, "list what an evaluation refuses")]
+        )
 
 
 def _unplaced(name: str, count: int, fate: str) -> str:

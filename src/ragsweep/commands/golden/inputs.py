@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.identity import BuiltPart
+from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets, mask_text
 from ragsweep.core.types import Corpus, Dataset, Question, Spans
-from ragsweep.curation.entries import as_entry, read_entries_with_questions
+from ragsweep.curation.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
 from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.parts.prices import Prices
 from ragsweep.services.session import ServiceSession
@@ -135,6 +136,14 @@ def need_file(options: Any, command: str) -> Path:
     if file is None:
         raise ConfigError(f"golden {command}: give the golden file")
     return Path(file).expanduser()
+
+
+def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> list[tuple[Sequence[str], str]]:
+    """Return the command that takes the evidence of entries without any, as a next step; nothing where all have it."""
+    lacking = counted(sum(map(lacks_evidence, entries)), "question")
+    command = ["ragsweep", "golden", "add", str(file), f"corpus={corpus}"]
+    is_needed = file and corpus and any(map(lacks_evidence, entries))
+    return [(command, f"take the evidence of {lacking} without any")] if is_needed else []
 
 
 def user_name() -> str:

@@ -120,7 +120,8 @@ def _show(
         f"{counted(len(pooled.holes), 'unjudged passage')} of {counted(questions, 'question')} · {values['out']}",
     )
     if pooled.holes:
-        terminal.next_steps([(f"ragsweep golden review {values['golden']} pool={values['out']}", "judge them")])
+        review = ["ragsweep", "golden", "review", str(values["golden"]), f"pool={values['out']}"]
+        terminal.next_steps([(review, "judge them")])
 
 
 def _rows(holes: Sequence[Hole], texts: Mapping[str, str]) -> Iterator[list[str]]:

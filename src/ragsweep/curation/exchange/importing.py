@@ -84,10 +84,10 @@ def import_file(
         raise InputError(f"{path}: format={found} needs {needed}, and there are {', '.join(seen) or 'no columns'}")
     imported = Imported(found, notes=faults.notes)
     if found == "csv" and is_table(path):
-        return _import_table(path, seen, imported, len(rows))
+        return _import_table(path, seen, imported, len(rows), corpus)
     drafts = _read_drafts(rows, layout, imported, faults)
     faults.raise_any()
-    _add_evidence(drafts, corpus, imported)
+    _add_evidence([draft for _, draft in drafts], corpus, imported)
     _check(drafts, faults)
     return finish([draft.entry for _, draft in drafts], imported)
 
@@ -105,7 +105,9 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     return imported
 
 
-def _import_table(path: Path, columns: Sequence[str], imported: Imported, count: int) -> Imported:
+def _import_table(
+    path: Path, columns: Sequence[str], imported: Imported, count: int, corpus: Corpus | None
+) -> Imported:
     """Read a table of our own columns; fields that other names give the same place are left out."""
     faults = Faults()
     try:
@@ -122,6 +124,7 @@ def _import_table(path: Path, columns: Sequence[str], imported: Imported, count:
     for entry in entries:
         labels = {name: label for name, label in entry.pop("labels", {}).items() if name not in lost}
         entry |= {"labels": labels} if labels else {}
+    _add_evidence([RecordDraft(entry) for entry in entries], corpus, imported)
     return finish(entries, imported)
 
 
@@ -165,11 +168,11 @@ def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterat
             faults.add(row.where, str(fault))
 
 
-def _add_evidence(drafts: Sequence[tuple[Row, RecordDraft]], corpus: Corpus | None, imported: Imported) -> None:
+def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported: Imported) -> None:
     """Turn the texts of each draft into evidence, as far as they are found."""
-    given = [_given(draft, corpus) for _, draft in drafts]
+    given = [_given(draft, corpus) for draft in drafts]
     found = locate([one for texts in given for one in texts], corpus) if corpus else {}
-    for (_, draft), texts in zip(drafts, given, strict=True):
+    for draft, texts in zip(drafts, given, strict=True):
         labels = [_label(one, found, draft.entry, corpus, imported) for one in texts]
         if evidence := [label for n, label in enumerate(labels) if label and label not in labels[:n]]:
             draft.entry["evidence"] = evidence
@@ -186,8 +189,8 @@ def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
             for text, document in draft.passages
         ]
     answer = str(draft.entry.get("reference") or "").strip()
-    is_answer = word_count(answer) >= FEWEST_WORDS and not is_filled(draft.entry.get("evidence"))
-    return [GivenText(answer, exact=True)] if is_answer else []
+    is_wanted = draft.entry.get("answerable", True) and not is_filled(draft.entry.get("evidence"))
+    return [GivenText(answer, exact=True)] if is_wanted and word_count(answer) >= FEWEST_WORDS else []
 
 
 def _label(
