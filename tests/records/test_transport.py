@@ -7,12 +7,12 @@ import random
 
 import pytest
 
+from mutants import mutant
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.record_format import encode
 from ragsweep.records.transport import from_bytes, to_bytes
 from recorded import a_result
-from test_store import mutant
 
 BESIDE = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "contexts", "traces")
 

@@ -18,6 +18,7 @@ import pytest
 from obstore.store import MemoryStore, S3Store
 
 from faults import Small
+from mutants import mutant
 from object_store import ObjectServer, object_server
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Spec
@@ -26,7 +27,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import FREE, Leases
 from ragsweep.stages.remote import Remote, check_remote, open_remote
 from ragsweep.stages.shared_store import SharedStore
-from test_store import TRUTH, executed, mutant, small
+from test_store import TRUTH, executed, small
 
 __all__ = ["object_server"]
 
