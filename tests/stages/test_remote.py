@@ -171,6 +171,14 @@ def test_object_that_is_no_lease_is_left_alone(name: str) -> None:
         assert "leases/a/00000001" in (remote.names("leases/a/") or ())
 
 
+def test_behind_the_last_number_of_a_lease_nothing_is_waited_for() -> None:
+    remote = Remote(MemoryStore(), "memory://", pytest.fail)
+    remote.put("leases/a/99999999", FREE)
+    for _ in range(2):
+        with Leases(remote).alone("a", lambda: pytest.fail("waited")):
+            assert remote.names("leases/a/") == ["leases/a/99999999"]
+
+
 @pytest.mark.parametrize("process", [math.inf, 10**400, -1, 0, 2**31, "7", None, True])
 def test_lease_of_no_process_is_over_when_it_gives_no_sign(process: object) -> None:
     remote = Remote(MemoryStore(), "memory://", pytest.fail)
