@@ -72,7 +72,7 @@ PLACES = {
     "name": Place("rrrrr", (*RUN, 'name="TEXT"')),
     "name in a file": Place("rrrrr", RUN, 'name: "TEXT"'),
     "name from another key": Place("rrrrr", RUN, 'my: {note: "TEXT"}\nname: "${my.note}"'),
-    "experiment": Place("rrrrr", (*RUN, 'tracking.experiment="TEXT"')),
+    "experiment": Place("r rrr", (*RUN, 'tracking.experiment="TEXT"')),
     "database of MLflow": Place("    m", RUN, 'tracking: {uri: "sqlite:///mlflow.db?key=CANARY"}'),
     "folder of a store": Place("r r  ", (*RUN, 'store.path="x/TEXT"')),
     "folder of a run": Place("r r  ", (*RUN, 'hydra.run.dir="x/TEXT-${now:%Y}"')),
@@ -88,8 +88,16 @@ PLACES = {
     "unit and exception of a metric": Place("  mmm", SWEEP, metric=RAISING),
     "exception with a setting": Place("rmmmm", SWEEP, 'metrics: {mine: {note: "TEXT"}}', metric=RAISING),
 }
-QUICK = {("override", 1), ("config file", 4), ("name from another key", 0), ("folder of a job", 0), ("experiment", 2),
-         ("label", 2), ("name of a metric", 2), ("exception with a setting", 1)}  # fmt: skip
+QUICK = {
+    ("override", 1),
+    ("config file", 4),
+    ("name from another key", 0),
+    ("folder of a job", 0),
+    ("experiment", 2),
+    ("label", 2),
+    ("name of a metric", 2),
+    ("exception with a setting", 1),
+}
 CASES = [
     pytest.param(place, kind, marks=() if (place, number) in QUICK else pytest.mark.nightly)
     for place, given in PLACES.items()

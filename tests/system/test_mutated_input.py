@@ -97,10 +97,11 @@ def journal(folder: Path) -> Reader:
     """Return a reader of the journals of reviews; one that is folded leaves a golden file that is read."""
     golden = folder / "golden.jsonl"
     entry: dict[str, Any] = {
-        "question": "How tall is the alder?", "reference": "10 metres",
+        "question": "How tall is the alder?",
+        "reference": "10 metres",
         "evidence": [{"document": "alder.md", "anchor": "The alder measures"}],
         "audit": {"status": "silver", "created_by": "build"},
-    }  # fmt: skip
+    }
     given: dict[str, Any] = {"who": "me", "when": "2026-01-01"}
     label = {"document": "alder.md", "anchor": "a tree", "start": 3}
     whole = [
@@ -242,9 +243,11 @@ QUICK = 12
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [*((name, QUICK) for name in READERS), *(pytest.param(name, COUNTS.get(name.split()[0], 2000),
-                                                          marks=pytest.mark.nightly) for name in READERS)],
-)  # fmt: skip
+    [
+        *((name, QUICK) for name in READERS),
+        *(pytest.param(name, COUNTS.get(name.split()[0], 2000), marks=pytest.mark.nightly) for name in READERS),
+    ],
+)
 def test_mutant_is_read_skipped_or_refused_in_a_sentence(name: str, count: int, tmp_path: Path) -> None:
     read, refusals = READERS[name](tmp_path), list[str]()
     for number in range(count):

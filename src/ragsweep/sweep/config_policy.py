@@ -50,9 +50,15 @@ _TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper"
 """The keys of the node ``hydra`` that a job's values may take part in."""
 
 _NAMES = (
-    "name", "store.path", "tracking.experiment", "hydra.job.name", "hydra.run.dir", "hydra.sweep.dir",
-    "hydra.sweep.subdir", "hydra.sweeper.study_name",
-)  # fmt: skip
+    "name",
+    "store.path",
+    "tracking.experiment",
+    "hydra.job.name",
+    "hydra.run.dir",
+    "hydra.sweep.dir",
+    "hydra.sweep.subdir",
+    "hydra.sweeper.study_name",
+)
 """The keys of a config whose values become names, those of folders included."""
 
 _INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
@@ -242,7 +248,7 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
     for where, text in leaves(written):
         if where.startswith("tracking."):  # written as typed; shown without what is secret in it
             continue
-        if isinstance(text, str) and "oc.env" in text and not is_secret(where):
+        if isinstance(text, str) and "oc.env" in text and not is_under_secret(where):
             for name in filter(is_secret, VARIABLE.findall(text)):
                 raise ConfigError(f"{where}: {name} is a secret, and the value of {where} is written down")
 
