@@ -119,6 +119,7 @@ OTHER_CHANGES = [
     "UPDATE checksums SET checksum = x'ff' WHERE scope = 'records one-0'",
     "UPDATE claims SET heartbeat = 'text', host = 'other'",
     "UPDATE claims SET process = 9e18",
+    "UPDATE shared SET data = 1 << 62 WHERE name != ''",
 ]
 
 
