@@ -252,7 +252,9 @@ DAMAGES = [
     json.dumps({**GIVEN, "action": "delete"}).encode(), json.dumps({**GIVEN, "action": "edit"}).encode(),
     json.dumps({**GIVEN, "action": "edit", "question": 5, "reference": ""}).encode(),
     *(json.dumps({**GRADED, "grade": odd}).encode() for odd in (True, 1.0, 4, -1, "1", None, [1])),
-    *(json.dumps({**GRADED, "evidence": odd}).encode() for odd in (5, "oak", ["oak"], {}, {"document": 5})),
+    *(json.dumps({**GRADED, "evidence": odd}).encode() for odd in (5, "oak", ["oak"], {}, {"document": 5},
+                                                                 {"document": "oak"})),
+    json.dumps({**GRADED, "note": "\u00e9"}, ensure_ascii=False).encode("latin-1"),
 ]  # fmt: skip
 
 

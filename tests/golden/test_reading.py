@@ -4,6 +4,8 @@ import gzip
 import json
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -208,3 +210,19 @@ def test_whatever_bytes_a_file_holds_reading_ends_in_rows_and_faults(
     lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
     assert len(rows) + len(faults) <= len(lines)
     assert all(fault.startswith(f"{path}:") for fault in faults)
+
+
+def test_parquet_whose_rows_share_one_long_value_is_refused_as_a_bomb(tmp_path: Path) -> None:
+    shared = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 200_000, pyarrow.int32()), ["x" * 20_000])
+    parquet.write_table(pyarrow.table({"text": shared}), tmp_path / "rows.parquet")  # 4 GB as texts
+    rows, (fault,) = rows_and_faults(tmp_path / "rows.parquet")
+    assert rows == []
+    assert "unzips to more than 200 times its size" in fault
+
+
+def test_parquet_in_a_folder_of_several_files_is_read_with_its_partitions(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "rows.parquet" / f"part={name}").mkdir(parents=True)
+        parquet.write_table(pyarrow.table({"id": [name]}), tmp_path / "rows.parquet" / f"part={name}" / "0.parquet")
+    rows, faults = rows_and_faults(tmp_path / "rows.parquet")
+    assert ([dict(row.values) for row in rows], faults) == ([{"id": one, "part": one} for one in ("a", "b")], [])

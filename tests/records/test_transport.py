@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import random
+import zlib
 
 import pytest
 
+from mutants import mutant
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.record_format import encode
 from ragsweep.records.transport import from_bytes, to_bytes
 from recorded import a_result
-from test_store import mutant
 
 BESIDE = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "contexts", "traces")
 
@@ -51,3 +54,13 @@ def test_damaged_outcome_is_refused() -> None:
         if (changed := mutant(data, chance)) != data:
             with pytest.raises(InputError, match="not what was sent"):
                 from_bytes("a", changed)
+
+
+@pytest.mark.parametrize("spent", [None, 5, ["calls"], {"calls": "many"}, {"calls": None}, {"calls": 10**400}])
+def test_outcome_of_another_form_is_refused_although_its_digest_fits(spent: object) -> None:
+    whole = zlib.decompress(to_bytes("a", sent(), {})[32:])
+    end = 8 + int.from_bytes(whole[:8], "little")
+    facts = json.dumps({**json.loads(whole[8:end]), "spent": spent}).encode()
+    data = zlib.compress(len(facts).to_bytes(8, "little") + facts + whole[end:])
+    with pytest.raises(InputError, match="not one of this job and version"):
+        from_bytes("a", hashlib.blake2b(data, digest_size=32).digest() + data)

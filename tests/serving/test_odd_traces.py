@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mutants import mutated
 from ragsweep.commands.watch_report import Watch, as_json, results
 from ragsweep.core.errors import InputError
 from ragsweep.curation.harvest import find_question, read_log
 from ragsweep.parts.tracking.models import ModelVersion
-from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, LONGEST_TEXT, MODEL, ServedTrace, read_served
+from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, MODEL, ServedTrace, read_served
 from ragsweep.serving.watching import RequestComparison, Requests
 from ragsweep.stats.drift import TOLERANCE, ClusteredSample
 from test_watching import KNOWN, reference, traces
-
-VALUES = [
-    None, True, "", "text", "\ud800", "\x00", "x" * (LONGEST_TEXT + 1), 0, -1, 10**400, 1e308, math.nan, -math.inf,
-    [], [None], [[]], ["a"] * 2000, {}, {"a": 1}, {"a": {"milliseconds": "5"}}, {"\ud800": {}},
-    {str(n): {} for n in range(2000)}, json.loads("[" * 100 + "]" * 100),
-]  # fmt: skip
 
 
 def as_plain(trace: ServedTrace) -> dict[str, Any]:
@@ -40,24 +33,6 @@ def as_mlflow(plain: Mapping[str, Any]) -> Any:
     span = SimpleNamespace(parent_id=None, attributes=plain["attributes"], inputs=plain["inputs"])
     info = SimpleNamespace(tags=plain["tags"], request_time=plain["began"])
     return SimpleNamespace(info=info, data=SimpleNamespace(spans=[span]))
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (container, key) of every part."""
-    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
-        yield value, key
-        yield from places(value[key])
-
-
-def mutated(plain: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    plain = json.loads(json.dumps(plain))
-    for _ in range(chance.randint(1, 2)):
-        container, key = chance.choice(list(places(plain)))
-        if isinstance(container, dict) and container is not plain and chance.random() < 0.2:
-            del container[key]
-        else:
-            container[key] = copy.deepcopy(chance.choice(VALUES))
-    return plain
 
 
 def answered(path: Path) -> str:

@@ -18,6 +18,7 @@ import pytest
 from obstore.store import MemoryStore, S3Store
 
 from faults import Small
+from mutants import mutant
 from object_store import ObjectServer, object_server
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Spec
@@ -26,7 +27,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import FREE, Leases
 from ragsweep.stages.remote import Remote, check_remote, open_remote
 from ragsweep.stages.shared_store import SharedStore
-from test_store import TRUTH, executed, mutant, small
+from test_store import TRUTH, executed, small
 
 __all__ = ["object_server"]
 
@@ -168,6 +169,14 @@ def test_object_that_is_no_lease_is_left_alone(name: str) -> None:
     remote.put(f"leases/a/{name}", b"who?")
     with Leases(remote).alone("a", lambda: pytest.fail("waited")):
         assert "leases/a/00000001" in (remote.names("leases/a/") or ())
+
+
+def test_behind_the_last_number_of_a_lease_nothing_is_waited_for() -> None:
+    remote = Remote(MemoryStore(), "memory://", pytest.fail)
+    remote.put("leases/a/99999999", FREE)
+    for _ in range(2):
+        with Leases(remote).alone("a", lambda: pytest.fail("waited")):
+            assert remote.names("leases/a/") == ["leases/a/99999999"]
 
 
 @pytest.mark.parametrize("process", [math.inf, 10**400, -1, 0, 2**31, "7", None, True])

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from faults import QUERIES, Small
+from mutants import mutant
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
 from ragsweep.stages import store as store_module
@@ -79,26 +80,6 @@ def columns(value: Any) -> list[bytes]:
 
 
 # --- damage ------------------------------------------------------------------------------------------------------
-
-
-def mutant(data: bytes, draw: random.Random) -> bytes:
-    """Change bits, cut, lengthen, zero a block, repeat or swap parts."""
-    changed = bytearray(data)
-    at, length = draw.randrange(len(data)), draw.randint(1, 64)
-    match draw.randrange(6):
-        case 0:
-            changed[at] ^= 1 << draw.randrange(8)
-        case 1:
-            del changed[at:]
-        case 2:
-            changed += draw.randbytes(length)
-        case 3:
-            changed[at : at + length] = bytes(min(length, len(data) - at))
-        case 4:
-            del changed[at : at + length]
-        case 5:
-            changed[at:] = draw.randbytes(len(data) - at)
-    return bytes(changed)
 
 
 class Damage:

@@ -156,9 +156,9 @@ def forms(secret: str) -> set[bytes]:
     return several
 
 
-def found_in(folder: Path, printed: str, left_out: set[Path]) -> list[str]:
+def found_in(folder: Path, printed: str, left_out: set[Path], canary: str = CANARY) -> list[str]:
     """Name the places where the canary is."""
-    sought = forms(CANARY)
+    sought = forms(canary)
     places = {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path not in left_out}
     places["(printed)"] = printed.encode()
     return sorted(name for name, content in places.items() if any(form in content for form in sought))

@@ -105,7 +105,10 @@ def main() -> None:
         sys.exit(0)
     known = command in ("", "-h", "--help")
     print(
-        _USAGE if known else f'ragsweep: no command "{command}"; known: run, {", ".join(_COMMANDS)}\n\n{_USAGE}', end=""
+        _USAGE
+        if known
+        else f'ragsweep: no command "{visible(command)}"; known: run, {", ".join(_COMMANDS)}\n\n{_USAGE}',
+        end="",
     )
     sys.exit(0 if known and command else 2)
 

@@ -62,10 +62,13 @@ class Journal:
         """Read all whole lines: an unfinished one was never confirmed. Raises InputError for lines of other content."""
         self._file.seek(0)
         faults = Faults()
-        read = [
-            read_row(line.decode(errors="surrogateescape"), f"{self.path}:{number}", faults)
-            for number, line in enumerate(self._file.read().split(b"\n")[:-1], start=1)
-        ]
+        read = []
+        for number, line in enumerate(self._file.read().split(b"\n")[:-1], start=1):
+            where = f"{self.path}:{number}"
+            try:
+                read.append(read_row(line.decode(), where, faults))
+            except UnicodeDecodeError as fault:
+                faults.add(where, f"byte {fault.start + 1} (0x{line[fault.start]:02x}) is not UTF-8")
         for row in filter(None, read):
             _check_line(row)
         faults.raise_any()
@@ -112,7 +115,7 @@ def _check_line(row: Row) -> None:
     action = row.text("action")
     if "evidence" in row:
         evidence = row.row("evidence")
-        evidence.filled_text("document"), evidence.text("anchor"), evidence.position("start")
+        evidence.filled_text("document"), evidence.given_text("anchor"), evidence.position("start")
         if not is_grade(row.values.get("grade")):
             row.fault(f'"grade" is no number from {GRADES[0]} to {GRADES[-1]}')
     elif action not in (ACCEPT, REJECT, EDIT):

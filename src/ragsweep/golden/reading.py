@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from ragsweep.core.errors import Faults, nearest
 from ragsweep.golden.structured_cells import TOO_DEEP, is_deep, is_structure
-from ragsweep.golden.text_files import read_lines, read_text
+from ragsweep.golden.text_files import BOMB, most_unzipped, read_lines, read_text
 
 _NOTHING = object()
 
@@ -53,16 +53,29 @@ def _kind(path: Path, faults: Faults) -> type:
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Read the rows of a Parquet file; what JSON does not have, such as a date, becomes a text."""
-    import pyarrow.parquet as parquet  # type: ignore[import-untyped, unused-ignore]
+    """Read the rows of a Parquet file or folder; what JSON does not have, such as a date, becomes a text.
+
+    A value that many rows share is stored once: what they come to is limited as in a gzipped file.
+    """
+    from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]
     from pyarrow.lib import ArrowException
 
+    rows, read = [], 0
     try:
-        rows = parquet.read_table(path).to_pylist()
-    except (OSError, ArrowException) as error:
+        table = dataset.dataset(path, format="parquet", partitioning="hive")
+        most = most_unzipped(sum(Path(name).stat().st_size for name in table.files))
+        for batch in table.to_batches(batch_readahead=0, fragment_readahead=0):
+            if batch.nbytes > most:
+                raise ValueError(BOMB)
+            for number in range(len(batch)):
+                text = json.dumps(batch.slice(number, 1).to_pylist()[0], default=str)
+                if (read := read + len(text)) > most:
+                    raise ValueError(BOMB)
+                rows.append(json.loads(text))
+    except (OSError, ValueError, ArrowException) as error:
         faults.add(str(path), f"cannot be read as Parquet: {error}")
         return []
-    return [json.loads(json.dumps(row, default=str)) for row in rows]
+    return rows
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:

@@ -44,7 +44,12 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "u
 """Declared names that mean another encoding (WHATWG Encoding Standard, https://encoding.spec.whatwg.org/#names)."""
 _HARMLESS = 4 << 20  # bytes that any file may unzip to
 _SIZE_BYTES = 4
-_BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
+BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
+
+
+def most_unzipped(size: int) -> int:
+    """Return how many bytes a packed file of so many may hold."""
+    return max(_HARMLESS, MOST_UNZIPPED * size)
 
 
 def collect_faults(encoding: str | None) -> Faults:
@@ -100,7 +105,7 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
                 faults.add(f"{path}:{number}", f"{fact}; put one record on a line, and cut long documents")
                 return
             if read > most:
-                raise ValueError(_BOMB)
+                raise ValueError(BOMB)
             blank = blank + 1 if data.isspace() else 0
             if blank > MOST_BLANK:
                 faults.add(f"{path}:{number}", f"{MOST_BLANK:,} blank lines in a row; remove them")
@@ -153,7 +158,7 @@ def read_bytes(path: Path, faults: Faults) -> bytes:
         if len(data) > LARGEST_WHOLE:
             raise ValueError(f"is larger than {LARGEST_WHOLE >> 20} MiB; cut it into several files")
         if len(data) > most:
-            raise ValueError(_BOMB)
+            raise ValueError(BOMB)
         return data
     return b""
 
@@ -183,7 +188,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a pipe could block for ever
         raise ValueError("is a pipe or a device where a file is needed; write what it holds into a file")
-    most = max(_HARMLESS, MOST_UNZIPPED * status.st_size)
+    most = most_unzipped(status.st_size)
     with path.open("rb") as file:
         if path.suffix != ".gz":
             yield file, most
@@ -191,7 +196,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         if status.st_size >= _SIZE_BYTES:  # an archive ends with its unzipped size: most bombs state theirs
             file.seek(-_SIZE_BYTES, os.SEEK_END)
             if int.from_bytes(file.read(), "little") > most:
-                raise ValueError(f"is cut off, or {_BOMB}")
+                raise ValueError(f"is cut off, or {BOMB}")
             file.seek(0)
         with gzip.open(file) as unzipped:
             yield cast(BinaryIO, unzipped), most

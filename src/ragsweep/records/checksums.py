@@ -93,4 +93,7 @@ def _scope(table: str, sweep: str | None) -> str:
 
 def _stored(connection: sqlite3.Connection, scope: str) -> int:
     row = connection.execute("SELECT checksum FROM checksums WHERE scope = ?", (scope,)).fetchone()
-    return int(row[0], 16) if row else 0
+    try:
+        return int(row[0], 16) if row else 0
+    except (TypeError, ValueError):
+        raise sqlite3.DatabaseError(f"the checksum of the {scope} is none") from None

@@ -179,7 +179,10 @@ def find_claims(
     claims = []
     for position, attempts, heartbeat, *process in rows:
         holder = Holder(*process)
-        claims.append(Claim(kind, position, holder, attempts, holder.lives(time.time() - heartbeat)))
+        try:
+            claims.append(Claim(kind, position, holder, attempts, holder.lives(time.time() - heartbeat)))
+        except (OverflowError, TypeError):
+            raise sqlite3.DatabaseError(f"the claim on {kind} {position} of {sweep} is not what was written") from None
     return claims
 
 

@@ -342,7 +342,7 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, 
     try:
         if name not in shared:
             data = connection.execute("SELECT data FROM shared WHERE name = ?", (name,)).fetchone()
-            shared[name] = decode_shared(bytes(data[0]), name) if name else {}
+            shared[name] = decode_shared(data[0], name) if name else {}
         outcome = decode(encoded, shared[name])
     except (InputError, TypeError, ValueError):  # a column is gone, or of another type
         raise sqlite3.DatabaseError(f"the columns of record {row['id']} are not what was written") from None

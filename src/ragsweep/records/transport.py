@@ -60,8 +60,8 @@ def from_bytes(name: str, data: bytes) -> tuple[Result | Failure, dict[str, floa
             beside = json.loads(others)
             held, traces = tuple(beside.pop("held")), tuple(beside.pop("traces"))
             outcome = replace(outcome, dataset=replace(outcome.dataset, held=held), traces=traces, **beside)
-        return outcome, facts["spent"]
-    except (zlib.error, ValueError, LookupError, TypeError) as fault:
+        return outcome, {name: float(spent) for name, spent in facts["spent"].items()}
+    except (zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
         raise InputError(f"the outcome is not one of this job and version: {fault}") from None
 
 

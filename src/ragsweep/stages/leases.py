@@ -29,6 +29,8 @@ FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 """Seconds between two looks of a process that waits: at first, and at last."""
 
 FREE = b"free"
+LAST = 10**8 - 1
+"""The last number of a lease; behind it nothing can be leased, and a block runs without one."""
 _NUMBERED = re.compile(r"\d{8}", re.ASCII)
 
 
@@ -82,7 +84,7 @@ class Leases:
             if not found or self._is_over(found[-1], watch):
                 number = int(found[-1].rpartition("/")[2]) + 1 if found else 1
                 taken = f"leases/{name}/{number:08d}"
-                made = self._remote.put(taken, self._sign_of_life())
+                made = self._remote.put(taken, self._sign_of_life()) if number <= LAST else None
                 if made or made is None:
                     return taken if made else None
                 continue  # another machine was faster

@@ -49,8 +49,17 @@ _RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_su
 _TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
 """The keys of the node ``hydra`` that a job's values may take part in."""
 
-_NAMES = ("tracking.experiment", "name")
-"""The keys of a config whose values become names."""
+_NAMES = (
+    "name",
+    "store.path",
+    "tracking.experiment",
+    "hydra.job.name",
+    "hydra.run.dir",
+    "hydra.sweep.dir",
+    "hydra.sweep.subdir",
+    "hydra.sweeper.study_name",
+)
+"""The keys of a config whose values become names, those of folders included."""
 
 _INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
 
@@ -168,6 +177,7 @@ class ConfigPolicy:
     def check_overrides(self, overrides: Sequence[str]) -> None:
         """Refuse interpolations that multiply, and a search path that imports a package."""
         add_secrets_of_overrides(self._secrets, overrides)
+        self._refuse_names(line.lstrip("+~").partition("=")[::2] for line in overrides)
         if any("${" in line for line in overrides):  # Hydra resolves the job's name when it composes
             _refuse_heavy({key: value for key, _, value in (line.lstrip("+").partition("=") for line in overrides)})
         for override in [parse(line) for line in overrides if "hydra.searchpath" in line]:
@@ -190,19 +200,31 @@ class ConfigPolicy:
             raise ConfigError("config: interpolations lead from one to the next, too many to follow") from None
         add_secrets(self._secrets, template.config)
         _refuse_leaks(template.written)
-        self._refuse_names(template.config)
+        self._refuse_names(_names(template))
         settings = {key: node for key, node in template.hydra.items() if key not in _TEXT}
         depends = any(isinstance(value, str) and bool(_ELSEWHERE.search(value)) for _, value in leaves(settings))
         depends |= _refuse_targets(template)
         check_hydra({**template.hydra, **_resolved(template.config)})
         return depends
 
-    def _refuse_names(self, config: DictConfig) -> None:
-        """Raise ConfigError for a name that contains a secret: MLflow and the ledger find things by names."""
-        for where in _NAMES:
+    def _refuse_names(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Raise ConfigError for a name that contains a secret: MLflow, the ledger and folders are found by names."""
+        for where, text in texts:
+            if where in _NAMES and self._secrets.has_secret(VARIABLE.sub(_value_of_variable, text)):
+                raise ConfigError(f"{where}: contains a secret, and names are written down; give another name")
+
+
+def _names(template: Template) -> Iterator[tuple[str, str]]:
+    """Yield the names in a config as they are written, and resolved where that is possible outside of a job."""
+    for where, value in leaves(template.tree):
+        if where in _NAMES:
+            yield where, str(value)
             with suppress(OmegaConfBaseException):  # an interpolation that cannot be resolved is an error elsewhere
-                if self._secrets.has_secret(str(OmegaConf.select(config, where))):
-                    raise ConfigError(f"{where}: contains a secret, and names are written down; give another name")
+                yield where, str(OmegaConf.select(template.config, where))
+
+
+def _value_of_variable(found: re.Match[str]) -> str:
+    return os.environ.get(found[1], found[0])
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
@@ -226,7 +248,7 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
     for where, text in leaves(written):
         if where.startswith("tracking."):  # written as typed; shown without what is secret in it
             continue
-        if isinstance(text, str) and "oc.env" in text and not is_secret(where):
+        if isinstance(text, str) and "oc.env" in text and not is_under_secret(where):
             for name in filter(is_secret, VARIABLE.findall(text)):
                 raise ConfigError(f"{where}: {name} is a secret, and the value of {where} is written down")
 

@@ -19,8 +19,8 @@ from ragsweep.report.verdict import holdout_use
 from ragsweep.sweep.command import OPERATIONAL
 from ragsweep.sweep.session import RunContext
 
-_JUDGING = frozenset({"objective", *OPERATIONAL})
-"""Keys of a config by which its results are read: names of metrics, numbers, places."""
+_JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
+"""Keys of a config by which its results are read: names of metrics, numbers."""
 
 _WORDS = ("name", "overrides", "parameters", "warnings", "error", "traceback")
 

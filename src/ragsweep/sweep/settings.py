@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.results import HumanLabel, objectives
+from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
 from ragsweep.golden.human_labels import check_scale, read_labels
@@ -113,6 +114,8 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
     for part in built:
         if part.value.name in metrics:
             raise ConfigError(f'metrics: "{part.value.name}" is defined twice; remove one with ~metrics.KEY')
+        if mask_text(part.value.name) != part.value.name:
+            raise ConfigError("metrics: the name of one contains a secret, and names are written down")
         metrics[part.value.name] = part.value
     for key, names in (("objective", objectives(plain)), ("headline", plain["headline"])):
         for name in names:
