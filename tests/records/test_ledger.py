@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -172,6 +173,28 @@ def test_sweep_whose_process_died_is_abandoned(tmp_path: Path) -> None:
     ledger.set_status(dead.stdout.strip(), "KILLED")
     ledger.set_status(mine.id, "FINISHED")
     assert ledger.abandoned() == []
+
+
+def test_ledger_that_another_process_writes_is_read(tmp_path: Path) -> None:
+    sweep = opened(Ledger(tmp_path), "a")
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert Ledger(tmp_path).sweeps() == [sweep]
+
+
+def test_writer_that_waits_says_for_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ragsweep.records.ledger_file.NOTICE", 0.2)
+    ledger = Ledger(tmp_path)
+    writer = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None, check_same_thread=False)
+    writer.execute("BEGIN IMMEDIATE")
+    end = threading.Timer(1.0, writer.rollback)
+    end.start()
+    opened(ledger, "a")
+    end.join()
+    writer.close()
+    assert "waiting for another process that writes" in capfd.readouterr().err
 
 
 def test_ledger_that_must_not_be_written_is_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -84,10 +85,15 @@ def is_overdue() -> bool:
     return isinstance(handler, _Deadline) and handler.over
 
 
+def warn(text: str) -> None:
+    """Print a warning to standard error."""
+    print(f"{'warning':<10}{text}", file=sys.stderr, flush=True)
+
+
 @contextmanager
-def waiting_for(what: str, report: Callable[[str], None], notice: float) -> Iterator[None]:
+def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) -> Iterator[None]:
     """Report once, from another thread, that the block has waited so many seconds for something."""
-    timer = threading.Timer(notice, lambda: report(f"waiting for {what}, which has not answered for {notice:g} s"))
+    timer = threading.Timer(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)"))
     timer.daemon = True
     timer.start()
     try:

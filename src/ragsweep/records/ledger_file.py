@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ragsweep.core.errors import InputError, TrackingError
+from ragsweep.core.interruption import waiting_for
 from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
@@ -43,6 +44,9 @@ CREATE TABLE IF NOT EXISTS holdout_views (
 );
 """
 
+BUSY, NOTICE = 60.0, 10.0
+"""Seconds for which a writer waits for another one, and after which a line says so."""
+
 UNREADABLE = "Could not decode"
 """sqlite3's message for a damaged text, which it raises as an OperationalError."""
 
@@ -69,14 +73,14 @@ class LedgerFile:
         self._connections = threading.local()
         self.is_writable = not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
         try:
-            if not self.is_writable:
-                with self.reading() as connection:
-                    self._check_version(connection, VERSION)
-                return
-            private_folder(path.parent)
-            private_file(path)
-            with self.transaction() as connection:
-                self._make_tables(connection)
+            if self.is_writable:
+                private_folder(path.parent)
+                private_file(path)
+            with self.reading() as connection:  # which no writer keeps waiting
+                version = self._check_version(connection)
+            if version != VERSION:
+                with self.transaction() as connection:
+                    self._make_tables(connection)
         except (OSError, sqlite3.Error) as fault:
             raise TrackingError(
                 f"cannot write results to {self.path}: {fault}; set store.path to another folder"
@@ -90,7 +94,8 @@ class LedgerFile:
             with self._connected() as connection:
                 if not self.is_writable:
                     raise sqlite3.OperationalError("it is read-only")
-                connection.execute("BEGIN IMMEDIATE")
+                with waiting_for(f"another process that writes {self.path}", NOTICE):
+                    connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -130,7 +135,7 @@ class LedgerFile:
         local = self._connections
         try:
             if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork
-                local.connection = sqlite3.connect(self._uri(), uri=True, timeout=60, isolation_level=None)
+                local.connection = sqlite3.connect(self._uri(), uri=True, timeout=BUSY, isolation_level=None)
                 local.connection.row_factory = sqlite3.Row
                 if self.is_writable:
                     local.connection.execute("PRAGMA journal_mode=WAL")
@@ -148,18 +153,18 @@ class LedgerFile:
         return f"{self.path.absolute().as_uri()}?mode={mode}"
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
-        version = self._check_version(connection, VERSION, WITH_SEALS)
+        version = self._check_version(connection)
         for statement in SCHEMA.split(";"):
             connection.execute(statement)
         if version == WITH_SEALS:
             checksums.upgrade(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
-    def _check_version(self, connection: sqlite3.Connection, *readable: int) -> int:
+    def _check_version(self, connection: sqlite3.Connection) -> int:
         """Return the number of the file's format, 0 for a new file; raises TrackingError for one that is not read."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and version not in readable:
+        if tables and version not in (VERSION, WITH_SEALS):
             raise TrackingError(
                 f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
                 " move it away, or set store.path to another folder; its results stay in MLflow"

@@ -236,7 +236,7 @@ class Remote:
             return None
         future = asyncio.run_coroutine_threadsafe(request, self._running_loop())
         try:
-            with waiting_for(self.url, self.warn, NOTICE):
+            with waiting_for(self.url, NOTICE, self.warn):
                 found = future.result()
         except FileNotFoundError as fault:  # of a write: the bucket itself
             if writing:

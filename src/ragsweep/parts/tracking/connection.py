@@ -155,7 +155,7 @@ class Connection:
             if not is_server(self.uri):
                 yield
                 return
-            with waiting_for(mask_uri(self.uri), _report, NOTICE_SECONDS), deadline(seconds):
+            with waiting_for(mask_uri(self.uri), NOTICE_SECONDS), deadline(seconds):
                 yield
             self._silence = SILENCE_SECONDS
 
@@ -181,10 +181,6 @@ class Connection:
             fact = mask_uri(fact.replace(self.uri, shown))
             # The cause may quote the URI, so it is dropped where that holds a password.
             raise TrackingError(f"{shown}: {fact}; {WAY_OUT}") from (error if shown == self.uri else None)
-
-
-def _report(text: str) -> None:
-    print(f"{'warning':<10}{text}", file=sys.stderr, flush=True)
 
 
 def find_outage(error: BaseException) -> BaseException | None:
