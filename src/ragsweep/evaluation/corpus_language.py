@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.plurals import counted
 from ragsweep.core.trust import find_class
 from ragsweep.core.types import Corpus
 from ragsweep.core.words import words
@@ -131,7 +132,7 @@ def _shares(found: SampledLanguage) -> str:
     """Spell out the share of the language, and where the corpus is mixed those of the others from 5 % on."""
     first, *others = found.shares.items()
     named = [f"{share:.0%} {name}".replace("%", " %") for name, share in others if found.is_mixed and share >= 0.05]
-    return "; ".join([f"{100 * first[1]:.0f} % of {found.texts} documents", *named])
+    return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])
 
 
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
