@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs import prepare
+from one_process import in_one_process
 from ragsweep.core.building import Builder
 from ragsweep.core.types import Answer, Answers, Corpus, Question
 from ragsweep.evaluation.corpus_language import corpus_language, language_lines, resolve_language, sample_language
@@ -202,3 +203,12 @@ def test_an_external_system_needs_no_line(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
     data = written(tmp_path, "french", asked="french")
     assert lines(*data, "system=search", "system.url=http://localhost/search") == []
+
+
+def test_the_command_prints_the_lines_before_the_plan(tmp_path: Path) -> None:
+    typed = [*written(tmp_path, "french", asked="french"), "retriever=bm25", "tracking=none"]
+    commands = {"plan": ["run", *typed, "plan=true"], "json": ["run", *typed, "plan=json"], "run": ["run", *typed]}
+    done = in_one_process(commands, tmp_path)
+    stated = "language  french, of the corpus (100 % of 1 document)\nplan "
+    assert {name: status for name, (status, _) in done.items()} == dict.fromkeys(commands, 0)
+    assert [stated in done[name][1] for name in commands] == [True, False, True]
