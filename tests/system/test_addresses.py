@@ -121,7 +121,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "judge/none": {"_target_": "judge"},
     **{f"judge/{name}": {**JUDGE, **more} for name, more in JUDGES.items()},
     **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-")
-       for name in ("default", "cite", "concise", "golden_questions", "golden_unanswerable")},
+       for name in ("default", "default_fr", "cite", "concise", "golden_questions", "golden_unanswerable")},
     "llm/none": {"_target_": "-"},
     "llm/extractive": dict.fromkeys(("_target_", "sentences", "threshold", "language"), "generate"),
     "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype",

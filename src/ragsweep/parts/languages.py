@@ -1,4 +1,4 @@
-"""Detect the language of a text by its stop words, without a model or library."""
+"""Detect the language of a text by its stop words or its script, without a model or library."""
 
 from __future__ import annotations
 
@@ -82,11 +82,35 @@ _STOP_WORDS = {
 STOP_WORDS: Mapping[str, frozenset[str]] = {code: frozenset(words.split()) for code, words in _STOP_WORDS.items()}
 """The stop words of each known language, without accents and in lower case."""
 
-_NAMES = {
-    "english": "en", "french": "fr", "francais": "fr", "german": "de", "deutsch": "de", "spanish": "es",
-    "espanol": "es", "italian": "it", "italiano": "it", "dutch": "nl", "nederlands": "nl", "portuguese": "pt",
-    "portugues": "pt",
+NAMES = {
+    "en": "english", "fr": "french", "de": "german", "es": "spanish", "it": "italian", "nl": "dutch",
+    "pt": "portuguese", "ru": "russian", "zh": "chinese", "ja": "japanese", "ko": "korean", "th": "thai",
+    "ar": "arabic",
 }  # fmt: skip
+"""The name of each language that stop words or a script show."""
+
+_CODES = {name: code for code, name in NAMES.items()} | {
+    "francais": "fr", "deutsch": "de", "espanol": "es", "italiano": "it", "nederlands": "nl", "portugues": "pt",
+}  # fmt: skip
+
+_SCRIPTS = {
+    "ja": re.compile("[\u3041-\u30ff]"),
+    "ko": re.compile("[\u1100-\u11ff\uac00-\ud7a3]"),
+    "th": re.compile("[\u0e01-\u0e3a]"),
+    "ar": re.compile("[\u0621-\u064a]"),
+    "ru": re.compile("[\u0410-\u044f\u0401\u0451]"),
+    "zh": re.compile("[\u3400-\u9fff]"),
+}
+"""Characters by which a script shows its most frequent language; Chinese after Japanese, which has its characters."""
+
+_NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490\u0491]")
+"""Cyrillic letters of Ukrainian, Belarusian, Serbian and Macedonian."""
+
+_NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
+"""Letters of Persian and Urdu."""
+
+_SCRIPT_SHARE = {"ja": 0.1, "ko": 0.3, "th": 0.3, "ar": 0.5, "ru": 0.5, "zh": 0.3}
+"""The least share of those characters among the letters: a character of Chinese or Japanese is half a word."""
 
 _LEAST_SCORE = 1.5
 """The least score of a detected language: one for a stop word that no other language has."""
@@ -113,8 +137,19 @@ def fold(text: str) -> str:
 def language_code(label: str) -> str:
     """Return the two letters of a known language, from ``fr``, ``fr-CA`` or ``French``; empty for another one."""
     name = re.split(r"[-_ ]", fold(label.strip()))[0]
-    code = _NAMES.get(name, name)
+    code = _CODES.get(name, name)
     return code if code in STOP_WORDS else ""
+
+
+def script_language(text: str) -> str:
+    """Return the two letters of the language that the script of a text shows; empty where it shows none."""
+    if text.isascii() or not (letters := sum(map(str.isalpha, text))):
+        return ""
+    for code, pattern in _SCRIPTS.items():
+        if len(pattern.findall(text)) >= _SCRIPT_SHARE[code] * letters:
+            others = {"ru": _NOT_RUSSIAN, "ar": _NOT_ARABIC}.get(code)
+            return "" if others and others.search(text) else code
+    return ""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -9,7 +9,11 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.spans import Piece, encodable
 
 LIBRARY = "sentencex"
-LANGUAGES = {"english": "en", "french": "fr"}
+LANGUAGES = {
+    "english": "en", "french": "fr", "german": "de", "spanish": "es", "italian": "it", "dutch": "nl",
+    "portuguese": "pt", "russian": "ru",
+}  # fmt: skip
+"""Languages with rules for sentences, and their codes."""
 
 WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
 """White space of more than one byte: sentencex 1.0.32 stops where it precedes a full stop."""

@@ -17,6 +17,7 @@ from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import Dataset, JudgedMetric, Passage, Request
 from ragsweep.evaluation.assembly import build_graph, optional_part
 from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
@@ -62,8 +63,12 @@ class Job:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The config as a user would type it, with the options of its groups."""
-        return {**self.chosen, **spell(self.config.written, self.config.values)}
+        """The config as a user would type it, with the options of its groups; once prepared, with its language."""
+        return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
+
+    def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return parameters of the config with other plain values of its keys."""
+        return {**self.chosen, **spell(self.config.written, values)}
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -119,6 +124,7 @@ class Session:
         check_config(plain)
         prices = self._apply_budget(plain)
         dataset = self._dataset(plain, job.searching)
+        plain = resolve_language(plain, dataset.corpus)
         built = self._metrics(plain)
         system = optional_part(self.builder, plain, "system")
         if system:
@@ -151,7 +157,7 @@ class Session:
             job.name,
             job.overrides,
             mask({**plain, "success": resolve_success(plain, {metric.name: metric for metric in metrics})}),
-            job.parameters,
+            job.spelled(plain),
             dataset,
             graph,
             plain["depth"] if system else plain["top_k"],

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
+from ragsweep.evaluation.corpus_language import language_lines
 from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.metric_trial import find_faults
@@ -57,6 +58,7 @@ def _run(command: Command) -> int:
     check_shown([config.values for config in configs], _common_labels(experiments))
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
     race = _prepare_race(session, command, experiments)
+    languages = language_lines(experiments, session.builder.build)
     if command.searching:
         command = with_directions(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
@@ -70,14 +72,14 @@ def _run(command: Command) -> int:
         print(json.dumps(plan_as_json(planned)))
         return 0
     if values["plan"]:
+        _show(terminal, languages)
         terminal.plan_table(planned)
         return 0
     _check_keys([*needed, *possible])
     _check_baseline(values["baseline"], session, experiments[0])
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # an error before anything is computed, where it cannot be opened
-    for note in command.notes:
-        terminal.line("note", note)
+    _show(terminal, [*languages, *(("note", note) for note in command.notes)])
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
@@ -95,6 +97,11 @@ def _run(command: Command) -> int:
         status = kind(command, values, context, jobs, race).run(signatures, planned)
     mlflow_sync.end_abandoned(context)
     return status
+
+
+def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
+    for label, text in lines:
+        terminal.line(label, text)
 
 
 def _check_baseline(declared: object, session: Session, experiment: Experiment) -> None:

@@ -11,7 +11,8 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
-from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
+from ragsweep.core.types import Corpus, HybridRetriever, TextRetriever, VectorRetriever
+from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.parts.retrievers import NoRetriever
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -22,6 +23,12 @@ def composed(*overrides: str) -> Any:
         config = compose(overrides=["+embedder=minilm", *overrides])
     OmegaConf.resolve(config)
     return config
+
+
+def built(*overrides: str) -> Any:
+    """Build the retriever of overrides for an English corpus."""
+    plain = OmegaConf.to_container(composed(*overrides).retriever)
+    return instantiate(resolve_language(plain, Corpus(["d"], [""], ["The cat is on the mat."])))
 
 
 @pytest.mark.parametrize("group", ["chunker", "embedder", "retriever", "retriever/index", "reranker"])
@@ -37,7 +44,7 @@ def test_option_files_hold_exactly_the_constructors_arguments(group: str) -> Non
 def test_every_kind_of_retriever_is_recognised_by_its_methods() -> None:
     kinds = {"bm25": TextRetriever, "none": TextRetriever, "vector": VectorRetriever, "hybrid_rrf": HybridRetriever}
     for option, kind in {**kinds, "hybrid_convex": HybridRetriever}.items():
-        part = instantiate(composed(f"+retriever={option}").retriever)
+        part = built(f"+retriever={option}")
         assert [k for k in (TextRetriever, VectorRetriever, HybridRetriever) if isinstance(part, k)] == [kind], option
 
 
@@ -54,11 +61,11 @@ def test_index_of_a_hybrids_leg_can_be_chosen() -> None:
 
 
 def test_any_retriever_can_be_a_leg() -> None:
-    part = instantiate(composed("+retriever=hybrid_rrf", "retriever@retriever.legs.vector=none").retriever)
+    part = built("+retriever=hybrid_rrf", "retriever@retriever.legs.vector=none")
     assert isinstance(part.legs["vector"], NoRetriever)
     added = ["+retriever@retriever.legs.french=bm25", "retriever.legs.french.language=french"]
-    part = instantiate(composed("+retriever=hybrid_rrf", *added).retriever)
+    part = built("+retriever=hybrid_rrf", *added)
     assert part.weights == {"bm25": 1, "vector": 1, "french": 1}
-    assert part.legs["french"].language == "french"
+    assert (part.legs["french"].language, part.legs["bm25"].language) == ("french", "english")
     nested = composed("+retriever=hybrid_convex", "retriever@retriever.legs.vector=hybrid_rrf").retriever
     assert nested.legs.vector.legs.vector.index._target_ == "ragsweep.parts.indexes.Flat"

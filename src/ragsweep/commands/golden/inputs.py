@@ -19,6 +19,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets, mask_text
 from ragsweep.core.types import Corpus, Dataset, Question, Spans
 from ragsweep.curation.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
+from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.parts.prices import Prices
 from ragsweep.services.session import ServiceSession
@@ -157,7 +158,8 @@ def user_name() -> str:
 
 def split(corpus: Corpus, values: Mapping[str, Any], builder: Builder) -> Spans:
     """Cut the corpus by the chosen chunker."""
-    spans: Spans = builder.build(values["chunker"], "chunker").value.split(corpus)
+    chunker = resolve_language(values["chunker"], corpus, "chunker")
+    spans: Spans = builder.build(chunker, "chunker").value.split(corpus)
     return spans
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, check_size, cut, split_long
 from ragsweep.core.types import Corpus, Embedder, Spans
-from ragsweep.parts.sentences import LIBRARY, check_language, sentences
+from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 from ragsweep.parts.unit_vectors import unit
 
 
@@ -28,6 +28,7 @@ class Semantic:
     """
 
     VERSION: ClassVar[str] = "1"
+    LANGUAGES: ClassVar[tuple[str, ...]] = tuple(LANGUAGES)
 
     embedder: Embedder
     percentile: float = 90.0

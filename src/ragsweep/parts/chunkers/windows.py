@@ -12,7 +12,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable, windows
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.parts import model_files
-from ragsweep.parts.sentences import LIBRARY, check_language, sentences
+from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
 
 class NoChunker:
@@ -52,6 +52,7 @@ class SentenceWindow:
     """
 
     VERSION: ClassVar[str] = "1"
+    LANGUAGES: ClassVar[tuple[str, ...]] = tuple(LANGUAGES)
 
     sentences: int = 5
     stride: int = 4

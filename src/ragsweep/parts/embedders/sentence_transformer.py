@@ -13,6 +13,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.types import Embeddings, Floats, Integers
 from ragsweep.parts import model_files
 from ragsweep.parts.local_model import LocalModel
+from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
 COUNTED_AT_ONCE = 1024
@@ -43,6 +44,11 @@ class SentenceTransformerEmbedder(LocalModel):
     document_prompt: str | None = None
     max_length: int | None = None
     download: bool = False
+
+    @property
+    def trained_on(self) -> str:
+        """The single language of the model's training; empty where there are several, or where it is unknown."""
+        return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks; count the tokens of each, prompt and special tokens included, and those the model reads.

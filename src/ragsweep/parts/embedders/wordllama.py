@@ -42,6 +42,7 @@ class WordLlamaEmbedder:
     """
 
     VERSION: ClassVar[str] = "1"
+    trained_on: ClassVar[str] = "english"
 
     dimensions: int = 256
 

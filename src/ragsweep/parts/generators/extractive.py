@@ -14,7 +14,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import split_long
 from ragsweep.core.types import Answer, Embedder, Floats, Request
-from ragsweep.parts.sentences import LIBRARY, check_language, sentences
+from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
 LONGEST = 300
 """Length from which a sentence (a listing, a table) is split at pauses."""
@@ -43,6 +43,7 @@ class Extractive:
 
     VERSION: ClassVar[str] = "1"
     NEEDS_CONTEXT: ClassVar[bool] = True
+    LANGUAGES: ClassVar[tuple[str, ...]] = tuple(LANGUAGES)
 
     embedder: Embedder
     sentences: int = 2

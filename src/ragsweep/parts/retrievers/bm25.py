@@ -17,7 +17,11 @@ from ragsweep.parts.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.parts.retrievers import postings
 
 BACKENDS = ("bm25s", "rank_bm25")
-LANGUAGES = ("english", "french", "none")
+LANGUAGES = (
+    "danish", "dutch", "english", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
+    "swedish", "turkish", "none",
+)  # fmt: skip
+"""Those for which PyStemmer has a stemmer and bm25s stop words."""
 
 Score = Callable[[list[int]], NDArray[Any]]
 """Score all chunks for a query, given as the numbers of its known words."""
@@ -39,6 +43,7 @@ class Bm25:
     VERSION: ClassVar[str] = "2"
     FILTERING: ClassVar[frozenset[str]] = frozenset({"min_score"})
     BOUNDS: ClassVar[tuple[float, None]] = (0.0, None)
+    LANGUAGES: ClassVar[tuple[str, ...]] = LANGUAGES
 
     k1: float = 1.5
     b: float = 0.75

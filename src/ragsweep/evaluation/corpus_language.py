@@ -1,0 +1,179 @@
+"""The language of a corpus: detected, put in place of ``language: auto``, and compared with the config."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragsweep.core.identity import BuiltPart
+from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.plurals import counted
+from ragsweep.core.trust import find_class
+from ragsweep.core.types import Corpus
+from ragsweep.core.words import words
+from ragsweep.evaluation.experiment import Experiment
+from ragsweep.parts.languages import NAMES, STOP_WORDS, detect_language, fold, script_language
+
+AUTO, NONE, FALLBACK = "auto", "none", "english"
+SAMPLE = 200
+"""Documents, or questions, that are read for their language."""
+
+HEAD = 1000
+"""Characters of each that are read."""
+
+MIXED = 0.9
+"""Share of the most frequent language, of the texts whose language is detected, below which a corpus is mixed."""
+
+LEAST_STOP_WORDS = 0.25
+"""The least mean share of stop words among the words of texts in their language.
+
+Other languages share words with those that are known (``a``, ``to``, ``do``): in Polish, Danish, Hungarian, Latin,
+Vietnamese and Indonesian text 7 to 21 % of the words are stop words of the language that is detected, in the English
+and French collections 29 to 41 %.
+"""
+
+PARTS_IN_USE = ("chunker", "retriever", "reranker", "llm")
+
+Build = Callable[[Any, str], BuiltPart]
+
+
+class SampledLanguage(NamedTuple):
+    """The most frequent language of some texts; ``shares`` of all that were read, by the name of the language."""
+
+    name: str  # empty where none is detected
+    shares: Mapping[str, float]
+    texts: int
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether texts in other languages are more than a few."""
+        return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
+
+
+@memoize_by_identity
+def corpus_language(corpus: Corpus) -> SampledLanguage:
+    """Detect the language of a corpus from documents at equal distances, the same in every process."""
+    return sample_language(corpus.texts)
+
+
+def sample_language(texts: Sequence[str]) -> SampledLanguage:
+    """Detect the most frequent language of texts, by script and stop words."""
+    count = min(SAMPLE, len(texts))
+    heads = [texts[n * len(texts) // count][:HEAD] for n in range(count)]
+    codes = [script_language(head) or detect_language(head) for head in heads]
+    if not any(codes):  # short texts decide together
+        codes = [detect_language(" ".join(heads))] * len(heads)
+    spoken = [(NAMES[code], _stop_word_share(head, code)) for head, code in zip(heads, codes, strict=True) if code]
+    totals = Counter(name for name, _ in spoken)
+    known = {
+        name: number / count
+        for name, number in totals.most_common()
+        if sum(share for one, share in spoken if one == name) >= LEAST_STOP_WORDS * number
+    }
+    return SampledLanguage(next(iter(known), ""), known, count)
+
+
+def _stop_word_share(text: str, code: str) -> float:
+    """Return the share of stop words among the words of a text; 1 for a language that its script shows."""
+    if code not in STOP_WORDS:
+        return 1.0
+    found = words(fold(text))
+    return sum(word in STOP_WORDS[code] for word in found) / max(len(found), 1)
+
+
+def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
+    """Return a tree of plain values in which the corpus's language is in place of ``language: auto`` of parts.
+
+    The class of a part lists in ``LANGUAGES`` which it accepts; the language becomes "none" where the class lacks it,
+    or English where "none" is not accepted or the language is not detected. A part without a list is left as it is.
+    Raises ConfigError for a class that is not trusted or does not exist.
+    """
+    if isinstance(node, list):
+        return [resolve_language(item, corpus, f"{where}[{n}]") for n, item in enumerate(node)]
+    if not isinstance(node, Mapping):
+        return node
+    resolved = {key: resolve_language(value, corpus, f"{where}.{key}".strip(".")) for key, value in node.items()}
+    if node.get("language") == AUTO and (accepted := _accepted(node, where)):
+        resolved["language"] = _closest(corpus_language(corpus).name, accepted)
+    return resolved
+
+
+def _accepted(node: Mapping[str, Any], where: str) -> Sequence[str]:
+    """List the languages that the class of a part accepts; empty for what is no part, or states none."""
+    return getattr(find_class(node["_target_"], where), "LANGUAGES", ()) if "_target_" in node else ()
+
+
+def _closest(language: str, accepted: Sequence[str]) -> str:
+    if not language or language in accepted:
+        return language or FALLBACK
+    return NONE if NONE in accepted else FALLBACK
+
+
+# --- what a plan states ---------------------------------------------------------------------------------------------
+
+
+def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tuple[str, str]]:
+    """List the labelled lines of a plan: the language of a corpus that is not English, or not alone, and what misfits.
+
+    ``build`` returns the part of a node at a key. An external system reads the corpus by its own rules: no line.
+    """
+    lines: dict[tuple[str, str], None] = {}
+    for one in experiments:
+        found = corpus_language(one.dataset.corpus)
+        if one.parameters.get("system", "pipeline") == "pipeline" and found.name:
+            if found.name != FALLBACK or found.is_mixed:
+                lines["language", f"{found.name}, of the corpus ({_shares(found)})"] = None
+            lines |= dict.fromkeys(("note", note) for note in _misfits(one, found.name, build))
+    return list(lines)
+
+
+def _shares(found: SampledLanguage) -> str:
+    """Spell out the share of the language, and where the corpus is mixed those of the others from 5 % on."""
+    first, *others = found.shares.items()
+    named = [f"{share:.0%} {name}".replace("%", " %") for name, share in others if found.is_mixed and share >= 0.05]
+    return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])
+
+
+def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
+    """Yield what in a config is made for another language than the corpus's, each with the override that fits."""
+    named = language.capitalize()
+    asked = sample_language([question.text for question in experiment.dataset.golden.questions])
+    if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
+        spoken = asked.name.capitalize()
+        yield f"the corpus is {named} and the questions are {spoken}: BM25 finds only words that both share"
+    option = experiment.parameters.get
+    for where, node in _parts(experiment.config):
+        accepted, chosen = _accepted(node, where), node.get("language", NONE)
+        fitting = _closest(language, accepted)
+        fact = f"the corpus is {named}"
+        if accepted and chosen not in (NONE, fitting):
+            rules = f"{where}.language={chosen} has the rules of {chosen.capitalize()}"
+            yield f"{fact}: {rules}; {where}.language={fitting} has those that fit"
+        if _trained_on(node, where, build) not in ("", language):
+            name = option("embedder", "")
+            yield f"{fact}: embedder={name} is trained on English; embedder=use_multilingual reads {named}"
+        if language == "french" and detect_language(str(node.get("system", ""))) == "en":
+            yield f"{fact}: prompt={option('prompt', '')} instructs in English; prompt=default_fr in French"
+
+
+def _trained_on(node: Mapping[str, Any], where: str, build: Build) -> str:
+    """Return the single language that a part states to be trained on; empty where it states none."""
+    if not hasattr(find_class(node["_target_"], where), "trained_on"):
+        return ""
+    language: str = build(node, where).value.trained_on
+    return language
+
+
+def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield key and node of every part that a config searches and answers with."""
+
+    def walk(node: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        if isinstance(node, Mapping):
+            if "_target_" in node:
+                yield where, node
+            for key, value in node.items():
+                yield from walk(value, f"{where}.{key}")
+
+    for group in PARTS_IN_USE:
+        yield from walk(config.get(group), group)
