@@ -17,7 +17,7 @@ from tiny_models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
 NAMED = {
-    "ablation", "chunking", "demo", "embedders", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth",
+    "ablation", "answers", "chunking", "demo", "embedders", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth",
     "retrievers", "top_k",
 }  # fmt: skip
 TRIALS = 3
