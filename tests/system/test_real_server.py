@@ -128,9 +128,9 @@ def test_thoughts_in_a_reply_are_no_part_of_the_answer_and_thoughts_without_end_
 
 
 def test_small_model_as_a_judge_is_shown_to_be_a_bad_one(server: Server, tmp_path: Path) -> None:
-    judge = [f"judge.base_url={server.url}", "judge.model=smollm2", "judge.max_tokens=32", "judge.key_env=null"]
+    judge = [f"judge.base_url={server.url}", "judge.model=smollm2", "judge.max_tokens=64", "judge.concurrency=4"]
     done = call(
-        tmp_path, RUN, *write_dataset(tmp_path), "llm=extractive", "judge=openai", "metrics=[retrieval,ragas]",
+        tmp_path, RUN, *write_dataset(tmp_path), "llm=extractive", "judge=vllm", "metrics=[retrieval,ragas]",
         *judge, "tracking=none",
     )  # fmt: skip
     assert "Traceback" not in done.stdout + done.stderr

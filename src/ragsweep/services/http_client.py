@@ -33,7 +33,7 @@ Read = TypeVar("Read")
 MAY_PASS = frozenset({408, 409, 429})
 """Refusals that are retried, beside all of 5xx."""
 
-FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
+FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
 """Refusals that every other call would meet too: a wrong key, no such model or path, another address."""
 
 QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
