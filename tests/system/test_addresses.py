@@ -78,6 +78,8 @@ JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_t
                           "requests_per_minute", "tokens_per_minute", "labels"), "-")}  # fmt: skip
 OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
 JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
+GGUF = {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "thoughts", "window",
+                         "replicates"), "generate"), "parallel": "-", "threads": "-"}  # fmt: skip
 OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed",
                            "replicates", "thoughts"), "generate"),
           **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
@@ -127,6 +129,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype",
                                         "replicates", "thoughts"),
                                          "generate"), "device": "-", "download": "-"},
+    "llm/gguf": GGUF,
+    "llm/smollm2": GGUF,
     "llm/do_nothing": dict.fromkeys(("_target_", "answer"), "generate"),
     "llm/expected": dict.fromkeys(("_target_", "answer"), "generate"),
     "llm/openai": OPENAI,
@@ -191,6 +195,7 @@ CHANGES: Mapping[str, str] = {
     "topics": "{trec2}/topics", "qrels": "{trec2}/qrels", "fields": "[description]",
     "questions": "{csv2}/questions.csv", "grades": "{{1: 3, -1: null}}",
     "columns": "{{category: document}}", "corpus_columns": "{{title: id}}",
+    "window": "300", "parallel": "1", "threads": "2", "llm/gguf.model": "{gguf}",
     "base_url": "http://elsewhere/v1", "dimensions": "7", "ngram": "3", "embedder/wordllama.dimensions": "64",
     "key_env": "OTHER_KEY", "retries": "1", "concurrency": "2",
     "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",
@@ -297,6 +302,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     _write_model(root / "model", seed=0)
     _write_model(root / "other", seed=1)
     (root / "tokenizer").write_text("{}", "utf-8")
+    (root / "gguf").write_bytes(b"GGUF")
     metrics = yaml.safe_load((config_folder() / "metrics" / "retrieval.yaml").read_text("utf-8"))
     (root / "conf" / "metrics").mkdir(parents=True)
     (root / "conf" / "metrics" / "lean.yaml").write_text(json.dumps({name: metrics[name] for name in FEW}), "utf-8")
@@ -420,6 +426,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "system=search": ["system.url=http://host/ask"],
         "system=python": ["system.function=toys.built"],
         "llm=vllm": ["llm.model=m"],
+        "llm=gguf": ["llm.model=smollm2"],
         "llm=transformers": [f"llm.model={data['model']}", "llm.dtype=float32"],
         "embedder=api": ["embedder.base_url=http://host/v1", "embedder.model=m"],
     }
@@ -438,8 +445,8 @@ def begins(before: Experiment, after: Experiment) -> set[str]:
     return {node.stage for node in changed if all(given.address in old for given in node.inputs)}
 
 
-TWINS = {"embedder/minilm", "llm/ollama", "llm/vllm", "prompt/concise", "system/java_search", "system/langserve",
-         "system/openai_chat", "system/openai_stream", "system/azure_openai"}  # fmt: skip
+TWINS = {"embedder/minilm", "llm/smollm2", "llm/ollama", "llm/vllm", "prompt/concise", "system/java_search",
+         "system/langserve", "system/openai_chat", "system/openai_stream", "system/azure_openai"}  # fmt: skip
 """Options that have class and keys of another one in this table."""
 
 MUTATIONS = [
@@ -448,7 +455,7 @@ MUTATIONS = [
     for key in known
     # changed in test_reranked_pipeline.py and in test_judge_addresses.py, where they can be built
     if not option.startswith(("reranker/", "judge/")) and option not in TWINS
-    if (option, key) != ("llm/transformers", "replicates")  # refused at its temperature of 0
+    if not (option in ("llm/transformers", "llm/gguf") and key == "replicates")  # refused at their temperature of 0
     if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
 ]
 

@@ -17,8 +17,8 @@ from tiny_models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
 NAMED = {
-    "ablation", "chunking", "demo", "embedders", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth",
-    "retrievers", "top_k",
+    "ablation", "answers", "chunking", "demo", "embedders", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto",
+    "rerank_depth", "retrievers", "top_k",
 }  # fmt: skip
 TRIALS = 3
 FEW = 6
@@ -52,7 +52,8 @@ def commands(static_embedder: Path, tiny_embedder: Path) -> dict[str, list[str]]
         model = tiny_embedder if "late_interaction" in text else static_embedder
         trials = [f"hydra.sweeper.n_trials={TRIALS}"] if "/hydra/sweeper: optuna" in text else []
         tiny = [f"embedder.model={model}", "embedder.dtype=float32"] if name != "embedders" else []
-        found[name] = ["run", "-m", f"sweeps={name}", *tiny, *trials, *SMALL]
+        short = ["dataset.limit=2", "context_budget=60", "llm.max_new_tokens=4"] if "smollm2" in text else []
+        found[name] = ["run", "-m", f"sweeps={name}", *tiny, *trials, *SMALL, *short]
     return found
 
 

@@ -61,10 +61,10 @@ NO_PRICE = "no price"
 SYSTEM_RAISED = "the system raised an error"
 
 CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, THINKING,
-                           FILTERED, REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
+                           FILTERED, REFUSED_BY_SERVICE, TOO_LONG, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
 """Why a call can fail; such a result is never stored, and the next run repeats the call."""
 
-REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TRUNCATED, THINKING})
+REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TOO_LONG, TRUNCATED, THINKING})
 """Failures that an equal call meets again."""
 
 INAPPLICABLE = frozenset({

