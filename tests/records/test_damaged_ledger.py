@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
-import re
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ragsweep.core.errors import InputError, RagsweepError
+from ragsweep.core.errors import InputError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.checksums import COLUMNS
 from ragsweep.records.ledger import LARGE, Ledger
@@ -148,39 +145,3 @@ def test_ledger_with_a_hash_for_each_row_is_upgraded_unless_a_row_was_changed(tm
     assert len(read_all(tmp_path / "whole")) > 2
     with pytest.raises(InputError, match="record 1 is not what was written"):
         Ledger(tmp_path / "changed")
-
-
-def flip_bits(draw: random.Random, content: bytearray) -> None:
-    for _ in range(50):
-        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-
-
-def clear_page(draw: random.Random, content: bytearray) -> None:
-    start = 4096 * draw.randrange(len(content) // 4096)
-    content[start : start + 4096] = bytes(4096)
-
-
-def truncate(draw: random.Random, content: bytearray) -> None:
-    del content[draw.randrange(len(content)) :]
-
-
-@pytest.mark.parametrize("harm", [flip_bits, clear_page, truncate])
-def test_damaged_file_is_read_whole_or_refused_in_one_sentence(
-    harm: Callable[[random.Random, bytearray], None], folder: Path
-) -> None:
-    before, file = read_all(folder), folder / "ledger.db"
-    whole = file.read_bytes()
-    messages = []
-    for seed in range(60):
-        content = bytearray(whole)
-        harm(random.Random(seed), content)
-        for path in folder.iterdir():
-            path.unlink()
-        file.write_bytes(content)
-        try:
-            assert read_all(folder) == before
-            write_as_a_sweep(folder)
-        except RagsweepError as fault:
-            messages.append(str(fault))
-    assert messages
-    assert all(re.search(r"ledger\.db.*(restore|move it away)", text) and "\n" not in text for text in messages)

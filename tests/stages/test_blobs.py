@@ -154,10 +154,7 @@ def with_header(header: bytes, body: bytes = b"") -> bytes:
 EMPTY = hashlib.blake2b(digest_size=32).hexdigest()
 BLOCK = hashlib.blake2b(bytes(ALIGNED), digest_size=32).hexdigest()
 KINDS_THAT_LIE = ["|O8", "O", "|V8", "<M8[s]", "f4,f4", "(2,)f4", "<f3", "<i99", None, 7, [["a", "<f4"]], "<U0", "a5"]
-SHAPES_THAT_LIE = [
-    [-1], [-8, -1], [2**32, 2**32], [2**63], [2**70], [0, 2**70], [10**30], [1.5], ["2"], [[8]], [None], [True], 8, "8",
-    None, [1] * 100, [0] * 100, [2**40],
-]  # fmt: skip
+SHAPES_THAT_LIE = [[-1], [-8, -1], [2**32, 2**32], [2**70], [0, 2**70], [1.5], ["2"], [[8]], [True], 8, None, [2**40]]
 
 
 @pytest.mark.parametrize(
