@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ragsweep.core.results import Result
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.command import compose_jobs, read_command
 from ragsweep.sweep.session import Job, Session
 
@@ -29,12 +30,16 @@ BM25 = {"python_faq_en": "english", "python_faq_fr": "french", "cranfield": "eng
         "piaf_1_1": "french"}  # fmt: skip
 
 
-def evaluate(session: Session, folder: Path, *overrides: str) -> Result:
+def prepare(session: Session, folder: Path, *overrides: str) -> Experiment:
     precise = [] if any(text.startswith("embedder=") for text in overrides) else ["embedder.dtype=float32"]
     fixed = ["dataset.split=test", "chunker=none", *precise]
     given = ["dataset=beir", f"dataset.path={folder}", *fixed, *overrides]
     command = read_command(given, multirun=False)
-    return session.evaluator.evaluate(session.prepare(Job(compose_jobs(command)[0], " ".join(overrides), tuple(given))))
+    return session.prepare(Job(compose_jobs(command)[0], " ".join(overrides), tuple(given)))
+
+
+def evaluate(session: Session, folder: Path, *overrides: str) -> Result:
+    return session.evaluator.evaluate(prepare(session, folder, *overrides))
 
 
 def row(result: Result, *cells: str) -> str:

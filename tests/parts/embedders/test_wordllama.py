@@ -54,7 +54,7 @@ def test_wrong_length_other_files_and_a_missing_package_are_refused(
     (tmp_path / "absent_package" / "__init__.py").write_text("")
     (tmp_path / "absent_package" / module.WEIGHTS).write_bytes(b"other weights")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"weights/.* does not have SHA-256 [0-9a-f]{64}; install it again"):
+    with pytest.raises(ConfigError, match=r"weights/.* has SHA-256 [0-9a-f]{64}, where .* 'ragsweep\[wordllama\]'"):
         WordLlamaEmbedder().check()
 
 

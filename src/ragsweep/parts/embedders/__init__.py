@@ -3,6 +3,13 @@
 from ragsweep.parts.embedders.api import ApiEmbedder
 from ragsweep.parts.embedders.hashing import HashingEmbedder
 from ragsweep.parts.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragsweep.parts.embedders.use_multilingual import UseMultilingualEmbedder
 from ragsweep.parts.embedders.wordllama import WordLlamaEmbedder
 
-__all__ = ["ApiEmbedder", "HashingEmbedder", "SentenceTransformerEmbedder", "WordLlamaEmbedder"]
+__all__ = [
+    "ApiEmbedder",
+    "HashingEmbedder",
+    "SentenceTransformerEmbedder",
+    "UseMultilingualEmbedder",
+    "WordLlamaEmbedder",
+]

