@@ -211,6 +211,6 @@ def test_forged_header_takes_no_memory() -> None:
     assert done.stdout == "damaged\n" * 4, done.stderr
 
 
-def test_another_format_is_told_from_damage() -> None:
+def test_another_format_is_not_damage() -> None:
     with pytest.raises(OtherFormat, match="format 2, this version reads 1"):
         unpack(forged(format=2, arrays="anything"), ADDRESS, dict)
