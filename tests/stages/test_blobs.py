@@ -108,11 +108,6 @@ def test_every_missing_end_and_every_addition_is_found() -> None:
             unpack(ENTRY + more, ADDRESS, Rankings)
 
 
-def test_entry_of_another_address_is_none() -> None:
-    with pytest.raises(Damaged, match="another address"):
-        unpack(ENTRY, "b" * 64, Rankings)
-
-
 def test_entry_with_other_fields_is_of_another_version() -> None:
     with pytest.raises(OtherFormat, match="this version has"):
         unpack(ENTRY, ADDRESS, Embeddings)
