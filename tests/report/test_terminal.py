@@ -14,7 +14,7 @@ import pytest
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.results import Failure
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.terminal import Terminal, _rate
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.executor import Executor
@@ -178,3 +178,8 @@ def test_failed_calls_are_shown_with_what_the_service_said(terminal: Terminal, s
     assert stream.getvalue().startswith(
         "failed    2 calls refused; the last: http://host/chat failed: status 400: max_"
     )
+
+
+@pytest.mark.parametrize(("speed", "shown"), [(0.042, "0.042/s"), (1.96, "2/s"), (9.94, "9.9/s"), (1234.5, "1,234/s")])
+def test_speed_of_a_slow_model_is_not_0(speed: float, shown: str) -> None:
+    assert _rate(speed) == shown

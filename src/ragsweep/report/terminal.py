@@ -305,7 +305,7 @@ class _Bars(Lines):
             self._tasks[node.address] = self._progress.add_task(node.stage, total=total, note="")
         self._totals[node.address] = total
         seconds = time.perf_counter() - self._begun.get(node.address, time.perf_counter())
-        rate = f"{done / seconds:,.1f}/s" if seconds > 0 else ""
+        rate = _rate(done / seconds) if seconds > 0 else ""
         spent = self._meter.describe(self._before.get(node.address, self._meter.totals))
         note = " · ".join(part for part in (rate, spent) if part)
         self._progress.update(self._tasks[node.address], completed=done, note=note)
@@ -323,8 +323,13 @@ class _Bars(Lines):
         total = self._totals.get(node.address)
         what_of = _ROWS.get(node.stage, "questions") if node.kind == "rows" else "chunks"
         amount = f"{total:,} {what_of} · " if total else ""
-        rate = f" · {total / seconds:,.0f}/s" if total else ""
+        rate = f" · {_rate(total / seconds)}" if total else ""
         spent = self._meter.describe(self._before.pop(node.address, self._meter.totals))
         label = f"{f' · {spent}' if spent else ''}{f' {node.label}' if node.label else ''}"
         word, _, what = node.stage.partition("_")
         self._terminal.line(word, f"{f'{what}: ' if what else ''}{amount}{seconds:.1f} s{rate}{label}")
+
+
+def _rate(speed: float) -> str:
+    """Write a number a second; of a local model it may be a small part of one."""
+    return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"
