@@ -12,6 +12,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings
 from ragsweep.evaluation.config_graph import chunks_of
+from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.evaluation.evidence import Coverage, cover, view
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.metrics import ContextRecall, ContextTokens, Recall
@@ -66,7 +67,8 @@ def _trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def part(group: str, option: str, folder: Path) -> BuiltPart:
     command = read_command(["embedder=letters", f"{group}={option}"], multirun=False, config_dir=str(folder))
-    return Builder().build(compose_jobs(command)[0].values[group], group)
+    values = resolve_language(compose_jobs(command)[0].values, CORPUS)
+    return Builder().build(values[group], group)
 
 
 @cache

@@ -168,7 +168,7 @@ class Session:
             self._targets(plain["targets"]),
             prices.money,
             prices.currency,
-            output.value,
+            output.value if read else None,
         )
 
     def tracker(self, values: Mapping[str, Any]) -> Tracker:
