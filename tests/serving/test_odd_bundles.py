@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from mutants import mutated, places
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.serving.bundle import CORPUS, MANIFEST, STAGES, read_manifest
 from ragsweep.serving.pipeline import ServedPipeline
 from ragsweep.serving.reference import REFERENCE, WORDS, Reference
-from test_odd_traces import mutated, places
 from test_served_pipeline import shipped
 
 PARTS = {
