@@ -157,9 +157,10 @@ def forms(secret: str) -> set[bytes]:
 
 
 def found_in(folder: Path, printed: str, left_out: set[Path], canary: str = CANARY) -> list[str]:
-    """Name the places where the canary is."""
+    """Name the places where the canary is; the bytecode of a module that a person wrote has its constants."""
     sought = forms(canary)
-    places = {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path not in left_out}
+    files = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+    places = {str(path): path.read_bytes() for path in files if path not in left_out}
     places["(printed)"] = printed.encode()
     return sorted(name for name, content in places.items() if any(form in content for form in sought))
 

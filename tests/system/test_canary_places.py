@@ -158,9 +158,7 @@ def test_secret_is_masked_or_refused(place: str, kind: str, tmp_path: Path, envi
     (variables, text), fate = KINDS[kind], PLACES[place].fates[list(KINDS).index(kind)]
     arguments = prepare(tmp_path, PLACES[place], text)
     path = os.pathsep.join([str(tmp_path), str(ROOT / "src"), environment.get("PYTHONPATH", "")])
-    # The bytecode of a module that a person wrote has its constants.
-    own = {**environment, **variables, "PYTHONPATH": path, "RAGSWEEP_TRUSTED_PACKAGES": "mine",
-           "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+    own = {**environment, **variables, "PYTHONPATH": path, "RAGSWEEP_TRUSTED_PACKAGES": "mine"}
     prepared = {one for one in tmp_path.rglob("*") if one.is_file()}
     status, said = finish(tmp_path, own, "run", *arguments)
     if fate == "r":
