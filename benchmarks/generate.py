@@ -42,11 +42,12 @@ def read_requests(count: int) -> list[Request]:
     folder = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / "squad2_dev"
     texts = {row["_id"]: row["text"] for row in map(json.loads, (folder / "corpus.jsonl").read_text().splitlines())}
     rows = [json.loads(line) for line in (folder / "golden.jsonl").read_text().splitlines()]
-    asked = [row for row in rows if row.get("evidence")][:: max(len(rows) // count // 2, 1)][:count]
+    asked = [row for row in rows if row["answerable"]]
+    asked = asked[:: max(len(asked) // count, 1)][:count]
     return [
         Request(row["question"], (Passage(name, texts[name]),))
         for row in asked
-        for name in [row["evidence"][0]["document"]]
+        for name in row["relevant_chunk_ids"][:1]
     ]
 
 

@@ -78,8 +78,8 @@ JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_t
                           "requests_per_minute", "tokens_per_minute", "labels"), "-")}  # fmt: skip
 OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
 JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
-GGUF = {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "thoughts", "window",
-                         "replicates"), "generate"), "parallel": "-", "threads": "-"}  # fmt: skip
+GGUF = {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "thoughts", "window", "threads",
+                         "replicates"), "generate"), "parallel": "-"}  # fmt: skip
 OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed",
                            "replicates", "thoughts"), "generate"),
           **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",

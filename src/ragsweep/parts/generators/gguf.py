@@ -39,7 +39,8 @@ class Gguf:
     """Continue the model's chat template.
 
     Requests are answered ``parallel`` at a time, each by a state of the model and ``threads`` threads of its own; the
-    weights are shared. So an answer depends on its request only. A request that leaves no room for ``max_new_tokens``
+    weights are shared. So an answer depends on its request only; another number of threads rounds otherwise, and may
+    write another answer. A request that leaves no room for ``max_new_tokens``
     in ``window`` is a failed answer. Usage counts tokens but no calls: it costs nothing. llama.cpp also opens ports on
     loopback; a random key keeps others from using them.
 
@@ -48,7 +49,7 @@ class Gguf:
     """
 
     VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "parallel", "threads", "replicates"})
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "parallel", "replicates"})
 
     model: str
     prompt: Prompt
