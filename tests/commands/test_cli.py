@@ -140,15 +140,21 @@ def test_failing_config_takes_only_itself_and_both_sweep_and_single_config_say_s
     assert "Traceback" in log.read_text()
 
 
-def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    (tmp_path / "my_tracker.py").write_text(
-        "from ragsweep.core.errors import TrackingError\nfrom ragsweep.parts.tracking import NoTracking\n\n"
-        "class Broken(NoTracking):\n    identity = 'broken'\n\n    def log_result(self, result, at):\n"
-        "        raise TrackingError('the server is down')\n"
+def write_broken_tracker(folder: Path, method: str) -> dict[str, str]:
+    """Write a tracker with a method of its own as tracking=broken; return the environment that trusts it."""
+    (folder / "my_tracker.py").write_text(
+        "from pathlib import Path\nfrom ragsweep.core.errors import TrackingError\n"
+        "from ragsweep.parts.tracking import NoTracking\n\n"
+        f"class Broken(NoTracking):\n    identity = 'broken'\n\n{method}"
     )
-    (tmp_path / "conf" / "tracking").mkdir(parents=True)
-    (tmp_path / "conf" / "tracking" / "broken.yaml").write_text("_target_: my_tracker.Broken\n")
-    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_tracker"}
+    (folder / "conf" / "tracking").mkdir(parents=True)
+    (folder / "conf" / "tracking" / "broken.yaml").write_text("_target_: my_tracker.Broken\n")
+    return {"PYTHONPATH": str(folder), "RAGSWEEP_TRUSTED_PACKAGES": "my_tracker"}
+
+
+def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    fails = "    def log_result(self, result, at):\n        raise TrackingError('the server is down')\n"
+    trusted = write_broken_tracker(tmp_path, fails)
     done = ragsweep("-m", "top_k=1,2", "tracking=broken", *write_dataset(tmp_path), **trusted)
     assert done.returncode == 1
     assert done.stdout.count("but not in MLflow: the server is down") == 2
@@ -162,16 +168,12 @@ def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Rags
 def test_tracker_that_fails_while_the_sweep_is_closed_is_put_right_by_the_same_command(
     ragsweep: Ragsweep, tmp_path: Path
 ) -> None:
-    (tmp_path / "my_tracker.py").write_text(
-        "from pathlib import Path\nfrom ragsweep.core.errors import TrackingError\n"
-        "from ragsweep.parts.tracking import NoTracking\n\n"
-        "class Broken(NoTracking):\n    identity = 'broken'\n\n    def close_sweep(self, run_id, status, *more):\n"
+    trusted = write_broken_tracker(
+        tmp_path,
+        "    def close_sweep(self, run_id, status, *more):\n"
         "        if not Path('up').exists():\n            raise TrackingError('the server is down')\n"
-        "        Path('up').write_text(status)\n"
+        "        Path('up').write_text(status)\n",
     )
-    (tmp_path / "conf" / "tracking").mkdir(parents=True)
-    (tmp_path / "conf" / "tracking" / "broken.yaml").write_text("_target_: my_tracker.Broken\n")
-    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_tracker"}
     command = ["-m", "top_k=1,2", "tracking=broken", *write_dataset(tmp_path)]
     done = ragsweep(*command, **trusted)
     assert done.returncode == 1

@@ -72,6 +72,8 @@ TRANSIENT: dict[str, Fault] = {
 
 FINAL: dict[str, Fault] = {
     "bad_request": _status(400),
+    "window_exceeded": lambda good, server: Response(400, b'{"error": {"code": "context_length_exceeded"}}'),
+    "not_implemented": _status(501),
     "unauthorised": _status(401),
     "forbidden": _status(403),
     "not_found": _status(404),

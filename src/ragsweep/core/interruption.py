@@ -68,13 +68,10 @@ def deadline(seconds: float | None) -> Iterator[None]:
         return
     handler = _Deadline(seconds)
     before = signal.signal(signal.SIGUSR1, handler)
-    timer = threading.Timer(seconds, handler.expire)
-    timer.daemon = True
-    timer.start()
     try:
-        yield
+        with _after(seconds, handler.expire):
+            yield
     finally:
-        timer.cancel()
         handler.over = False
         signal.signal(signal.SIGUSR1, before)
 
@@ -93,7 +90,14 @@ def warn(text: str) -> None:
 @contextmanager
 def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) -> Iterator[None]:
     """Report once, from another thread, that the block has waited so many seconds for something."""
-    timer = threading.Timer(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)"))
+    with _after(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)")):
+        yield
+
+
+@contextmanager
+def _after(seconds: float, action: Callable[[], None]) -> Iterator[None]:
+    """Do something, in another thread, once the block has taken so many seconds."""
+    timer = threading.Timer(seconds, action)
     timer.daemon = True
     timer.start()
     try:

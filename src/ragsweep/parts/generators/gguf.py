@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, Request, Usage
+from ragsweep.parts.drawing import SEEDS, check_drawing
 from ragsweep.parts.model_files import file_digest, loading
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, separate
@@ -30,8 +31,6 @@ MAGIC = b"GGUF"
 _TOO_LONG = "exceed_context_size_error"
 _MOST = 8
 """Requests at a time, by default: each needs memory for its window."""
-_SEEDS = 100_000
-"""Distance between the seeds of two repetitions of an answer."""
 
 
 @dataclass(eq=False)
@@ -40,9 +39,9 @@ class Gguf:
 
     Requests are answered ``parallel`` at a time, each by a state of the model and ``threads`` threads of its own; the
     weights are shared. So an answer depends on its request only; another number of threads rounds otherwise, and may
-    write another answer. A request that leaves no room for ``max_new_tokens``
-    in ``window`` is a failed answer. Usage counts tokens but no calls: it costs nothing. llama.cpp also opens ports on
-    loopback; a random key keeps others from using them.
+    write another answer. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage
+    counts tokens but no calls: it costs nothing. llama.cpp also opens ports on loopback; a random key keeps others from
+    using them.
 
     Raises:
         ConfigError: By ``check``, where the file, the library or a number is not usable.
@@ -69,16 +68,10 @@ class Gguf:
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded, without loading it."""
         check_tags(self.thoughts, "llm")
-        numbers = {"max_new_tokens": 1, "temperature": 0, "window": self.max_new_tokens + 1, "replicates": 1,
-                   "threads": 1, "parallel": 1}  # fmt: skip
-        for name, least in numbers.items():
+        check_drawing(self)
+        for name, least in (("window", self.max_new_tokens + 1), ("threads", 1), ("parallel", 1)):
             if (given := getattr(self, name)) is not None and given < least:
                 raise ConfigError(f"llm.{name} is {given}; it must be {least} or more")
-        if self.replicates > 1 and not self.temperature:
-            raise ConfigError(
-                f"llm.replicates is {self.replicates} and temperature is 0: every repetition would be the same answer;"
-                " set llm.temperature above 0, or llm.replicates=1"
-            )
         if importlib.util.find_spec(LIBRARY) is None:
             raise ConfigError(f"llm: {LIBRARY} is not installed; pip install 'ragsweep[gguf]'")
         self._file()
@@ -102,7 +95,7 @@ class Gguf:
         def work(request: Request) -> Answer:
             server, begin = free.get(), time.perf_counter()
             try:
-                answer = self._answer(server, request, self.seed + replicate * _SEEDS)
+                answer = self._answer(server, request, self.seed + replicate * SEEDS)
             finally:
                 free.put(server)
             return answer._replace(seconds=time.perf_counter() - begin)

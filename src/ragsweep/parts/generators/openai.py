@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import is_secret
 from ragsweep.core.types import Answer, CostEstimate, Passage, Request, RequestSize
+from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
@@ -19,9 +20,6 @@ from ragsweep.services.thoughts import TAGS
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
 """Keys of the request that have an option of their own, or that would change the response."""
-
-_SEEDS = 100_000
-"""Distance between the seeds of two repetitions of an answer."""
 
 
 @dataclass(eq=False)
@@ -102,7 +100,7 @@ class OpenAI:
         options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
         options |= self.extra or {}
         seeds = {name: seed for name in ("seed", "random_seed") if isinstance(seed := options.get(name), int)}
-        return options | {name: seed + replicate * _SEEDS for name, seed in seeds.items()}
+        return options | {name: seed + replicate * SEEDS for name, seed in seeds.items()}
 
     async def _answer(self, replicate: int, request: Request) -> Answer:
         try:

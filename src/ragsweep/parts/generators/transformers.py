@@ -13,15 +13,13 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, Request, Usage
 from ragsweep.parts import model_files
+from ragsweep.parts.drawing import SEEDS, check_drawing
 from ragsweep.parts.local_model import LocalModel, silence_libraries
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, is_tag, separate
 
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of classes that generate text; any other class would get a head of random weights."""
-
-_SEEDS = 100_000
-"""Distance between the seeds of two repetitions of an answer."""
 
 
 @dataclass(eq=False)
@@ -52,18 +50,7 @@ class Transformers(LocalModel):
         """Raise ConfigError where the model cannot be loaded or generates no text, without loading it."""
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
-        for name, value, least in (
-            ("max_new_tokens", self.max_new_tokens, 1),
-            ("temperature", self.temperature, 0),
-            ("replicates", self.replicates, 1),
-        ):
-            if value < least:
-                raise ConfigError(f"{name} is {value}; it must be {least} or more")
-        if self.replicates > 1 and not self.temperature:
-            raise ConfigError(
-                f"replicates is {self.replicates} and temperature is 0: every repetition would be the same answer; set"
-                " llm.temperature above 0, or llm.replicates=1"
-            )
+        check_drawing(self)
         architecture = str((self._config().get("architectures") or ["nothing"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
@@ -80,7 +67,7 @@ class Transformers(LocalModel):
             self._loaded  # noqa: B018 (loading is no part of a question's time)
         for number, request in enumerate(requests):
             begin = time.perf_counter()
-            answer = self._answer(request, self.seed + replicate * _SEEDS)
+            answer = self._answer(request, self.seed + replicate * SEEDS)
             done(number, answer._replace(seconds=time.perf_counter() - begin))
 
     def _answer(self, request: Request, seed: int) -> Answer:

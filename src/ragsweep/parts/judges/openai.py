@@ -13,14 +13,12 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Embedder, Usage
 from ragsweep.parts import fences
+from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.thoughts import TAGS
 from ragsweep.services.usage import sum_usage
-
-_SEEDS = 100_000
-"""Distance between the seeds of two replicates, greater than any number of samples and repetitions."""
 
 _AGAIN = """\
 That does not conform to the schema: {fault}. Give the answer to the first message again, as one JSON value that \
@@ -137,7 +135,7 @@ class OpenAIJudge:
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Answer a prompt; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
-        number = sample if self.temperature == 0 else sample * _SEEDS + repetition
+        number = sample if self.temperature == 0 else sample * SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
         lock = self._in_flight.setdefault(key, asyncio.Lock())
         async with lock:  # an equal prompt waits for the reply
@@ -172,7 +170,7 @@ class OpenAIJudge:
         messages, usage = [first], Usage()
         for attempt in range(2):
             if self.seed is not None:
-                options["seed"] = self.seed + self.replicate * _SEEDS + sample * 100 + repetition + attempt
+                options["seed"] = self.seed + self.replicate * SEEDS + sample * 100 + repetition + attempt
             try:
                 reply = await self.endpoint.chat(messages, **options)
             except CallFailed as failure:
