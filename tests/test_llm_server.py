@@ -102,7 +102,7 @@ def test_each_fault_is_what_it_is_called(server: LlmServer) -> None:
     assert {kind: status for kind, status in statuses.items() if status != 200} == {
         "rate_limited": 429, "rate_limited_seconds": 429, "rate_limited_date": 429, "rate_limited_absurd": 429,
         "server_error": 500, "bad_gateway": 502, "unavailable": 503, "bad_request": 400, "unauthorised": 401,
-        "forbidden": 403, "not_found": 404, "redirect": 307,
+        "forbidden": 403, "not_found": 404, "redirect": 307, "not_implemented": 501, "window_exceeded": 400,
     }  # fmt: skip
     assert seen["rate_limited_seconds"].headers["Retry-After"] == "1"
     assert seen["rate_limited_date"].headers["Retry-After"].endswith("GMT")
