@@ -50,10 +50,9 @@ FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 
 
 def options() -> argparse.Namespace:
-    installed = [name for name in VARIANTS if "int8" not in name or model_files.has_int8_libraries()]
     parser = argparse.ArgumentParser(description="Measure the embedder.")
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
-    parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, *OTHERS], default=installed)
+    parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, *OTHERS], default=list(VARIANTS))
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[8, 32, 64, 128])
     parser.add_argument("--documents", type=int, default=384)
     parser.add_argument("--rounds", type=int, default=3)

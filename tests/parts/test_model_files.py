@@ -170,20 +170,19 @@ def test_facts_do_not_change_with_what_does_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "int8", "expected"),
+    ("flags", "expected"),
     [
-        ("", True, "float32"),  # not Linux, or not x86
-        ("avx2", True, "float32"),
-        ("avx2 avx_vnni", True, "float32"),  # not measured
-        ("avx512f avx512_vnni", False, "float32"),
-        ("avx512f avx512_vnni", True, "int8"),
-        ("avx512f avx512_vnni avx512_bf16", False, "float32"),  # instructions, but no matrix units
-        ("avx512f avx512_bf16 amx_tile amx_int8", True, "float32"),
-        ("avx512f avx512_bf16 avx512_vnni amx_bf16 amx_tile amx_int8", True, "bfloat16"),
+        ("", "float32"),  # not Linux, or not x86
+        ("avx2", "float32"),
+        ("avx2 avx_vnni", "float32"),  # not measured
+        ("avx512f avx512_vnni", "int8"),
+        ("avx512f avx512_bf16", "float32"),  # instructions, but no matrix units
+        ("avx512f avx512_bf16 amx_tile amx_int8", "float32"),
+        ("avx512f avx512_bf16 avx512_vnni amx_bf16 amx_tile amx_int8", "bfloat16"),
     ],
 )
-def test_the_fastest_dtype_is_the_one_that_the_cpu_has_instructions_for(flags: str, int8: bool, expected: str) -> None:
-    assert model_files.fastest_dtype(frozenset(flags.split()), int8=int8) == expected
+def test_the_fastest_dtype_is_the_one_that_the_cpu_has_instructions_for(flags: str, expected: str) -> None:
+    assert model_files.fastest_dtype(frozenset(flags.split())) == expected
 
 
 def test_dtype_is_taken_as_given_and_auto_is_single_precision_on_another_device() -> None:

@@ -26,7 +26,6 @@ BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 """SHA-256 of the weights of sentence-transformers/all-MiniLM-L6-v2."""
 
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
-INT8_LIBRARIES = ("onnx", "onnxruntime")
 RANKED_ALIKE_IN_INT8 = frozenset({BUNDLED_WEIGHTS})
 """SHA-256 of the weights with which int8 was measured to rank as float32 does: SciFact's nDCG@10 within .002."""
 
@@ -152,7 +151,7 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
         return dtype
     if device not in ("auto", "cpu"):
         return "float32"
-    fastest = fastest_dtype(cpu_flags(), int8=has_int8_libraries())
+    fastest = fastest_dtype(cpu_flags())
     if fastest != "int8":
         return fastest
     on_cpu = device == "cpu" or not any(Path(name).exists() for name in GPUS)
@@ -160,21 +159,15 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
     return "int8" if on_cpu and known else "float32"
 
 
-def fastest_dtype(flags: Set[str], *, int8: bool) -> str:
+def fastest_dtype(flags: Set[str]) -> str:
     """Return the fastest dtype on a CPU with these flags that ranks as float32 does: SciFact's nDCG@10 within .002.
 
     With matrix units for it (AMX) that is bfloat16. With instructions for products of bytes (``avx512_vnni``) it is
-    int8, where the libraries for it are installed. Others were not measured, and float32 is the safe choice.
-    benchmarks/embed.py measures it anew.
+    int8. Others were not measured, and float32 is the safe choice. benchmarks/embed.py measures it.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
-    return "int8" if int8 and "avx512_vnni" in flags else "float32"
-
-
-def has_int8_libraries() -> bool:
-    """Return whether everything that int8 needs is installed; imports nothing."""
-    return all(importlib.util.find_spec(name) for name in INT8_LIBRARIES)
+    return "int8" if "avx512_vnni" in flags else "float32"
 
 
 def _check_int8(device: str, key: str, weights: Path | None) -> None:
@@ -182,11 +175,6 @@ def _check_int8(device: str, key: str, weights: Path | None) -> None:
         raise ConfigError(f"{key} is 'int8', in which this part cannot compute; choose another dtype")
     if device not in ("auto", "cpu"):
         raise ConfigError(f"{key} is 'int8', which is computed on the CPU, and device is {device!r}; give device=cpu")
-    if not has_int8_libraries():
-        raise ConfigError(
-            f"{key} is 'int8', which needs {' and '.join(INT8_LIBRARIES)}; pip install 'ragsweep[onnx]', or "
-            "choose another dtype"
-        )
 
 
 @functools.cache

@@ -21,7 +21,7 @@ import numpy as np
 from ragsweep.core.identity import content_hash
 from ragsweep.core.locks import locks, private_folder
 from ragsweep.core.replacing import replace_file
-from ragsweep.parts.model_files import INT8_LIBRARIES, cpu_flags
+from ragsweep.parts.model_files import cpu_flags
 from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
 
 VNNI = {"avx512_vnni", "avx_vnni"}
@@ -34,7 +34,7 @@ def facts() -> Mapping[str, str]:
     """Return the version of the quantisation with its bits of a weight, and those of the libraries that compute it."""
     return {
         "int8": f"{VERSION}, {weight_bits()} bits",
-        **{name: importlib.metadata.version(name) for name in INT8_LIBRARIES},
+        **{name: importlib.metadata.version(name) for name in ("onnx", "onnxruntime")},
     }
 
 
