@@ -156,7 +156,7 @@ def test_wiring_names_no_part() -> None:
         ("omegaconf", {"sweep"}),
         ("hydra", {"sweep"}),
         ("optuna", {"sweep/search"}),
-        ("rich", {"report/terminal"}),
+        ("rich", {"report/terminal", "report/progress"}),
         ("matplotlib", {"report/plots", "sweep/search"}),
         ("ragas", {"parts/metrics"}),
     ],

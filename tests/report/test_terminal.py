@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.results import Failure
-from ragsweep.report.terminal import Terminal, _rate
+from ragsweep.report.terminal import Terminal
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
-from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Plan, StageCount
 from recorded import summary
 from test_ledger import result
@@ -152,24 +150,6 @@ def test_job_lines_say_which_of_how_many(terminal: Terminal, stream: io.StringIO
     ]
 
 
-def test_stage_that_takes_long_leaves_a_line_with_its_rate(
-    terminal: Terminal, stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ragsweep.report.terminal.WORTH_A_LINE", 0.0)
-
-    def compute(work: StageContext, rows: Rows) -> int:
-        work.progress(0, 1412)
-        work.progress(1412, 1412)
-        return 0
-
-    executor = Executor()
-    with terminal.listening(executor, UsageMeter()):
-        executor.get(Node("embed", Spec("x", "1"), (), compute))
-    assert stream.getvalue().startswith("embed     1,412 chunks · 0.0 s · ")
-    executor.get(Node("embed", Spec("y", "1"), (), compute))  # nobody listens any more
-    assert len(stream.getvalue().splitlines()) == 1
-
-
 def test_failed_calls_are_shown_with_what_the_service_said(terminal: Terminal, stream: io.StringIO) -> None:
     meter = UsageMeter()
     for _ in range(2):
@@ -178,8 +158,3 @@ def test_failed_calls_are_shown_with_what_the_service_said(terminal: Terminal, s
     assert stream.getvalue().startswith(
         "failed    2 calls refused; the last: http://host/chat failed: status 400: max_"
     )
-
-
-@pytest.mark.parametrize(("speed", "shown"), [(0.042, "0.042/s"), (1.96, "2/s"), (9.94, "9.9/s"), (1234.5, "1,234/s")])
-def test_speed_of_a_slow_model_is_not_0(speed: float, shown: str) -> None:
-    assert _rate(speed) == shown

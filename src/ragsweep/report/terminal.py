@@ -7,34 +7,28 @@ import os
 import shlex
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ragsweep.core.escaping import visible
-from ragsweep.core.identity import Node
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives, shown_metrics
 from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import about, cell
+from ragsweep.report.progress import UNITS, shown_progress
 from ragsweep.report.sweep_table import label_table
 from ragsweep.report.tables import evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
-from ragsweep.stages.executor import Executor, Listener
+from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
 from ragsweep.stats.latencies import busy_sentence
 
-WORTH_A_LINE = 1.0
-"""Seconds from which on a stage is worth a line of its own."""
-
 _MARGIN = 10
 """Characters of a label and the blanks behind it."""
-_ROWS = {"rerank": "pairs of question and chunk"}
-"""What the rows of a stage are, where they are no questions."""
 LOG_WIDTH = 120
 """Characters of a line where the output is no terminal."""
 
@@ -89,7 +83,7 @@ class Terminal:
         for stage, count in plan.stages.items():
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
             counts = f"{count.asked:>6} in all {count.distinct:>6} distinct {count.stored:>6} stored"
-            rows = f"   at most {count.rows:,} {_ROWS.get(stage, 'questions')}" if count.rows else ""
+            rows = f"   at most {count.rows:,} {UNITS.get(stage, 'questions')}" if count.rows else ""
             charged = f"   {_charged(count.charge, plan.currency)}" if count.charge.calls else ""
             self.line("", f"{stage:<14}{counts}{time_left}{rows}{charged}")
 
@@ -101,21 +95,8 @@ class Terminal:
 
         ``live(request, result)`` returns the line of an answer as it arrives; empty where none is printed.
         """
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn(f"[bold]{{task.description:<{_MARGIN - 1}}}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as progress:
-            before, executor.listener = executor.listener, _Bars(self, progress, meter, live)
-            try:
-                yield
-            finally:
-                executor.listener = before
+        with shown_progress(self, executor, meter, live, _MARGIN - 1):
+            yield
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
         """Print the line of a job that went well, with its objective, else the first headline metric."""
@@ -262,74 +243,3 @@ def _charged(charge: Charge, currency: str) -> str:
 def _amounts(tokens: float, money: float, currency: str) -> str:
     amount = "tokens unknown" if math.isnan(tokens) else f"{math.ceil(tokens):,} tokens"
     return f"{amount}, " + ("money unknown" if math.isnan(money) else f"{money:.4f} {currency}".strip())
-
-
-class Lines(Listener):
-    """Print warnings as lines, and no progress."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-
-    def warned(self, text: str) -> None:
-        """Print a warning."""
-        self._terminal.line("warning", text)
-
-    def waiting(self, node: Node) -> None:
-        """Show what the command waits for."""
-        self._terminal.line("waiting", f"another process computes {f'{node.stage} {node.label}'.strip()}")
-
-
-class _Bars(Lines):
-    """Show a stage's progress as a bar while it runs, and leave a line behind if it took long."""
-
-    def __init__(
-        self, terminal: Terminal, progress: Any, meter: UsageMeter, live: Callable[[Any, Any], str] | None
-    ) -> None:
-        super().__init__(terminal)
-        self._live = live
-        self._progress = progress
-        self._meter = meter
-        self._tasks: dict[str, Any] = {}
-        self._totals: dict[str, int] = {}
-        self._begun: dict[str, float] = {}
-        self._before: dict[str, UsageTotals] = {}  # when a stage began
-
-    def started(self, node: Node, rows: int) -> None:
-        self._begun[node.address] = time.perf_counter()
-        self._before[node.address] = self._meter.totals
-        if node.kind == "rows" and rows:
-            self._totals[node.address] = rows
-
-    def progressed(self, node: Node, done: int, total: int) -> None:
-        if node.address not in self._tasks:
-            self._tasks[node.address] = self._progress.add_task(node.stage, total=total, note="")
-        self._totals[node.address] = total
-        seconds = time.perf_counter() - self._begun.get(node.address, time.perf_counter())
-        rate = _rate(done / seconds) if seconds > 0 else ""
-        spent = self._meter.describe(self._before.get(node.address, self._meter.totals))
-        note = " · ".join(part for part in (rate, spent) if part)
-        self._progress.update(self._tasks[node.address], completed=done, note=note)
-
-    def arrived(self, node: Node, request: Any, result: Any) -> None:
-        if self._live and node.stage in ("generate", "respond") and (line := self._live(request, result)):
-            self._terminal.line("question", line)
-
-    def finished(self, node: Node, seconds: float) -> None:
-        task = self._tasks.pop(node.address, None)
-        if task is not None:
-            self._progress.remove_task(task)
-        if seconds < WORTH_A_LINE:
-            return
-        total = self._totals.get(node.address)
-        what_of = _ROWS.get(node.stage, "questions") if node.kind == "rows" else "chunks"
-        amount = f"{total:,} {what_of} · " if total else ""
-        rate = f" · {_rate(total / seconds)}" if total else ""
-        spent = self._meter.describe(self._before.pop(node.address, self._meter.totals))
-        label = f"{f' · {spent}' if spent else ''}{f' {node.label}' if node.label else ''}"
-        word, _, what = node.stage.partition("_")
-        self._terminal.line(word, f"{f'{what}: ' if what else ''}{amount}{seconds:.1f} s{rate}{label}")
-
-
-def _rate(speed: float) -> str:
-    """Write a number a second; of a local model it may be a small part of one."""
-    return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"

@@ -44,6 +44,9 @@ class Listener:
     def finished(self, node: Node, seconds: float) -> None:
         """Receive that it is done."""
 
+    def failed(self, node: Node) -> None:
+        """Receive that it raised an error."""
+
     def waiting(self, node: Node) -> None:
         """Receive that another process computes a node, and that this one waits for it."""
 
@@ -228,7 +231,11 @@ class Executor:
         """Run a node; return its value and the seconds that it took, without its inputs'."""
         node = work.node
         self.listener.started(node, len(rows))
-        value = node.compute(work, rows)
+        try:
+            value = node.compute(work, rows)
+        except BaseException:
+            self.listener.failed(node)
+            raise
         seconds = work.seconds()
         count = self._count(node)
         count.executed += 1

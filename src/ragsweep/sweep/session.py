@@ -31,7 +31,8 @@ from ragsweep.parts.targets import ENFORCE, TargetRule
 from ragsweep.parts.tracking import Tracker
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.page import PageTexts, PromptReader
-from ragsweep.report.terminal import Lines, Terminal
+from ragsweep.report.progress import Lines
+from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor

@@ -37,7 +37,8 @@ from ragsweep.curation.gates import (
 from ragsweep.curation.mix import UNANSWERABLE, compare_mix
 from ragsweep.curation.strata import Quotas
 from ragsweep.curation.subject import Subject
-from ragsweep.report.terminal import Lines, Terminal
+from ragsweep.report.progress import Lines
+from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
 
 _ABOUT = """Build a golden set from a corpus in six phases; a command that was interrupted goes on where it ended.

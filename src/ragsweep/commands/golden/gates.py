@@ -49,7 +49,8 @@ from ragsweep.curation.strata import folders
 from ragsweep.curation.subject import Subject, passage_of
 from ragsweep.curation.validation import Embed
 from ragsweep.report.numbers import number
-from ragsweep.report.terminal import Lines, Terminal
+from ragsweep.report.progress import Lines
+from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.stages.executor import Listener
 

@@ -1,0 +1,208 @@
+"""The progress of stages while they run: bars on a terminal, a line now and then in a log, one line at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ragsweep.core.identity import Node
+from ragsweep.report.numbers import about, duration
+from ragsweep.services.usage import UsageMeter, UsageTotals
+from ragsweep.stages.executor import Executor, Listener
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+WORTH_A_LINE = 1.0
+"""Seconds from which on a finished stage gets a line."""
+SHOWN_FROM, INTERVAL = 5.0, 15.0
+"""Seconds after which a running stage is shown, and between two of its lines where there are no bars."""
+TICK = 0.5
+
+UNITS = {"rerank": "pairs of question and chunk"}
+"""What the rows of a stage are, where they are no questions."""
+
+
+class Screen(Protocol):
+    """Where lines are printed."""
+
+    bars: bool
+    console: Console
+
+    def line(self, word: str, text: str) -> None:
+        """Print one line: a label and a fact."""
+
+
+class Lines(Listener):
+    """Print warnings as lines, and no progress."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+
+    def warned(self, text: str) -> None:
+        """Print a warning."""
+        self.screen.line("warning", text)
+
+    def waiting(self, node: Node) -> None:
+        """Print what the command waits for."""
+        self.screen.line("waiting", f"another process computes {f'{node.stage} {node.label}'.strip()}")
+
+
+@dataclass
+class _Running:
+    """A stage that is being computed."""
+
+    node: Node
+    begun: float  # later by the time spent in stages that it needs
+    before: UsageTotals
+    total: int | None
+    done: int = 0
+    shown: float = 0.0  # when its last line was printed
+    task: Any = None  # its bar
+
+    def __post_init__(self) -> None:
+        self.started = self.begun
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.begun
+
+    def rate(self) -> str:
+        return _rate(self.done / self.seconds()) if self.done else ""
+
+    def left(self) -> str:
+        """Describe the time that is left, at the rate so far; before anything is done, the time since the start."""
+        if not self.done or not self.total:
+            return f"{duration(round(self.seconds()))} so far"
+        return f"{about(self.seconds() / self.done * (self.total - self.done))} left"
+
+    def amount(self, number: str) -> str:
+        unit = UNITS.get(self.node.stage, "questions") if self.node.kind == "rows" else "chunks"
+        return f"{number} {unit}"
+
+
+class StageProgress(Lines):
+    """Show how far the innermost running stage is, and leave a line behind where it took long.
+
+    ``live(request, result)`` returns the line of an answer as it arrives; empty where none is printed.
+    """
+
+    def __init__(
+        self, screen: Screen, bars: Progress, meter: UsageMeter, live: Callable[[Any, Any], str] | None = None
+    ) -> None:
+        super().__init__(screen)
+        self._bars, self._meter, self._live = bars, meter, live
+        self._running: dict[str, _Running] = {}
+        self._lock = threading.Lock()  # between the thread that computes and the one that shows
+
+    def started(self, node: Node, rows: int) -> None:
+        """Note when a stage begins."""
+        total = rows if node.kind == "rows" and rows else None
+        with self._lock:
+            self._running[node.address] = _Running(node, time.perf_counter(), self._meter.totals, total)
+
+    def failed(self, node: Node) -> None:
+        """Remove the bar of a stage that raised an error."""
+        self._end(node)
+
+    def progressed(self, node: Node, done: int, total: int) -> None:
+        """Note how far a stage is, and show it on its bar."""
+        with self._lock:
+            if stage := self._running.get(node.address):
+                stage.done, stage.total = done, total
+                self._draw(stage)
+
+    def arrived(self, node: Node, request: Any, result: Any) -> None:
+        """Print the line of an answer."""
+        if self._live and node.stage in ("generate", "respond") and (line := self._live(request, result)):
+            self.screen.line("question", line)
+
+    def finished(self, node: Node, seconds: float) -> None:
+        """Remove a stage's bar, and print how long it took."""
+        stage = self._end(node)
+        if seconds < WORTH_A_LINE or stage is None:
+            return
+        rate = _rate(stage.total / seconds) if stage.total else ""
+        amount = stage.amount(f"{stage.total:,}") if stage.total else ""
+        self._print(stage, amount, f"{seconds:.1f} s", rate, self._meter.describe(stage.before))
+
+    def show(self) -> None:
+        """Show how far the innermost stage is, where it has run for long: on its bar, else on a line now and then."""
+        with self._lock:
+            stage = next(reversed(self._running.values()), None)
+            if stage is None or stage.seconds() < SHOWN_FROM:
+                return
+            if self.screen.bars:
+                self._draw(stage)
+                return
+            now = time.perf_counter()
+            if stage.shown and now - stage.shown < INTERVAL:
+                return
+            stage.shown = now
+        amount = ""
+        if stage.total:
+            amount = stage.amount(f"{stage.done:,} of {stage.total:,}") + f", {stage.done / stage.total:.0%}"
+        self._print(stage, amount, stage.left(), stage.rate(), self._meter.describe(stage.before))
+
+    def _end(self, node: Node) -> _Running | None:
+        with self._lock:
+            stage = self._running.pop(node.address, None)
+            if stage and stage.task is not None:
+                self._bars.remove_task(stage.task)
+            if stage and (outer := next(reversed(self._running.values()), None)):
+                outer.begun += time.perf_counter() - stage.started
+        return stage
+
+    def _draw(self, stage: _Running) -> None:
+        if stage.task is None:
+            stage.task = self._bars.add_task(stage.node.stage, total=stage.total, left="", note="")
+        note = " · ".join(part for part in (stage.rate(), self._meter.describe(stage.before)) if part)
+        self._bars.update(stage.task, completed=stage.done, total=stage.total, left=stage.left(), note=note)
+
+    def _print(self, stage: _Running, *facts: str) -> None:
+        word, _, what = stage.node.stage.partition("_")
+        text = " · ".join(fact for fact in facts if fact)
+        self.screen.line(
+            word, f"{f'{what}: ' if what else ''}{text}{f' {stage.node.label}' if stage.node.label else ''}"
+        )
+
+
+@contextmanager
+def shown_progress(
+    screen: Screen, executor: Executor, meter: UsageMeter, live: Callable[[Any, Any], str] | None, margin: int
+) -> Iterator[None]:
+    """Show an executor's progress, and the usage of its calls, inside the block; ``margin``: the width of labels."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn(f"[bold]{{task.description:<{margin}}}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=screen.console, transient=True, disable=not screen.bars) as bars:
+        before, shown, ended = executor.listener, StageProgress(screen, bars, meter, live), threading.Event()
+
+        def tick() -> None:
+            while not ended.wait(TICK):
+                shown.show()
+
+        executor.listener = shown
+        thread = threading.Thread(target=tick, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            executor.listener = before
+
+
+def _rate(speed: float) -> str:
+    """Write a number a second; of a local model it may be a small part of one."""
+    return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"
