@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from rich.progress import Progress
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.report import progress
@@ -25,16 +26,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(progress, name, seconds)
 
 
-def lines(*computes: Compute, kind: str = "whole") -> list[str]:
-    """Compute stages, each of which reads the one before it; return what a log shows."""
-    stream, node = io.StringIO(), None
-    for number, compute in enumerate(computes):
-        inputs = () if node is None else (node,)
-        node = Node(("embed", "retrieve")[number], Spec(f"x{number}", "1"), inputs, compute, kind)
-    assert node
-    executor = Executor()
+def lines(compute: Compute) -> list[str]:
+    """Compute a stage; return what a log shows."""
+    stream, executor = io.StringIO(), Executor()
     with Terminal(stream, bars=False).listening(executor, UsageMeter()):
-        executor.get(node)
+        executor.get(Node("embed", Spec("x", "1"), (), compute))
     return stream.getvalue().splitlines()
 
 
@@ -66,41 +62,56 @@ def test_stage_that_has_done_nothing_yet_shows_how_long_it_runs() -> None:
     assert re.fullmatch(r"embed     \d\.\d s", last)
 
 
-def test_only_the_innermost_stage_is_shown_and_its_time_is_none_of_the_outer_ones() -> None:
-    def inner(work: StageContext, rows: Rows) -> int:
-        wait_until_shown()
-        return 0
+class Clock:
+    """A clock that is set by hand."""
 
-    def outer(work: StageContext, rows: Rows) -> int:
-        (source,) = sources
-        work.get(source)
-        work.progress(1, 2)
-        return 0
+    now = 0.0
 
-    sources: list[Node] = []
-    stream, executor = io.StringIO(), Executor()
-    sources.append(Node("embed", Spec("x", "1"), (), inner))
-    with Terminal(stream, bars=False).listening(executor, UsageMeter()):
-        executor.get(Node("retrieve", Spec("y", "1"), tuple(sources), outer))
-    shown = stream.getvalue().splitlines()
-    assert [line.split()[0] for line in shown[:-1]] == ["embed"] * (len(shown) - 1)
-    assert re.match(r"retrieve  2 chunks · 0\.[01] s", shown[-1]), shown[-1]
+    def perf_counter(self) -> float:
+        return self.now
 
 
-def test_stage_that_failed_is_shown_no_longer() -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    monkeypatch.setattr(progress, "time", made := Clock())
+    return made
+
+
+def node(stage: str) -> Node:
+    return Node(stage, Spec(stage, "1"), (), lambda work, rows: None)
+
+
+def test_time_in_inner_stages_is_none_of_the_outer_ones(clock: Clock) -> None:
+    stream = io.StringIO()
+    shown = progress.StageProgress(Terminal(stream, bars=False), Progress(disable=True), UsageMeter())
+    shown.started(node("outer"), 0)
+    for inner in ("first", "second"):
+        shown.started(node(inner), 0)
+        clock.now += 100
+        shown.show()
+        shown.finished(node(inner), 100)
+    shown.progressed(node("outer"), 1, 4)
+    clock.now += 10
+    shown.show()
+    assert [line.split(" · ")[0].split()[0] for line in stream.getvalue().splitlines()] == [
+        "first", "first", "second", "second", "outer",
+    ]  # fmt: skip
+    assert stream.getvalue().splitlines()[-1] == "outer     1 of 4 chunks, 25% · about 30 s left · 0.1/s"
+
+
+def test_stage_that_failed_is_shown_no_longer(clock: Clock) -> None:
+    stream = io.StringIO()
+    shown = progress.StageProgress(Terminal(stream, bars=False), Progress(disable=True), UsageMeter())
+    executor = Executor(listener=shown)
+
     def broken(work: StageContext, rows: Rows) -> int:
         raise CallFailed("http://host failed", "refused")
 
-    def whole(work: StageContext, rows: Rows) -> int:
-        wait_until_shown()
-        return 0
-
-    stream, executor = io.StringIO(), Executor()
-    with Terminal(stream, bars=False).listening(executor, UsageMeter()):
-        with pytest.raises(CallFailed):
-            executor.get(Node("retrieve", Spec("x", "1"), (), broken))
-        executor.get(Node("embed", Spec("y", "1"), (), whole))
-    assert {line.split()[0] for line in stream.getvalue().splitlines()} == {"embed"}
+    with pytest.raises(CallFailed):
+        executor.get(Node("retrieve", Spec("x", "1"), (), broken))
+    clock.now += 100
+    shown.show()
+    assert not stream.getvalue()
 
 
 def test_nothing_is_shown_after_the_block() -> None:
