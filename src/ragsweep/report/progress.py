@@ -72,7 +72,8 @@ class _Running:
         return time.perf_counter() - self.begun
 
     def rate(self) -> str:
-        return _rate(self.done / self.seconds()) if self.done else ""
+        seconds = self.seconds()
+        return _rate(self.done / seconds) if self.done and seconds > 0 else ""
 
     def left(self) -> str:
         """Describe the time that is left, at the rate so far; before anything is done, the time since the start."""
