@@ -73,6 +73,8 @@ def main() -> None:
         for theme in ("light", "dark"):
             page.photograph(f"file://{temporary}/report.html", f"report_desktop_{theme}", 1280, 1600, theme)
             page.photograph(f"file://{temporary}/report.html", f"report_phone_{theme}", 390, 1500, theme)
+        tags = {run: MlflowClient(f"sqlite:///{FOLDER}/mlflow.db").get_run(run).data.tags for run in children}
+        tabled = next(run for run in children if "mlflow.loggedArtifacts" in tags[run])
         with _mlflow() as server:
             compared = ",".join(f'"{run}"' for run in children)
             for name, path, shown in (
@@ -80,7 +82,7 @@ def main() -> None:
                 ("parent", f"experiments/1/runs/{parent}?", "Child runs"),
                 ("child", f"experiments/1/runs/{children[0]}?", "context_ndcg"),
                 ("compare", f'compare-runs?runs=[{compared}]&experiments=["1"]&', "Run details"),
-                ("evaluation", f"experiments/1/runs/{children[0]}/artifacts/questions.json?", "factual-001"),
+                ("evaluation", f"experiments/1/runs/{tabled}/artifacts/questions.json?", "factual-001"),
             ):
                 address = f"{server}/#/{path}workflowType=machine_learning"
                 page.photograph(address, f"mlflow_{name}", 1900 if name == "evaluation" else 1500, 1000, shown=shown)

@@ -45,12 +45,14 @@ def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_confi
     assert not any("/" in name for name in (*parent.data.metrics, *logged))  # charts of a prefix precede all others
     assert "context_recall" in parent.data.tags["mlflow.note.content"]
     assert [given.dataset.name for given in children[0].inputs.dataset_inputs] == ["golden"]
-    assert {"config.yaml", "outcomes.parquet"} <= artifacts(tmp_path, children[0])
+    for child in children:
+        assert {"config.yaml", "outcomes.parquet", "questions.json"} <= artifacts(tmp_path, child)
+        assert json.loads(child.data.tags["mlflow.loggedArtifacts"]) == [{"path": "questions.json", "type": "table"}]
     kept = artifacts(tmp_path, parent)
     assert {"results.json", "results.csv", "plots/metric_by_config.png", "plots/metric_by_category.png"} <= kept
     shared = [name for name in kept if name.startswith("rankings/")]
     assert sorted(name.partition(".")[2] for name in shared) == [
-        "evidence.qrels", "evidence.trec", "qrels", "trec",
+        "evidence.qrels", "evidence.trec.gz", "qrels", "trec.gz",
     ]  # fmt: skip  # two configs, one ranking
 
 

@@ -109,7 +109,7 @@ def measured() -> list[Result]:
 
 def test_configs_of_one_golden_set_share_the_columns_of_its_questions(measured: list[Result]) -> None:
     assert measured[0].rankings
-    bare = replace(measured[0], rankings={}, qrels={}, evidence_runs={}, evidence_qrels={}, contexts={}, traces=())
+    bare = replace(measured[0], rankings={}, qrels={}, evidence_runs={}, evidence_qrels={}, traces=())
     assert comparable(read(encode(measured[0]))) == comparable(bare)
     first, second = map(encode, measured)
     assert first.shared == second.shared

@@ -17,14 +17,14 @@ from ragsweep.records.record_format import encode
 from ragsweep.records.transport import from_bytes, to_bytes
 from recorded import a_result
 
-BESIDE = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "contexts", "traces")
+BESIDE = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "traces")
 
 
 def sent() -> Result:
     result = a_result()
     return dataclasses.replace(
         result,
-        rankings={"a": "q1 Q0 d1 1 .5 x\n"}, qrels={"a": "q1 0 d1 1\n"}, contexts={"q1": "a\x00b\n"},
+        rankings={"a": "q1 Q0 d1 1 .5 x\n"}, qrels={"a": "q1 0 d1 1\n"},
         traces=({"spans": [1, 2.5, None]},), dataset=dataclasses.replace(result.dataset, held=("x", "y")),
     )  # fmt: skip
 

@@ -164,3 +164,16 @@ def test_a_sweep_is_refused_before_it_starts_where_its_baseline_answered_other_q
     assert "vs mine#1" in done["known"][1]
     assert "baseline=nobody" in done["unknown"][1]
     assert "other questions" in done["other"][1]
+
+
+# --- tables of questions --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tables", "expected"), [("chosen", {1, 2}), ("all", {0, 1, 2, 3})])
+def test_choice_and_what_it_is_compared_with_have_their_questions_as_a_table(
+    tmp_path: Path, tables: str, expected: set[int]
+) -> None:
+    ledger = sweep(tmp_path, "a" * 32, 0.2, 0.8, 0.6, 0.1)
+    made = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id)).parent("a", tables=tables).tables
+    assert set(made) == expected
+    assert json.loads(made[1])["columns"][0] == "question_id"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -172,7 +173,9 @@ def test_sweep_over_strange_names_writes_nowhere_else_and_loses_none(tracking: s
     assert record.outcome.outcomes["question_id"] == PLAIN
     assert {name for context in record.outcome.outcomes["context"] for name in context} <= {*named}
     if tracking == "mlflow":
-        (ranking,) = (path for path in folder.glob("mlruns/**/rankings/*.trec") if ".evidence." not in path.name)
-        found = decoded(ranking)
+        (ranking,) = (path for path in folder.glob("mlruns/**/rankings/*.trec.gz") if ".evidence." not in path.name)
+        plain = folder / "ranking.trec"
+        plain.write_bytes(gzip.decompress(ranking.read_bytes()))
+        found = decoded(plain)
         assert sorted(found) == PLAIN
         assert all(sorted(names) == named for names in found.values())

@@ -139,7 +139,6 @@ class Result:
     qrels: Mapping[str, str] = field(default_factory=dict)  # as rankings: what is relevant there, in TREC qrels format
     evidence_runs: Mapping[str, str] = field(default_factory=dict)  # as rankings: by evidence (see ``trec_texts``)
     evidence_qrels: Mapping[str, str] = field(default_factory=dict)
-    contexts: Mapping[str, str] = field(default_factory=dict)  # question id -> its context as text, for the tracker
     traces: Sequence[Mapping[str, Any]] = ()  # of single questions, for the tracker only (see question_traces)
 
 

@@ -118,7 +118,6 @@ class Evaluator:
             qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
             evidence_runs=evidence_runs,
             evidence_qrels=texts.evidence_qrels_texts(evidence_runs, coverage, searches),
-            contexts=texts.context_texts(names.chunks.corpus, table.columns["question_id"], names.of(view.context)),
             traces=QuestionTracer(experiment.config, graph, view, names, stages, scores, summaries).trace(table),
             stages=self._stages(before, graph),
             latency=summarise_latency(view, probes, self.executor),

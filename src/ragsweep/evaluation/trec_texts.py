@@ -1,25 +1,22 @@
-"""Rankings and labels as TREC files, by chunk and by evidence, from which other tools compute our numbers; contexts."""
+"""Rankings and labels as TREC files, by chunk and by evidence, from which other tools compute our numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from ragsweep.core.identity import content_hash
-from ragsweep.core.types import Corpus, EvaluationView
+from ragsweep.core.types import EvaluationView
 from ragsweep.evaluation.evidence import Coverage
-from ragsweep.evaluation.question_table import ChunkNames, Numbers, QuestionTable, beginning, chunk_text
+from ragsweep.evaluation.question_table import ChunkNames, Numbers, QuestionTable
 from ragsweep.golden.trec import Run, encode_id, write_qrels, write_run
-
-LONGEST_PASSAGE, MOST_CONTEXT = 500, 2_000_000
-"""Characters of one chunk, and of all contexts of a config, in tables for people."""
 
 
 class LazyTexts(Mapping[str, str]):
-    """Texts by name: rankings by their address, contexts by their question; a text is written when it is read."""
+    """Rankings by their address; a text is written when it is read."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
@@ -35,16 +32,6 @@ class LazyTexts(Mapping[str, str]):
     def __len__(self) -> int:
         """Count the texts."""
         return len(self._makers)
-
-
-def context_texts(corpus: Corpus, questions: Sequence[str], contexts: Sequence[Sequence[str]]) -> LazyTexts:
-    """Return the beginning of each chunk of the questions' contexts: 500 characters, fewer where there are many."""
-    most = min(LONGEST_PASSAGE, MOST_CONTEXT // max(sum(map(len, contexts)), 1))
-
-    def write(names: Sequence[str]) -> str:
-        return "\n\n".join(f"{name}: {beginning(chunk_text(corpus, name), most)}" for name in names)
-
-    return LazyTexts({question: partial(write, names) for question, names in zip(questions, contexts, strict=True)})
 
 
 def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:

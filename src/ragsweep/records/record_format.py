@@ -40,7 +40,7 @@ OWN = frozenset({"searched", "context", "unscored", "answer", "abstained", "answ
 SHARED_NUMBERS = frozenset({"evidence", "weight"})
 NUMBERS = {"float": "<f8", "int": "<i8"}
 KINDS = (*NUMBERS, "own", "shared")
-NOT_KEPT = frozenset({"rankings", "qrels", "evidence_runs", "evidence_qrels", "contexts", "outcomes", "traces"})
+NOT_KEPT = frozenset({"rankings", "qrels", "evidence_runs", "evidence_qrels", "outcomes", "traces"})
 
 
 @dataclass(frozen=True)

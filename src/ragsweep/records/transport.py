@@ -2,7 +2,7 @@
 
     digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
 
-``beside`` is what a record does not hold: rankings, their labels, contexts, traces, and the division of the questions.
+``beside`` is what a record does not hold: rankings, their labels, traces, and the division of the questions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
 
-_TEXTS = ("rankings", "qrels", "evidence_runs", "evidence_qrels", "contexts")
+_TEXTS = ("rankings", "qrels", "evidence_runs", "evidence_qrels")
 _BLOCKS = ("scores", "counts", "own", "shared")
 _DIGEST, _LENGTH = 32, 8
 

@@ -139,7 +139,7 @@ def degraded_slices(result: Result) -> Iterator[str]:
     By the objective where legs have a score of it, and by the headline metrics only if that shows none.
     """
     for metric in audited_metrics(result):
-        audit = fusion_audit(result, metric, reranked=True)
+        audit = fusion_audit(result, metric, True)
         worst = audit.worst_slices if audit else []
         if audit and worst:
             shown = [one for one in worst[:MOST] if one.worse or one is worst[0]]

@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ragsweep.core.escaping import visible
 from ragsweep.core.plurals import counted
@@ -26,6 +26,9 @@ from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
 from ragsweep.stats.latencies import busy_sentence
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _MARGIN = 10
 """Characters of a label and the blanks behind it."""
@@ -55,7 +58,7 @@ class Terminal:
         self.bars = bars
         file = getattr(stream, "styled", stream)
         # Wide in a log: a table cut to 80 columns is no table.
-        self.console = QuietConsole(file=file, highlight=False, soft_wrap=False, width=None if bars else 1000)
+        self.console: Console = QuietConsole(file=file, highlight=False, soft_wrap=False, width=None if bars else 1000)
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:

@@ -236,3 +236,14 @@ def in_order(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
     """Order rows by their mean, the best first."""
     means = verdict.ranked
     return sorted(rows, key=lambda row: (-means[row], row))
+
+
+def compared_first(verdict: SweepComparison) -> tuple[str, str]:
+    """Name the pair of configs to compare first: the choice, or the best, with the reference, or the runner-up."""
+    row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
+    other = verdict.reference
+    if other == row:
+        other = verdict.choice.runner_up.row if verdict.choice.runner_up else next(
+            one for one in range(len(verdict.results)) if one != row
+        )  # fmt: skip
+    return verdict.matrix.configs[other], verdict.matrix.configs[row]

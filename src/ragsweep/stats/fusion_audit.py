@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import Result
 from ragsweep.stats.comparable import labels_of
 from ragsweep.stats.evidence_traces import Traces, read_traces
@@ -109,6 +110,7 @@ def audited_metrics(result: Result) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric for scores in traces.scores.values() for metric in scores)) if traces else ()
 
 
+@memoize_by_identity  # the screen, the page and the parent's tags read it of the same results
 def fusion_audit(result: Result, metric: str | None = None, reranked: bool = False) -> FusionAudit | None:
     """Compare a hybrid with each of its legs at the same ``top_k`` and budget, without reranking.
 
@@ -186,7 +188,7 @@ def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
         result: Of any config.
         metric: One of :func:`audited_metrics`; the first of them unless given.
     """
-    audit = fusion_audit(result, metric, reranked=True)
+    audit = fusion_audit(result, metric, True)
     if audit is None:
         return None
     one = next(each for each in audit.differences if each.leg == audit.best_leg)

@@ -22,6 +22,7 @@ from ragsweep.core.results import (
     pareto_front,
 )
 from ragsweep.golden.partition import HOLDOUT
+from ragsweep.parts.tracking import ALL, CHOSEN
 from ragsweep.parts.tracking.runs import DESCRIPTION
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
@@ -31,11 +32,12 @@ from ragsweep.report.evidence_losses import degraded_slices
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource, PageTexts, PastSweep, build_document, write_page
+from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.sweep_table import GAP, slice_table, sweep_table, swept
 from ragsweep.report.tables import headline, markdown
 from ragsweep.report.terminal import Terminal, fixes
-from ragsweep.report.verdict import gap_line, holdout_use, limits
+from ragsweep.report.verdict import compared_first, gap_line, holdout_use, limits
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
@@ -63,6 +65,7 @@ class ParentRun:
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags, from the whole sweep
+    tables: Mapping[int, bytes] = field(default_factory=dict)  # job -> its questions
     dataset: DatasetFacts | None = None
 
 
@@ -151,7 +154,7 @@ class SweepSummary:
         """Yield commands that lead on from here, and what each shows."""
         if reference and isinstance(self.verdict, SweepComparison):
             names = [reference + one.partition(" ")[0] if one.startswith("#") else one.partition(" ")[0]
-                     for one in _most_interesting(self.verdict)]  # fmt: skip
+                     for one in compared_first(self.verdict)]  # fmt: skip
             yield f"ragsweep compare {' '.join(names)}", "which questions changed"
         elif reference and self.results and self.verdict is None:  # it was interrupted
             yield f"ragsweep list {reference}", "the configs that are done, the best first"
@@ -188,10 +191,12 @@ class SweepSummary:
         """List the configs to be evaluated on the holdout."""
         return choose(_without_excluded(self.results, self.excluded), self.verdict, most)
 
-    def parent(self, name: str, title: str = "", reference: str = "", texts: PageTexts | None = None) -> ParentRun:
+    def parent(
+        self, name: str, title: str = "", reference: str = "", texts: PageTexts | None = None, tables: str = CHOSEN
+    ) -> ParentRun:
         """Make the content of the parent run; ``title`` names the sweep on its page, ``reference`` in commands.
 
-        ``texts`` are the page's, beside those of the records.
+        ``texts`` are the page's, beside those of the records. ``tables``: which configs get a table of questions.
         """
         facts: dict[str, object] = {"name": name, "holdout_looks": self.holdout_views}
         facts |= {"gap": self.gap and self.gap._asdict(), **race_facts(self.results)}
@@ -216,7 +221,17 @@ class SweepSummary:
             tags |= {DESCRIPTION: self.description()}
             tags |= {VERDICT_TAG: " ".join([*self.decision.choice(), *self.decision.evidence()])}
             tags |= {RESULT_TAG: self.decision.kind}
-        return ParentRun(files, metrics, tags, self._children(), self.results[0].dataset if self.results else None)
+        tabled = self._tables(texts.chunk if texts else None, tables)
+        dataset = self.results[0].dataset if self.results else None
+        return ParentRun(files, metrics, tags, self._children(), tabled, dataset)
+
+    def _tables(self, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
+        """Return the tables of questions by job: of all configs, or of the two that are compared first."""
+        verdict = self.decision.verdict if self.decision else None
+        pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
+        wanted = {job: one for job, one in self.jobs.items()
+                  if tables == ALL or one.name in pair or len(self.jobs) == 1}  # fmt: skip
+        return {job: question_rows(result, chunk) for job, result in wanted.items()}
 
     def _best(self) -> tuple[Result, Summary] | None:
         """Return the config with the best mean of the first objective, of those that were evaluated in full."""
@@ -334,17 +349,6 @@ def summarise_sweep(
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
         beside,
     )
-
-
-def _most_interesting(verdict: SweepComparison) -> tuple[str, str]:
-    """Name the pair of configs to compare first: the choice, or the best, with the reference, or the runner-up."""
-    row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
-    other = verdict.reference
-    if other == row:
-        other = verdict.choice.runner_up.row if verdict.choice.runner_up else next(
-            one for one in range(len(verdict.results)) if one != row
-        )  # fmt: skip
-    return verdict.matrix.configs[other], verdict.matrix.configs[row]
 
 
 def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:

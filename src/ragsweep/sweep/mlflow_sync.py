@@ -81,7 +81,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, els
             tracker.end_abandoned(sweep.parent)  # a run whose creation was confirmed to no process
     try:
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
-        _tag_children(ledger, tracker, sweep, parent)
+        _complete_children(ledger, tracker, sweep, parent)
     except TrackingError as fault:
         context.terminal.line(
             "warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
@@ -182,11 +182,11 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> list[Record]:
     expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
     status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
     texts = Session().page_texts(summary.results, Secrets())
-    content = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts)
+    content = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts, tracker.tables)
     tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
     _tag_names(ledger, tracker, parent, sweep.id)
     if here:
-        _tag_children(ledger, tracker, sweep, content)
+        _complete_children(ledger, tracker, sweep, content)
         ledger.set_status(sweep.id, status)
     return missing
 
@@ -198,12 +198,16 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
     return recorded >= len(sweep.jobs)
 
 
-def _tag_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
-    """Add to each config's run the tags that follow from the whole sweep."""
-    if parent.children:
-        for record in ledger.records(sweep.id):
-            if record.run and record.tracked and record.job in parent.children:
-                tracker.tag(record.run, parent.children[record.job])
+def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
+    """Add to each config's run what follows from the whole sweep: tags, and a table of its questions."""
+    if not parent.children and not parent.tables:
+        return
+    for record in ledger.records(sweep.id):
+        if record.run and record.tracked:
+            if tags := parent.children.get(record.job):
+                tracker.tag(record.run, tags)
+            if table := parent.tables.get(record.job):
+                tracker.log_table(record.run, table)
 
 
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
@@ -245,7 +249,8 @@ def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> bool:
         return False
     at = RunPlacement(adopt=run_before)
     if isinstance(outcome, Result):
-        run = log_single(tracker, outcome, at, ledger.holdout_views(outcome.dataset.undivided))
+        views = ledger.holdout_views(outcome.dataset.undivided)
+        run = log_single(tracker, outcome, at, views, Session().page_texts([outcome], Secrets()))
     else:
         run = tracker.log_failure(outcome, at)
     _tag_names(ledger, tracker, run, f"record {record.id}")

@@ -260,7 +260,7 @@ class Multirun:
             self.terminal.line("stopped", f"{done} configs are done; the same command goes on from there")
         if self.tracker.identity:
             texts = self.context.session.page_texts(summary.results, self.secrets)
-            parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts)
+            parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts, self.tracker.tables)
             if not mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere) and status == FINISHED:
                 return FAILED
         return status

@@ -14,6 +14,8 @@ from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, job_tag
 from ragsweep.report import artifacts
 from ragsweep.report.naming import number_configs
+from ragsweep.report.page import PageTexts
+from ragsweep.report.question_rows import question_rows
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import holdout_use
 from ragsweep.sweep.command import OPERATIONAL
@@ -64,7 +66,8 @@ class OutcomeWriter:
         terminal.result(result, metrics)
         views = self.context.ledger.holdout_views(result.dataset.undivided)
         terminal.block("LIMITS", holdout_use(views))
-        run = log_single(tracker, result, self._placement(record), views)
+        texts = self.context.session.page_texts([result], self.context.secrets)
+        run = log_single(tracker, result, self._placement(record), views, texts)
         self.context.ledger.mark_tracked(record, run)
         terminal.next_steps([(tracker.view_command(), f"the run {run[:8]}")])
 
@@ -155,10 +158,11 @@ def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -
     return tracker.log_failure(outcome, at)
 
 
-def log_single(tracker: Tracker, result: Result, at: RunPlacement, views: int) -> str:
-    """Log the result of a single config, with the files that a sweep's parent run has; return the run's id."""
+def log_single(tracker: Tracker, result: Result, at: RunPlacement, views: int, texts: PageTexts) -> str:
+    """Log the result of a single config, with its questions and the files of a sweep's parent; return the run's id."""
     run = tracker.log_result(result, at)
     if tracker.identity:  # drawing pictures takes longer than all the rest
         facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
         tracker.log_artifacts(run, artifacts(facts, [result], [], headline([result])))
+        tracker.log_table(run, question_rows(result, texts.chunk))
     return run

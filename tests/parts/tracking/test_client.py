@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -95,8 +96,8 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
     from pyarrow import parquet
 
     run = tracker.log_result(a_result())
-    assert files(tracker, run) == {"config.yaml", "outcomes.parquet", "questions.json", "rankings"}
-    assert content(tracker, run, "rankings/ab12ab12ab12.trec") == b"a Q0 x 1 1.5 top_k=3\n"
+    assert files(tracker, run) == {"config.yaml", "outcomes.parquet", "rankings"}
+    assert gzip.decompress(content(tracker, run, "rankings/ab12ab12ab12.trec.gz")) == b"a Q0 x 1 1.5 top_k=3\n"
     config = yaml.safe_load(content(tracker, run, "config.yaml"))
     assert config == {"top_k": 3, "retriever": {"legs": ["bm25", "vector"]}, "name": "é"}
     table = parquet.read_table(io.BytesIO(content(tracker, run, "outcomes.parquet")))
@@ -115,11 +116,11 @@ def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> 
     again = a_result(name="top_k=5", rankings={"ab12" * 16: "not written again", "cd34" * 16: "other"})
     tracker.log_result(again, RunPlacement(parent, "5"))
     tracker.close_sweep(parent, "KILLED", {}, {})
-    assert files(tracker, first) == {"config.yaml", "outcomes.parquet", "questions.json"}
-    names = {f"rankings/{name}" for name in ("ab12ab12ab12.trec", "ab12ab12ab12.qrels", "cd34cd34cd34.trec")}
+    assert files(tracker, first) == {"config.yaml", "outcomes.parquet"}
+    names = {f"rankings/{name}" for name in ("ab12ab12ab12.trec.gz", "ab12ab12ab12.qrels", "cd34cd34cd34.trec.gz")}
     assert files(tracker, parent, "rankings") == names
     assert content(tracker, parent, "rankings/ab12ab12ab12.qrels") == b"a 0 x 1\n"
-    assert content(tracker, parent, "rankings/ab12ab12ab12.trec") == b"a Q0 x 1 1.5 top_k=3\n"
+    assert gzip.decompress(content(tracker, parent, "rankings/ab12ab12ab12.trec.gz")) == b"a Q0 x 1 1.5 top_k=3\n"
     assert client(tracker).get_run(parent).info.status == "KILLED"
 
 

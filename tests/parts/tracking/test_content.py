@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import TargetResult
-from ragsweep.parts.tracking.files import key, metrics, question_table
-from recorded import NAN, a_result, summary
+from ragsweep.parts.tracking.files import key, metrics
+from recorded import a_result, summary
 
 
 @settings(deadline=None)  # shared machines stall, and libraries are loaded inside
@@ -61,25 +61,3 @@ def test_a_run_has_at_most_forty_metrics_and_those_that_were_paid_for_are_among_
 def test_what_arithmetic_leaves_of_nothing_is_nothing() -> None:
     sent = metrics(a_result(summaries={"a": summary("a", -3.8e-17), "b": summary("b", 0.1 + 0.2)}))
     assert (sent["a"], sent["b"]) == (0.0, 0.3)
-
-
-def test_questions_are_a_table_as_mlflow_logs_one() -> None:
-    columns = {"question_id": ["a", "b"], "question": ["<b>?", "é"], "context": [["d:0-1", "e"], []], "mrr": [0.5, NAN],
-               "map": [1.0, 1.0], "category": ["x", "y"], "unscored": ["{}", '{"mrr": "failed"}']}  # fmt: skip
-    table = json.loads(question_table(a_result(outcomes=columns, config={"objective": "mrr"})))
-    assert table["columns"] == ["question_id", "question", "context", "mrr", "category", "unscored"]
-    texts = {"a": "d:0-1: some text", "b": ""}
-    read = json.loads(question_table(a_result(outcomes=columns, config={"objective": "mrr"}, contexts=texts)))
-    assert [row[2] for row in read["data"]] == list(texts.values())
-    assert table["data"] == [["a", "<b>?", "d:0-1\ne", 0.5, "x", "{}"], ["b", "é", "", None, "y", '{"mrr": "failed"}']]
-
-
-def test_judged_scores_have_the_reasons_of_the_judge_beside_them() -> None:
-    steps = {"generate": {"ms": 3}, "judge/faithful": {"words": "The text says so.\nNo word of it."},
-            "judge/correct": {"tokens_in": 5, "words": "As expected."}}  # fmt: skip
-    columns = {"question_id": ["a", "b"], "faithful": [0.5, NAN], "correct": [1.0, NAN], "mrr": [1.0, 1.0],
-               "steps": [json.dumps(steps), "{}"]}  # fmt: skip
-    table = json.loads(question_table(a_result(outcomes=columns, config={"objective": "faithful"})))
-    assert table["columns"] == ["question_id", "faithful", "correct", "reasons"]
-    reasons = "faithful: The text says so.\nNo word of it.\ncorrect: As expected."
-    assert table["data"] == [["a", 0.5, 1.0, reasons], ["b", None, None, ""]]

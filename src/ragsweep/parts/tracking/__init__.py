@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ragsweep.parts.tracking.client import Mlflow
+from ragsweep.parts.tracking.client import ALL, CHOSEN, Mlflow
 from ragsweep.parts.tracking.none import NoTracking
 from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 
-__all__ = ["ALONE", "Child", "Mlflow", "NoTracking", "RunPlacement", "Tracker"]
+__all__ = ["ALL", "ALONE", "CHOSEN", "Child", "Mlflow", "NoTracking", "RunPlacement", "Tracker"]
 
 Tracker = Mlflow | NoTracking

@@ -19,9 +19,7 @@ from urllib.parse import urlsplit
 
 from ragsweep.core.errors import ConfigError, InputError, TrackingError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import COMPLETE, NO_TRACES, PARTIAL, TRACES, DatasetFacts, Failure, Result
-from ragsweep.golden.golden_set import describe_weights
-from ragsweep.parts.targets import count_met
+from ragsweep.core.results import NO_TRACES, PARTIAL, TRACES, DatasetFacts, Failure, Result
 from ragsweep.parts.tracking import files, prompts, runs, traces
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import absolute_uri, database_path, is_server, mask_uri, mlflow_command
@@ -36,6 +34,10 @@ FEW = 50
 """Number of children up to which single look-ups (20 ms each) are preferred to listing all (10 ms each)."""
 
 PAGE = 200
+QUESTIONS = "questions.json"
+"""The table of questions that MLflow's evaluation page shows."""
+CHOSEN, ALL = TABLES = ("chosen", "all")
+"""The configs of a sweep that have a table of questions."""
 
 
 class Mlflow:
@@ -46,20 +48,27 @@ class Mlflow:
             environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
         experiment: Name of the experiment, created where it does not exist.
         traces: Which questions of a config get a trace: none, failures, sample or all.
+        tables: Which configs of a sweep get a table of questions: chosen (the choice, and what it is compared with) or
+            all.
 
     All methods but ``view_command`` raise TrackingError where MLflow cannot be reached or refuses. An interrupted
     recording can be repeated with ``RunPlacement.adopt``: it is then completed, and nothing is doubled.
     """
 
-    def __init__(self, uri: str | None = None, experiment: str = "ragsweep", traces: str = NO_TRACES) -> None:
+    def __init__(
+        self, uri: str | None = None, experiment: str = "ragsweep", traces: str = NO_TRACES, tables: str = CHOSEN
+    ) -> None:
         self.uri = absolute_uri(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
         self.traces = traces  # evaluations read it in the config
+        self.tables = tables
 
     def check(self) -> None:
         """Raise TrackingError where nothing can be recorded, as far as is known without loading MLflow."""
         if self.traces not in TRACES:
             raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, given {self.traces!r}")
+        if self.tables not in TABLES:
+            raise ConfigError(f"tracking.tables: must be {' or '.join(TABLES)}, given {self.tables!r}")
         self._connection.check()
 
     def risk(self) -> str:
@@ -193,6 +202,12 @@ class Mlflow:
         with self._connection.opened():
             files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
 
+    def log_table(self, run_id: str, table: bytes) -> None:
+        """Write the table of a run that MLflow's evaluation page shows, instead of an earlier one."""
+        self.log_artifacts(run_id, {QUESTIONS: table})
+        # MLflow's own log_table would append the same questions where an upload is repeated.
+        self.tag(run_id, {runs.TABLES: json.dumps([{"path": QUESTIONS, "type": "table"}])})
+
     def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
         """Add tags to a run, whatever its status."""
         from mlflow.entities import RunTag
@@ -208,9 +223,8 @@ class Mlflow:
         ones are not rendered again. A PARTIAL result is a FAILED run.
         """
         status = "FAILED" if result.state == PARTIAL else "FINISHED"
-        with self._connection.opened(), self._run(result, at, _tags(result), status) as run:
-            written = {"config.yaml": files.yaml(result.config), "outcomes.parquet": files.parquet(result),
-                       files.QUESTIONS: files.question_table(result)}  # fmt: skip
+        with self._connection.opened(), self._run(result, at, files.tags(result), status) as run:
+            written = {"config.yaml": files.yaml(result.config), "outcomes.parquet": files.parquet(result)}
             self._log_values(run, result.parameters, files.metrics(result), written)
             self._log_dataset(run.id, result.dataset)
             self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
@@ -361,30 +375,16 @@ class Mlflow:
 
     def _log_rankings(self, home: OpenRun, result: Result) -> None:
         """Write rankings and their qrels; what exists already is not rendered."""
-        tables = {"trec": result.rankings, "qrels": result.qrels,
-                  "evidence.trec": result.evidence_runs, "evidence.qrels": result.evidence_qrels}  # fmt: skip
+        tables = {
+            "trec.gz": result.rankings,
+            "qrels": result.qrels,
+            "evidence.trec.gz": result.evidence_runs,
+            "evidence.qrels": result.evidence_qrels,
+        }
         texts = {f"rankings/{one[:12]}.{kind}": (table, one) for kind, table in tables.items() for one in table}
         new = files.missing(home.artifacts, list(texts), self.uri) if texts else []
-        rendered = {name: files.encoded(str(table[address])) for name in new for table, address in [texts[name]]}
+        rendered = {name: files.packed(name, str(table[address])) for name in new for table, address in [texts[name]]}
         files.write(home.artifacts, rendered, self.uri)
-
-
-def _tags(result: Result) -> dict[str, str]:
-    # The tag that log_table sets; that itself would append the same questions again where an upload is repeated.
-    tables = json.dumps([{"path": files.QUESTIONS, "type": "table"}])
-    tags = {runs.KIND: "config", runs.SIGNATURE: result.signature, runs.TABLES: tables}
-    if result.warnings:
-        tags[runs.WARNINGS] = "\n".join(result.warnings)
-    if result.targets:
-        tags[runs.TARGETS] = "{} of {} met".format(*count_met(result.targets))
-    if result.dataset.partition_digest:
-        digest = result.dataset.partition_digest[: files.LONGEST_DIGEST]
-        tags[runs.PARTITION] = f"{result.dataset.partition} {digest}"
-    if weights := result.outcomes.get("weight"):
-        tags[runs.WEIGHTED] = describe_weights(weights)
-    if result.state != COMPLETE:
-        tags[runs.STATE] = result.state.lower()
-    return tags
 
 
 def _milliseconds(seconds: float) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import itertools
 import json
@@ -13,7 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from ragsweep.core.replacing import replace_file
-from ragsweep.core.results import STEPS, Result, judge_words, judged_metrics, objectives, shown_metrics
+from ragsweep.core.results import COMPLETE, Result, judged_metrics, objectives, shown_metrics
+from ragsweep.golden.golden_set import describe_weights
+from ragsweep.parts.targets import count_met
+from ragsweep.parts.tracking import runs
 from ragsweep.parts.tracking.database import local_folder
 
 if TYPE_CHECKING:
@@ -81,12 +85,6 @@ STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_r
 
 CUT = " ... (whole in long_tags.json)"
 
-QUESTIONS = "questions.json"
-"""The table of questions that MLflow's evaluation page shows."""
-QUESTION_COLUMNS = ("question_id", "question", "reference", "answer", "context")
-"""The columns before the scores; the page shows some six columns at once."""
-FURTHER_COLUMNS = ("category", "first_evidence_rank", "unscored")
-
 OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
 
@@ -136,6 +134,23 @@ def metrics(result: Result) -> dict[str, float]:
     return {key(name.replace("/", "_")): without_noise(value) for name, value in numbers.items()}
 
 
+def tags(result: Result) -> dict[str, str]:
+    """Return the tags of a config's run."""
+    found = {runs.KIND: "config", runs.SIGNATURE: result.signature}
+    if result.warnings:
+        found[runs.WARNINGS] = "\n".join(result.warnings)
+    if result.targets:
+        found[runs.TARGETS] = "{} of {} met".format(*count_met(result.targets))
+    if result.dataset.partition_digest:
+        digest = result.dataset.partition_digest[:LONGEST_DIGEST]
+        found[runs.PARTITION] = f"{result.dataset.partition} {digest}"
+    if weights := result.outcomes.get("weight"):
+        found[runs.WEIGHTED] = describe_weights(weights)
+    if result.state != COMPLETE:
+        found[runs.STATE] = result.state.lower()
+    return found
+
+
 def without_noise(value: float) -> float:
     """Round to twelve digits: what arithmetic leaves of 0 or of a sum is no measurement."""
     value = float(value)
@@ -167,30 +182,6 @@ def parquet(result: Result) -> bytes:
     return bytes(buffer.getvalue().to_pybytes())
 
 
-def question_table(result: Result) -> bytes:
-    """Serialise what a person reads of each question, as ``mlflow.log_table`` writes a table; NaN becomes null."""
-    reasons = [judge_words(steps) for steps in result.outcomes.get(STEPS, ())]
-    outcomes = {**result.outcomes, "reasons": [[f"{name}: {words}" for name, words in one.items()] for one in reasons]}
-    if result.contexts:  # a record has the names of the chunks only
-        outcomes["context"] = [result.contexts[name] for name in outcomes["question_id"]]
-    judged = [name for one in reasons for name in one]
-    scores = dict.fromkeys((*shown_metrics(result.config), *judged))
-    names = (*QUESTION_COLUMNS, *scores, *(["reasons"] if judged else []), *FURTHER_COLUMNS)
-    table = {name: [_cell(value) for value in outcomes[name]] for name in names if name in outcomes}
-    document = {"columns": list(table), "data": [list(row) for row in zip(*table.values(), strict=True)]}
-    return encoded(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))
-
-
-def _cell(value: Any) -> Any:
-    """Return a cell as JSON: lists as lines, numbers that are none as null."""
-    if isinstance(value, list | tuple):
-        return "\n".join(map(str, value))
-    value = value.item() if hasattr(value, "item") else value
-    if not isinstance(value, float):
-        return value
-    return without_noise(value) if math.isfinite(value) else None
-
-
 def yaml(config: Mapping[str, Any]) -> bytes:
     """Serialise a config as YAML, in its own order."""
     import yaml as writer  # type: ignore[import-untyped, unused-ignore]
@@ -203,6 +194,11 @@ def yaml(config: Mapping[str, Any]) -> bytes:
 def encoded(text: str) -> bytes:
     """Encode a text; an unpaired surrogate becomes a question mark."""
     return text.encode("utf-8", "replace")
+
+
+def packed(name: str, text: str) -> bytes:
+    """Encode a text as the file of this name, compressed where that ends in ``.gz``."""
+    return gzip.compress(encoded(text), compresslevel=4, mtime=0) if name.endswith(".gz") else encoded(text)
 
 
 def json_bytes(values: Mapping[str, str]) -> bytes:

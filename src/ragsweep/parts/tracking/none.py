@@ -11,7 +11,7 @@ from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 class NoTracking:
     """Record nothing, with the methods of :class:`Mlflow`."""
 
-    identity = ""
+    identity, tables = "", "chosen"
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
         """Return None."""
@@ -66,6 +66,9 @@ class NoTracking:
         """Do nothing."""
 
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
+        """Do nothing."""
+
+    def log_table(self, run_id: str, table: bytes) -> None:
         """Do nothing."""
 
     def address(self, run_id: str) -> str:

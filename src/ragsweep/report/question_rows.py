@@ -1,0 +1,49 @@
+"""The table of questions of one config that MLflow's evaluation page shows, as ``mlflow.log_table`` writes a table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ragsweep.core.results import STEPS, Result, judge_words, shown_metrics
+from ragsweep.evaluation.question_table import beginning
+from ragsweep.parts.tracking.files import encoded, without_noise
+
+FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")
+"""The columns before the scores; the page shows some six columns at once."""
+LAST_COLUMNS = ("category", "first_evidence_rank", "unscored")
+LONGEST_PASSAGE, MOST_CONTEXT = 500, 2_000_000
+"""Characters of one chunk, and of all contexts of a config."""
+
+
+def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
+    """Serialise what a person reads of each question; NaN becomes null.
+
+    ``chunk`` returns the text of a chunk by its name, of which the first 500 characters are written, or fewer where
+    there are many; None: the names alone.
+    """
+    words = [judge_words(steps) for steps in result.outcomes.get(STEPS, ())]
+    outcomes = {**result.outcomes, "reasons": [[f"{name}: {text}" for name, text in one.items()] for one in words]}
+    if chunk and "context" in outcomes:
+        most = min(LONGEST_PASSAGE, MOST_CONTEXT // max(sum(map(len, outcomes["context"])), 1))
+        outcomes["context"] = [
+            "\n\n".join(f"{name}: {beginning(chunk(name), most)}" for name in names) for names in outcomes["context"]
+        ]
+    judged = [name for one in words for name in one]
+    scores, reasons = dict.fromkeys((*shown_metrics(result.config), *judged)), ["reasons"] if judged else []
+    shown = [name for name in (*FIRST_COLUMNS, *scores, *reasons, *LAST_COLUMNS) if name in outcomes]
+    columns = [[_cell(value) for value in outcomes[name]] for name in shown]
+    table = {"columns": shown, "data": [list(row) for row in zip(*columns, strict=True)]}
+    return encoded(json.dumps(table, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell as JSON: lists as lines, numbers that are none as null."""
+    if isinstance(value, list | tuple):
+        return "\n".join(map(str, value))
+    value = value.item() if hasattr(value, "item") else value
+    if not isinstance(value, float):
+        return value
+    return without_noise(value) if math.isfinite(value) else None
