@@ -104,7 +104,7 @@ def test_group_without_a_score_is_named(drawn: list[matplotlib.figure.Figure]) -
 
 
 def test_many_configs_with_long_names_are_all_labelled(drawn: list[matplotlib.figure.Figure]) -> None:
-    names = [f"retriever=hybrid_convex,reranker=late_interaction,chunker.size=256,top_k={n}" for n in range(30)]
+    names = [f"retriever=hybrid_convex,reranker=late_interaction,chunker.size=256,top_k={n}" for n in range(20)]
     plots.metric_by_config([a_result(name) for name in names], ["recall", "p95"])
     labels = [label.get_text() for label in drawn[0].axes[0].get_yticklabels()]
     assert [label.replace("\n", "") for label in labels] == names

@@ -28,7 +28,7 @@ FEW = 8
 LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
 MOST_PANELS = 12
-MOST_CONFIGS = 40
+MOST_CONFIGS = 20
 PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # of Okabe and Ito, too
 ABSTENTION = "Token F1 by how much is answered. Dot: the best threshold in hindsight. Ends at the generator's own."
 DIFFERENCES = (
@@ -62,7 +62,7 @@ class Panel(NamedTuple):
 def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Picture:
     """Draw the configs below each other, one panel a metric.
 
-    The best by the objective, or else by the first metric, is on top; of more than forty configs the best are shown.
+    The best by the objective, or else by the first metric, is on top; of more than twenty configs the best are shown.
     """
     configs, results = len(results), _best(results, deciding(results, metrics))
     panels = []
@@ -83,7 +83,7 @@ def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
 def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> Picture:
     """Draw one metric in groups of questions, one panel a value of the label, all on one scale.
 
-    With more than twelve values the twelve with the most questions are shown, and the best forty configs.
+    With more than twelve values the twelve with the most questions are shown, and the best twenty configs.
     """
     configs, results = len(results), _best(results, metric)
     sizes: dict[str, int] = {}
@@ -137,7 +137,7 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
 def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     """Draw how much better each config is than the reference, the best on top.
 
-    Right of the line is better, whichever direction the metric has. Of more than forty configs the best are shown.
+    Right of the line is better, whichever direction the metric has. Of more than twenty configs the best are shown.
     The ``choice`` is marked: of a search it may rest on other questions than these.
     """
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from ragsweep.parts.tracking.files import encoded, without_noise
 FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")
 """The columns before the scores; the page shows some six columns at once."""
 LAST_COLUMNS = ("category", "first_evidence_rank", "unscored")
-LONGEST_PASSAGE, MOST_CONTEXT = 500, 2_000_000
+LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
 """Characters of one chunk, and of all contexts of a config."""
 
 

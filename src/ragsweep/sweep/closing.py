@@ -229,9 +229,8 @@ class SweepSummary:
         """Return the tables of questions by job: of all configs, or of the two that are compared first."""
         verdict = self.decision.verdict if self.decision else None
         pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
-        wanted = {job: one for job, one in self.jobs.items()
-                  if tables == ALL or one.name in pair or len(self.jobs) == 1}  # fmt: skip
-        return {job: question_rows(result, chunk) for job, result in wanted.items()}
+        everything = tables == ALL or len(self.jobs) == 1
+        return {job: question_rows(one, chunk) for job, one in self.jobs.items() if everything or one.name in pair}
 
     def _best(self) -> tuple[Result, Summary] | None:
         """Return the config with the best mean of the first objective, of those that were evaluated in full."""

@@ -200,14 +200,14 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
 
 def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
     """Add to each config's run what follows from the whole sweep: tags, and a table of its questions."""
-    if not parent.children and not parent.tables:
-        return
-    for record in ledger.records(sweep.id):
-        if record.run and record.tracked:
-            if tags := parent.children.get(record.job):
-                tracker.tag(record.run, tags)
-            if table := parent.tables.get(record.job):
-                tracker.log_table(record.run, table)
+    for job in sorted({*parent.children, *parent.tables}):
+        record = ledger.record(sweep.id, job)
+        if not record.run or not record.tracked:
+            continue
+        if tags := parent.children.get(job):
+            tracker.tag(record.run, tags)
+        if table := parent.tables.get(job):
+            tracker.log_table(record.run, table)
 
 
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:

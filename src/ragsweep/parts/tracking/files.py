@@ -178,7 +178,8 @@ def parquet(result: Result) -> bytes:
     table = pyarrow.table({name: column(values) for name, values in result.outcomes.items()})
     facts = {"format": OUTCOMES_FORMAT, "signature": result.signature}
     buffer = pyarrow.BufferOutputStream()
-    writer.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **facts}), buffer)
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **facts})
+    writer.write_table(table, buffer, compression="zstd", write_statistics=False)  # of some hundred rows
     return bytes(buffer.getvalue().to_pybytes())
 
 
