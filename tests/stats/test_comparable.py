@@ -52,6 +52,19 @@ def test_what_cannot_change_a_score_is_no_factor() -> None:
     assert factors(config(), config(store__path="elsewhere", objective="mrr", plan="false")) == ()
 
 
+def test_equal_settings_that_computed_something_else_are_a_factor() -> None:
+    one, other = (replace(config(embedder__dtype="auto"), addresses={"ranking": name}) for name in ("a", "b"))
+    assert [str(factor) for factor in factors(one, other)] == [
+        "computed with one dtype, model or library version -> another"
+    ]
+    assert factors(one, replace(other, addresses={"ranking": "a"})) == ()
+    assert factors(one, replace(other, addresses={})) == ()  # a record from before addresses were kept
+    changed = replace(other, parameters={**other.parameters, "embedder.dtype": "float32"})
+    assert [factor.name for factor in factors(one, changed)] == ["embedder.dtype"]
+    deeper = replace(other, parameters={**other.parameters, "top_k": "9"})
+    assert [factor.name for factor in factors(one, deeper)] == ["top_k", "computed with"]
+
+
 def test_other_questions_or_texts_are_refused_with_the_way_out() -> None:
     one = config()
     for name, what in (("golden_digest", "golden set"), ("corpus_digest", "corpus")):

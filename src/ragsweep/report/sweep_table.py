@@ -17,6 +17,7 @@ from ragsweep.report.evidence import verdict_word
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.verdict import change
+from ragsweep.stats.comparable import OF_NO_MATTER
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 MOST_ROWS = 10
@@ -61,9 +62,9 @@ class Column(NamedTuple):
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return what a config's overrides set, as text, without the baseline that its sweep declares."""
+    """Return what a config's overrides set and could change a score, as text."""
     lines = (line.lstrip("+~").partition("=") for line in result.overrides)
-    return {key: result.parameters.get(key, value) for key, _, value in lines if key != "baseline"}
+    return {key: result.parameters.get(key, value) for key, _, value in lines if not key.startswith(OF_NO_MATTER)}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:

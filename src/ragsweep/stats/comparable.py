@@ -19,6 +19,9 @@ OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "progre
                 "partition", "questions.until", "judge.labels", "targets")  # fmt: skip
 """Parameters that can change no score of a question."""
 
+RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
+"""Keys of a config on which its ranking depends; their parts' fingerprints are in the ranking's address, too."""
+
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change what a score means."""
 
@@ -36,6 +39,10 @@ class Factor:
         return f"{self.name} {self.before or '-'} -> {self.after or '-'}"
 
 
+COMPUTED = Factor("computed with", "one dtype, model or library version", "another")
+"""What differs where equal settings gave rankings of different addresses."""
+
+
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     """List in what two configs differ; an exchanged part is one factor, whatever parameters it has."""
     differing = differing_parameters(one, other)
@@ -45,7 +52,16 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 
     # the outermost exchanged part around each parameter, else the parameter itself
     parts = dict.fromkeys(next(filter(exchanged, _parents(name)), name) for name in differing)
-    return tuple(Factor(part, _factor_value(one, part), _factor_value(other, part)) for part in parts)
+    changed = tuple(Factor(part, _factor_value(one, part), _factor_value(other, part)) for part in parts)
+    return (*changed, COMPUTED) if computed_otherwise(one, other) else changed
+
+
+def computed_otherwise(one: Result, other: Result) -> bool:
+    """Return whether equal settings gave rankings of different addresses: by another dtype, model file or library."""
+    addresses = [result.addresses.get("ranking", "") for result in (one, other)]
+    same = [name for name in differing_parameters(one, other) if name.partition(".")[0] in RANKED_BY] == []
+    alike = one.dataset.corpus_digest == other.dataset.corpus_digest
+    return all(addresses) and addresses[0] != addresses[1] and same and alike
 
 
 def differing_parameters(one: Result, other: Result) -> list[str]:

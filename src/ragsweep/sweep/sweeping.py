@@ -6,7 +6,8 @@ import json
 import math
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import Node
@@ -19,6 +20,7 @@ from ragsweep.evaluation.question_table import tabulate
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.stages.ray_shards import check_compute
+from ragsweep.stats.comparable import computed_otherwise
 from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.baseline import find_recorded, with_baseline
 from ragsweep.sweep.command import Command, compose_jobs
@@ -76,10 +78,10 @@ def _run(command: Command) -> int:
         terminal.plan_table(planned)
         return 0
     _check_keys([*needed, *possible])
-    _check_baseline(values["baseline"], session, experiments[0])
+    notes = [*command.notes, *_baseline_notes(values["baseline"], session, experiments)]
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # an error before anything is computed, where it cannot be opened
-    _show(terminal, [*languages, *(("note", note) for note in command.notes)])
+    _show(terminal, [*languages, *(("note", note) for note in notes)])
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
@@ -104,11 +106,15 @@ def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
         terminal.line(label, text)
 
 
-def _check_baseline(declared: object, session: Session, experiment: Experiment) -> None:
-    """Raise InputError where a recorded baseline does not exist, answered other questions, or lacks the objective."""
+def _baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
+    """Yield what is to be known of a recorded baseline.
+
+    Raises InputError where it does not exist, answered other questions, or lacks the objective.
+    """
     found = find_recorded(declared, session.ledger)
     if found is None:
         return
+    experiment = experiments[0]
     asked, before = experiment.dataset, found.result.dataset
     if (before.golden_digest, before.corpus_digest) != (asked.golden.digest, asked.corpus.digest):
         raise InputError(
@@ -119,6 +125,12 @@ def _check_baseline(declared: object, session: Session, experiment: Experiment) 
         raise InputError(
             f"baseline={declared}: {' and '.join(lacking)} was not measured of it; declare it by overrides, which"
             " evaluates it here"
+        )
+    now = (replace(found.result, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
+    if any(computed_otherwise(found.result, result) for result in now):
+        yield (
+            f"baseline={declared}: with the same settings it was computed in another dtype, or by other versions of"
+            " models or libraries; declare it by overrides, which evaluates it here"
         )
 
 
