@@ -22,8 +22,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ragsweep.commands.ship import ship
 from ragsweep.records.ledger import Ledger
+from ragsweep_serving.commands.ship import ship
 from served_model import ServedModel, served
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ SWEEP = ["retriever=bm25,vector,hybrid_rrf", "reranker=none,late_interaction"]
 BARE = """
 import sys
 from pathlib import Path
-from ragsweep.serving.pipeline import ServedPipeline
+from ragsweep_serving.pipeline import ServedPipeline
 assert ServedPipeline(Path(sys.argv[1])).answer(sys.argv[2]).context
 """
 
@@ -64,7 +64,7 @@ def measure(model: str, questions: list[str], options: argparse.Namespace) -> li
     import mlflow
     import pandas
 
-    from ragsweep.serving.pipeline import ServedPipeline
+    from ragsweep_serving.pipeline import ServedPipeline
 
     registry = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
     mlflow.set_tracking_uri(registry)

@@ -26,17 +26,17 @@ from typing import Any
 import numpy as np
 
 from configs import composed
-from ragsweep.commands.stale import compare_corpora
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.served_traces import ServedTrace
-from ragsweep.serving.bundle import write_bundle
-from ragsweep.serving.pipeline import ServedPipeline
-from ragsweep.serving.reference import TOTAL, Reference, read_words, write_reference
-from ragsweep.serving.tracing import describe
-from ragsweep.serving.watching import RequestComparison, Requests, is_alarm
 from ragsweep.stats.drift import TOLERANCE
 from ragsweep.sweep.compose import PlainConfig
 from ragsweep.sweep.session import Job, Session
+from ragsweep_serving.bundle import write_bundle
+from ragsweep_serving.commands.stale import compare_corpora
+from ragsweep_serving.pipeline import ServedPipeline
+from ragsweep_serving.reference import TOTAL, Reference, read_words, write_reference
+from ragsweep_serving.tracing import describe
+from ragsweep_serving.watching import RequestComparison, Requests, is_alarm
 from word_overlap import WordOverlap
 
 REFERENCES, EVALUATED, SERVED, PROBED = 5, 300, 900, 50

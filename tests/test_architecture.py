@@ -17,7 +17,10 @@ from ragsweep.core.trust import PARTS as PARTS_TO_CHOOSE
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ragsweep"
 FILES = sorted(SOURCE.rglob("*.py"))
-SHIPPED = [*FILES, *sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))]
+BESIDE = ("ragsweep_golden", "ragsweep_serving")
+"""Packages that import ragsweep, and that only its command line reaches, by their entry points."""
+BESIDE_FILES = [path for name in BESIDE for path in sorted((ROOT / "src" / name).rglob("*.py"))]
+SHIPPED = [*FILES, *BESIDE_FILES, *sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))]
 VAGUE = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
 FLOORS = (
     ("core",),
@@ -25,7 +28,7 @@ FLOORS = (
     ("parts",),
     ("stages",),
     ("evaluation",),
-    ("curation", "records", "report", "serving"),
+    ("records", "report"),
     ("sweep",),
     ("commands",),
 )
@@ -50,7 +53,7 @@ def package(path: Path) -> str:
 
 def module(path: Path) -> str:
     """Name a file as it is imported."""
-    name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+    name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
     return name.removesuffix(".__init__")
 
 
@@ -86,7 +89,7 @@ def imports(path: Path, *, only_top: bool = False) -> frozenset[str]:
     return frozenset(names)
 
 
-MODULES = {module(path): path for path in FILES}
+MODULES = {module(path): path for path in [*FILES, *BESIDE_FILES]}
 
 
 def own(path: Path) -> set[Path]:
@@ -109,12 +112,12 @@ def test_every_package_has_its_floor_and_a_sentence() -> None:
 def test_the_table_of_rooms_names_the_modules_there_are() -> None:
     """Rows of docs/architecture.md: floor, package, sentence, modules; what stands in parentheses is an aside."""
     rows = [line.split("|") for line in (ROOT / "docs" / "architecture.md").read_text().splitlines()]
-    table = {row[2].strip(" `"): row for row in rows if len(row) == 6 and row[1].strip().isdigit()}
-    assert {name: int(row[1]) for name, row in table.items()} == {
-        name: number for number, members in enumerate(FLOORS, start=1) for name in members
-    }
-    for name, row in table.items():
-        modules = {path.stem for path in (SOURCE / name).iterdir() if path.suffix == ".py" or list(path.glob("*.py"))}
+    table = {row[2].strip(" `"): row for row in rows if len(row) == 6}
+    floors = {name: int(row[1]) for name, row in table.items() if row[1].strip().isdigit()}
+    assert floors == {name: number for number, members in enumerate(FLOORS, start=1) for name in members}
+    for folder in [*(SOURCE / name for name in floors), *(ROOT / "src" / name for name in BESIDE)]:
+        name, row = folder.name, table[folder.name]
+        modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or list(path.glob("*.py"))}
         named = set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row[4])))
         assert named == modules - {"__init__"}, name
 
@@ -132,8 +135,14 @@ def test_imports_go_down_and_no_group_of_parts_imports_another() -> None:
     assert wrong == []
 
 
+def test_packages_beside_are_imported_by_nobody_not_even_each_other() -> None:
+    for name in BESIDE:
+        others = [path for path in SHIPPED if not path.is_relative_to(ROOT / "src" / name)]
+        assert [path for path in others if any(one.split(".")[0] == name for one in imports(path))] == []
+
+
 def test_modules_import_in_no_circle() -> None:
-    graph = {path: own(path) for path in FILES if path.name != "__init__.py"}
+    graph = {path: own(path) for path in [*FILES, *BESIDE_FILES] if path.name != "__init__.py"}
     order = list(TopologicalSorter(graph).static_order())
     assert len([path for path in order if path in graph]) == len(graph)
 
@@ -152,7 +161,7 @@ def test_wiring_names_no_part() -> None:
 @pytest.mark.parametrize(
     ("library", "allowed"),
     [
-        ("mlflow", {"parts/tracking", "serving/mlflow_model"}),
+        ("mlflow", {"parts/tracking"}),
         ("omegaconf", {"sweep"}),
         ("hydra", {"sweep"}),
         ("optuna", {"sweep/search"}),
@@ -271,7 +280,7 @@ CONTAINERS = {"deque", "defaultdict", "OrderedDict", "WeakKeyDictionary", "WeakV
 
 def test_no_two_public_classes_have_one_name() -> None:
     places: dict[str, list[Path]] = {}
-    for path in FILES:
+    for path in [*FILES, *BESIDE_FILES]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(path)

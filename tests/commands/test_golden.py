@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragsweep.commands.golden import golden
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep_golden.commands import golden
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 

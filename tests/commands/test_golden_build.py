@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ragsweep.commands.golden import golden
 from ragsweep.core.errors import ConfigError, Faults
-from ragsweep.curation import build
-from ragsweep.curation.changelog import read_changes
-from ragsweep.curation.entries import count_filled, incoherences
 from ragsweep.golden.golden_format import read_questions
+from ragsweep_golden import build
+from ragsweep_golden.changelog import read_changes
+from ragsweep_golden.commands import golden
+from ragsweep_golden.entries import count_filled, incoherences
 
 THINGS = {
     "press": ("barrels", "a machine that squeezes the juice from the fruit", 41),

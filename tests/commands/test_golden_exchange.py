@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragsweep.commands.golden import golden
-from ragsweep.commands.golden.harvest import read_set
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.curation.changelog import read_changes
+from ragsweep_golden.changelog import read_changes
+from ragsweep_golden.commands import golden
+from ragsweep_golden.commands.harvest import read_set
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from matrices import planted
-from ragsweep.commands.golden.items import items
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
-from ragsweep.curation.changelog import read_changes
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.mini_set import choose_mini
+from ragsweep_golden.changelog import read_changes
+from ragsweep_golden.commands.items import items
 from scored import FACTS, record_sweep, refuse, scored, table_rows
 
 HITS = planted(12, 40, 3)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ragsweep.commands.golden import golden
 from ragsweep.core.errors import ConfigError, Faults, InputError
-from ragsweep.curation.changelog import read_changes, read_state
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.partition import holdout as division
+from ragsweep_golden.changelog import read_changes, read_state
+from ragsweep_golden.commands import golden
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 

@@ -14,10 +14,10 @@ import pytest
 from command_line import write_dataset
 from configs import evaluate
 from ragsweep.commands.compare import compare
-from ragsweep.commands.golden import golden
 from ragsweep.core.errors import InputError
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.session import Session
+from ragsweep_golden.commands import golden
 from scored import record_sweep
 
 PARENT, TURNED = "feed" * 8, "dead" * 8

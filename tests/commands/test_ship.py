@@ -16,11 +16,11 @@ import pytest
 
 import forked
 from command_line import RUN, call, user_environment, write_dataset
-from ragsweep.commands.ship import external_indexes, requirements, ship
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
+from ragsweep_serving.commands.ship import external_indexes, requirements, ship
 
 QUESTIONS = [
     {"id": f"q{n}", "question": f"where does the cat rest on day {n}", "evidence": [{"document": "cats"}]}
@@ -116,9 +116,9 @@ def test_index_that_lies_in_a_folder_of_this_machine_is_refused_and_the_packages
     indexes = list(external_indexes(retriever(bucket)))
     assert [index.check_ship() for index in indexes] == [None]
     assert any(line.startswith("lancedb==") for line in requirements(indexes))
-    assert {line.partition("==")[0] for line in requirements([], {"onnxruntime", "dtype"})} - {
+    assert {line.partition("==")[0] for line in requirements([], {"xllamacpp", "dtype"})} - {
         line.partition("==")[0] for line in requirements([])
-    } == {"onnxruntime"}
+    } == {"xllamacpp"}
     assert not any(line.startswith("lancedb") for line in requirements(list(external_indexes(retriever(flat)))))
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from command_line import RUN, call, write_dataset
-from ragsweep.commands.ship import evaluated_graph, ship
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
 from ragsweep.sweep.recorded_runs import find_run
+from ragsweep_serving.commands.ship import evaluated_graph, ship
 
 LLM = """
 from ragsweep.core.types import Answer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, ModelRequest
-from ragsweep.commands.golden import golden
+from ragsweep_golden.commands import golden
 
 SENTENCE = "The {0} number {1} of the old orchard holds {2} litres of apple juice in winter and in summer alike."
 INVENTED = "It was painted by Queen Mathilda during the siege of the northern harbour."

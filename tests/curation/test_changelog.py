@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import Faults, InputError
-from ragsweep.curation.changelog import (
+from ragsweep.parts.datasets.own_format import Jsonl
+from ragsweep_golden.changelog import (
     changelog_path,
     describe_changes,
     describe_version,
@@ -19,8 +20,7 @@ from ragsweep.curation.changelog import (
     record_change,
     version_facts,
 )
-from ragsweep.curation.files import write_rows
-from ragsweep.parts.datasets.own_format import Jsonl
+from ragsweep_golden.files import write_rows
 
 ENTRIES: list[dict[str, Any]] = [
     {"id": f"q{n}", "question": f"Why {n}?", "evidence": [{"document": "d"}]} for n in range(4)

@@ -11,11 +11,11 @@ import pytest
 from printed import pdf
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Spans
-from ragsweep.curation.drafts import Draft
-from ragsweep.curation.enrichment import Sources, difficulty, enrich
-from ragsweep.curation.entries import incoherences
-from ragsweep.curation.strata import Stratum
 from ragsweep.golden.corpora import read_folder
+from ragsweep_golden.drafts import Draft
+from ragsweep_golden.enrichment import Sources, difficulty, enrich
+from ragsweep_golden.entries import incoherences
+from ragsweep_golden.strata import Stratum
 
 TEXT = "# Book\n\n## 3.2 Presses\n\nThe press holds forty litres.\n\n## Cellars\n\nThe cellar stays cold all year."
 

@@ -12,11 +12,11 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus, Spans
-from ragsweep.curation.balance import WantedSet
-from ragsweep.curation.build import select
-from ragsweep.curation.enrichment import Sources
-from ragsweep.curation.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled
-from ragsweep.curation.gates import (
+from ragsweep_golden.balance import WantedSet
+from ragsweep_golden.build import select
+from ragsweep_golden.enrichment import Sources
+from ragsweep_golden.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled
+from ragsweep_golden.gates import (
     FAILED,
     GATES,
     NOT_MEASURED,
@@ -27,7 +27,7 @@ from ragsweep.curation.gates import (
     find_faulty,
     judge_gates,
 )
-from ragsweep.curation.subject import Subject
+from ragsweep_golden.subject import Subject
 
 TYPES = ("factual", "procedural", "definition", "scenario")
 RULES = {

@@ -12,12 +12,12 @@ import pytest
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Chunks, Corpus, Spans
-from ragsweep.curation.entries import incoherences
-from ragsweep.curation.harvest import Asked, as_entries, find_question, harvest, read_log
-from ragsweep.curation.subject import Floats
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.golden_set import find_faults
 from ragsweep.golden.reading import Row
+from ragsweep_golden.entries import incoherences
+from ragsweep_golden.harvest import Asked, as_entries, find_question, harvest, read_log
+from ragsweep_golden.subject import Floats
 
 ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old."
 CORPUS = Corpus(["alder", "yew"], ["", ""], [ALDER, "The yew is evergreen and slow."])

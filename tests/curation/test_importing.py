@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
-from ragsweep.curation.exchange.importing import Imported, import_file
+from ragsweep_golden.exchange.importing import Imported, import_file
 
 ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
 YEW = "The yew is evergreen and very slow. Its seeds are poisonous to most animals."

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.commands.golden import golden
 from ragsweep.core.errors import ConfigError
-from ragsweep.curation.mix import compare_mix, read_quotas
+from ragsweep_golden.commands import golden
+from ragsweep_golden.mix import compare_mix, read_quotas
 
 
 def entries(**counts: int) -> list[dict[str, object]]:

@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings, Spans
-from ragsweep.curation.pool import (
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.golden.anchors import resolve
+from ragsweep.golden.judged_spans import (
     DocumentSpan,
     JudgedSpan,
-    as_row,
     difference_bounds,
-    find_holes,
     is_judged,
     judged_share,
     locate_labels,
     ndcg,
 )
-from ragsweep.evaluation.evidence import cover, view
-from ragsweep.golden.anchors import resolve
 from ragsweep.parts.metrics import Ndcg
+from ragsweep_golden.pool import as_row, find_holes
 
 TEXTS = [f"Tree {n} is old. The bark of tree {n} is grey and thick. Nobody cuts it." for n in range(8)]
 CORPUS = Corpus([f"t{n}" for n in range(8)], [""] * 8, TEXTS)

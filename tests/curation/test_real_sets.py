@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragsweep.commands.golden import golden
+from ragsweep_golden.commands import golden
 
 pytestmark = pytest.mark.nightly
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from ragsweep.commands.golden.review import open_review
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Corpus
-from ragsweep.curation.changelog import read_changes
-from ragsweep.curation.entries import incoherences, read_entries, value
-from ragsweep.curation.files import write_rows
-from ragsweep.curation.review_server import ReviewServer
-from ragsweep.curation.reviews import AROUND, Journal, Review, passage_tasks, question_tasks
 from ragsweep.golden.golden_format import read_questions
+from ragsweep_golden.changelog import read_changes
+from ragsweep_golden.commands.review import open_review
+from ragsweep_golden.entries import incoherences, read_entries, value
+from ragsweep_golden.files import write_rows
+from ragsweep_golden.review_server import ReviewServer
+from ragsweep_golden.reviews import AROUND, Journal, Review, passage_tasks, question_tasks
 
 SENTENCE = "The alder measures ten metres"
 

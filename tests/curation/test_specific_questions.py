@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ragsweep.core.types import Corpus, Spans
-from ragsweep.curation.build import specific
-from ragsweep.curation.drafts import Draft
-from ragsweep.curation.enrichment import Sources
+from ragsweep_golden.build import specific
+from ragsweep_golden.drafts import Draft
+from ragsweep_golden.enrichment import Sources
 
 TEXTS = [
     "The copper valve of the cellar releases steam at noon.",

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ragsweep.commands.golden import golden
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.types import Corpus
-from ragsweep.curation.exchange.importing import Imported, import_file
-from ragsweep.curation.exchange.layouts import LAYOUTS
 from ragsweep.golden.corpora import read_corpus
+from ragsweep_golden.commands import golden
+from ragsweep_golden.exchange.importing import Imported, import_file
+from ragsweep_golden.exchange.layouts import LAYOUTS
 from tool_files import ALDER, CORPUS, DEEPEVAL, FILES, SAID, YEW, A, Q, lines, parquet_of, table_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError, Faults, InputError
-from ragsweep.curation.exchange.importing import import_file
 from ragsweep.golden.corpora import read_folder
 from ragsweep.golden.text_files import read_lines, read_text
 from ragsweep.parts.datasets import Csv, Folder, Jsonl
+from ragsweep_golden.exchange.importing import import_file
 
 CAFE = "Le café est à “Zürich”."
 JAPANESE = "日本語の文書です。"

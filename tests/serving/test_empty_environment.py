@@ -17,10 +17,10 @@ import mlflow
 import pytest
 
 from command_line import RUN, call, user_environment
-from ragsweep.commands.ship import ship
 from ragsweep.core.results import Result
 from ragsweep.parts.datasets import PythonReference
 from ragsweep.records.ledger import Ledger
+from ragsweep_serving.commands.ship import ship
 from served_model import served
 from tiny_models import make_classifier
 

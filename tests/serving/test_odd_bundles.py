@@ -13,9 +13,9 @@ import pytest
 
 from mutants import mutated, places
 from ragsweep.core.errors import InputError, RagsweepError
-from ragsweep.serving.bundle import CORPUS, MANIFEST, STAGES, read_manifest
-from ragsweep.serving.pipeline import ServedPipeline
-from ragsweep.serving.reference import REFERENCE, WORDS, Reference
+from ragsweep_serving.bundle import CORPUS, MANIFEST, STAGES, read_manifest
+from ragsweep_serving.pipeline import ServedPipeline
+from ragsweep_serving.reference import REFERENCE, WORDS, Reference
 from test_served_pipeline import shipped
 
 PARTS = {

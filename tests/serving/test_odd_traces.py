@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from mutants import mutated
-from ragsweep.commands.watch_report import Watch, as_json, results
 from ragsweep.core.errors import InputError
-from ragsweep.curation.harvest import find_question, read_log
 from ragsweep.parts.tracking.models import ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, MODEL, ServedTrace, read_served
-from ragsweep.serving.watching import RequestComparison, Requests
 from ragsweep.stats.drift import TOLERANCE, ClusteredSample
+from ragsweep_golden.harvest import find_question, read_log
+from ragsweep_serving.commands.watch_report import Watch, as_json, results
+from ragsweep_serving.watching import RequestComparison, Requests
 from test_watching import KNOWN, reference, traces
 
 

@@ -17,10 +17,10 @@ from ragsweep.core.types import Turn
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.models import _signature
 from ragsweep.services.errors import CallFailed
-from ragsweep.serving.bundle import write_bundle
-from ragsweep.serving.pipeline import ServedPipeline, as_turns
-from ragsweep.serving.reference import write_reference
 from ragsweep.sweep.session import Session
+from ragsweep_serving.bundle import write_bundle
+from ragsweep_serving.pipeline import ServedPipeline, as_turns
+from ragsweep_serving.reference import write_reference
 from serving import serving
 
 
@@ -101,7 +101,7 @@ def test_row_that_is_no_question_is_refused_and_the_others_are_answered(tmp_path
     from mlflow.models.utils import validate_schema
     from mlflow.pyfunc.model import PythonModelContext
 
-    from ragsweep.serving.mlflow_model import ShippedConfig
+    from ragsweep_serving.mlflow_model import ShippedConfig
 
     _, bundle = shipped(tmp_path, "retriever=bm25", "query=history")
     model = ShippedConfig()

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ragsweep.parts.tracking.served_traces import ServedTrace
-from ragsweep.serving.pipeline import ServedPipeline
-from ragsweep.serving.reference import Reference
-from ragsweep.serving.tracing import MOST_WAITING, RATIO, TraceQueue, describe, describe_failure
+from ragsweep_serving.pipeline import ServedPipeline
+from ragsweep_serving.reference import Reference
+from ragsweep_serving.tracing import MOST_WAITING, RATIO, TraceQueue, describe, describe_failure
 from test_served_pipeline import shipped
 
 TRACE = ServedTrace("handbook", "b", "where is the cat", 1.0, 2.0)

@@ -9,9 +9,9 @@ import pytest
 
 from ragsweep.parts.question_forms import question_form
 from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
-from ragsweep.serving.reference import Reference
-from ragsweep.serving.watching import Lack, RequestComparison, Requests, is_alarm
 from ragsweep.stats.drift import TOLERANCE
+from ragsweep_serving.reference import Reference
+from ragsweep_serving.watching import Lack, RequestComparison, Requests, is_alarm
 
 COUNT = 120
 KNOWN = frozenset({"where", "keep", "stove", "people", *(f"thing{n}" for n in range(COUNT))})

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ import yaml
 
 from one_process import in_one_process
 from ragsweep.commands import cli
-from ragsweep.commands.golden import SUBCOMMANDS
 from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep_golden.commands import SUBCOMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -27,6 +28,8 @@ OWN = re.compile(r"\b(?:shortest|unlabelled|mend|overlap)\b")
 """Parts that a page writes itself, by its steps."""
 
 GROUPS = sorted(path.name for path in (ROOT / "conf").iterdir() if path.is_dir() and path.name != "hydra")
+
+COMMANDS = (*cli._COMMANDS, *entry_points(group=cli.GROUP).names)
 
 
 def documented() -> Iterator[tuple[str, list[str]]]:
@@ -74,7 +77,7 @@ def test_a_documented_run_can_be_composed(words: list[str], monkeypatch: pytest.
 @cache
 def helps() -> dict[str, str]:
     """Return the help of every command and of every golden command."""
-    names = {name: [name] for name in cli._COMMANDS} | {f"golden {name}": ["golden", name] for name in SUBCOMMANDS}
+    names = {name: [name] for name in COMMANDS} | {f"golden {name}": ["golden", name] for name in SUBCOMMANDS}
     pairs = (("judge", "calibrate"), ("judge", "noise"), ("store", "list"), ("store", "evict"))
     names |= {" ".join(pair): list(pair) for pair in pairs}
     found = in_one_process({name: [*words, "--help"] for name, words in names.items()}, ROOT)
@@ -164,7 +167,7 @@ def test_a_command_in_a_printed_sentence_exists_with_its_options() -> None:
     for place, text in sentences():
         for found in re.finditer(r"\bragsweep ((?:[a-z]+ )?[a-z]+)((?: [^`;,)]*)?)", text):
             first = found[1].split()[0]
-            if first == "run" or first not in cli._COMMANDS or text.startswith("usage:"):
+            if first == "run" or first not in COMMANDS or text.startswith("usage:"):
                 continue
             name = found[1] if found[1] in helps() else first
             unknown += [

@@ -22,16 +22,16 @@ from obstore.store import MemoryStore
 from pyarrow.lib import ArrowException
 
 from mutants import change_cell, mutant, mutated
-from ragsweep.commands.golden.review import open_review
 from ragsweep.core.errors import SHOWN, RagsweepError
 from ragsweep.core.locks import myself
-from ragsweep.curation.exchange.importing import import_file
-from ragsweep.curation.files import write_rows
 from ragsweep.records.transport import from_bytes, to_bytes
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import Remote
 from ragsweep.stages.shared_store import SharedStore
+from ragsweep_golden.commands.review import open_review
+from ragsweep_golden.exchange.importing import import_file
+from ragsweep_golden.files import write_rows
 from recorded import a_result
 from test_blobs import with_header
 from test_damaged_ledger import fill, read_all, write_as_a_sweep

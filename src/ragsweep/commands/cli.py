@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.metadata import entry_points
 from types import TracebackType
 from typing import NoReturn
 
@@ -24,18 +25,18 @@ _COMMANDS = (
     "compare",
     "effects",
     "gate",
-    "golden",
     "judge",
     "list",
     "name",
     "power",
     "report",
-    "ship",
     "show",
     "store",
     "sync",
-    "watch",
 )
+
+GROUP = "ragsweep.commands"
+"""Entry points of commands in other packages: each is called with its arguments and returns the exit status."""
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep list [SWEEP] [--all]
@@ -98,18 +99,19 @@ def main() -> None:
         run(arguments)
     if command in _COMMANDS:
         _exit_with(partial(_command, command), arguments)
+    apart = entry_points(group=GROUP)
+    if command in apart.names:
+        _exit_with(apart[command].load(), arguments)
     if command == "--version":
         from importlib.metadata import version
 
         print(version("ragsweep"))
         sys.exit(0)
     known = command in ("", "-h", "--help")
-    print(
-        _USAGE
-        if known
-        else f'ragsweep: no command "{visible(command)}"; known: run, {", ".join(_COMMANDS)}\n\n{_USAGE}',
-        end="",
-    )
+    if not known:
+        commands = ", ".join(sorted([*_COMMANDS, *apart.names]))
+        print(f'ragsweep: no command "{visible(command)}"; known: run, {commands}\n')
+    print(_USAGE, end="")
     sys.exit(0 if known and command else 2)
 
 

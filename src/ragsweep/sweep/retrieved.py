@@ -10,9 +10,9 @@ import numpy as np
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import Result
 from ragsweep.core.types import Corpus
-from ragsweep.curation.pool import DocumentSpan, difference_bounds, judged_share, locate_labels
 from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.question_table import ChunkNames, chunk_place, has_evidence
+from ragsweep.golden.judged_spans import DocumentSpan, difference_bounds, judged_share, locate_labels
 from ragsweep.report.numbers import number, signed
 from ragsweep.stages.graph import Wanted, plan
 from ragsweep.sweep.compose import PlainConfig

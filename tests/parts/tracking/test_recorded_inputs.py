@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.errors import InputError
-from ragsweep.curation.harvest import find_question
 from ragsweep.parts.tracking import recorded_inputs
 from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
+from ragsweep_golden.harvest import find_question
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore:The ``noload``")
 

@@ -1,0 +1,33 @@
+"""Read the documents that a command is given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragsweep.core.errors import Faults
+from ragsweep.core.secrets import mask_text
+from ragsweep.core.types import Corpus
+from ragsweep.golden.corpora import read_corpus, read_folder
+
+
+def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
+    """Read a folder of pages, a BEIR folder, or a file, and print notes on it to standard error.
+
+    ``excluded`` are patterns of ids that are no documents. Raises InputError for faults of the files.
+    """
+    path, faults, notes = Path(place).expanduser(), Faults(), tuple[str, ...]()
+    if path.is_dir() and not (path / "corpus.jsonl").exists():
+        corpus, notes = read_folder(path, excluded, faults)
+    else:
+        corpus = read_corpus(path / "corpus.jsonl" if path.is_dir() else path, faults)
+    faults.raise_any()
+    show_notes((*notes, *faults.notes))
+    return corpus
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """Print notes on the given documents to standard error: standard output may be JSON."""
+    for note in notes:
+        print(f"ragsweep: note: {mask_text(note)}", file=sys.stderr)

@@ -1,0 +1,47 @@
+"""The traces of a served model, as commands name them: by its version, and since when."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.plurals import counted
+from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
+from ragsweep.parts.tracking.served_traces import BUNDLE, ServedTrace, ServedTraces
+
+MODEL = "the served model: NAME@ALIAS, or NAME/NUMBER for a version"
+SINCE = "traces from then on: 7d, 12h, 30m, or a date such as 2026-05-01"
+_UNITS = {"d": 86400, "h": 3600, "m": 60}
+
+
+def read_since(text: str, now: float) -> float:
+    """Read a duration before now, or a date; return seconds since 1970. Raises ConfigError for neither."""
+    if found := re.fullmatch(r"(\d+(?:\.\d+)?)([dhm])", text):
+        return now - float(found[1]) * _UNITS[found[2]]
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise ConfigError(f'--since: "{text}" is neither 7d, 12h or 30m nor a date such as 2026-05-01') from None
+
+
+def read_traces(
+    registry: ModelRegistry, version: ModelVersion, since: float, experiment: str | None
+) -> tuple[list[ServedTrace], Counter[str]]:
+    """Read the traces of a version since then, and count by reason those that are skipped.
+
+    Raises InputError for a version that leaves none.
+    """
+    if not (bundle := version.tags.get(BUNDLE)):
+        raise InputError(f"{version.uri}: was shipped before its requests were traced; ship the config again")
+    skipped: list[str] = []
+    traces = list(ServedTraces(registry.connection).read({BUNDLE: bundle}, since, skipped.append, experiment))
+    return traces, Counter(skipped)
+
+
+def describe_skipped(skipped: Mapping[str, int]) -> str:
+    """Write how many traces are not read, and why."""
+    reasons = "; ".join(f"{count:,}: {reason}" for reason, count in skipped.items())
+    return f"{counted(sum(skipped.values()), 'trace')} not read ({reasons})"

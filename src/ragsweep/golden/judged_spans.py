@@ -1,0 +1,121 @@
+"""Which retrieved chunks labels judge, and what the unjudged ones could change.
+
+Chunks and labels are places in the corpus, so that configs with different chunkers are compared by the same labels. A
+label covers a chunk as in an evaluation: the chunk has half of the label's characters, or any part of a document that
+is a label as a whole. Documents in ``distractors`` are judged, and not relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.types import Corpus, Evidence
+from ragsweep.golden.anchors import resolve
+
+SHARE = 0.5
+"""Share of a label's characters, or of a chunk's where that is shorter, that they have in common."""
+
+
+class DocumentSpan(NamedTuple):
+    """A span of a document; of a chunk, or of a label."""
+
+    document: str
+    start: int
+    end: int
+
+
+class JudgedSpan(NamedTuple):
+    """A judgement of a place: its grade, above 0 where it is relevant; ``whole``: it is about the document."""
+
+    place: DocumentSpan
+    grade: float
+    whole: bool = False
+
+
+def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[JudgedSpan]:
+    """Find a question's labels in the corpus; those that are not there are left out."""
+    labels = []
+    for one in evidence:
+        if (position := corpus.position.get(one.document)) is None:
+            continue
+        if one.anchor is None:
+            labels.append(JudgedSpan(DocumentSpan(one.document, 0, len(corpus.texts[position])), one.grade, True))
+        else:
+            spans = resolve(corpus.texts[position], one.anchor, one.start)
+            labels += [JudgedSpan(DocumentSpan(one.document, *span), one.grade) for span in spans[:1]]
+    return [*labels, *(JudgedSpan(DocumentSpan(name, 0, 0), 0.0, True) for name in distractors)]
+
+
+def covers(label: JudgedSpan, chunk: DocumentSpan) -> bool:
+    """Return whether a label judges a chunk."""
+    if label.place.document != chunk.document:
+        return False
+    shared = min(label.place.end, chunk.end) - max(label.place.start, chunk.start)
+    shorter = min(label.place.end - label.place.start, chunk.end - chunk.start)
+    return label.whole or shared >= SHARE * max(shorter, 1)
+
+
+def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
+    """Return whether a label covers a chunk."""
+    return any(covers(label, chunk) for label in labels)
+
+
+def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
+    """Count the chunks of some rankings of one question: those that are judged, and all."""
+    judged = [is_judged(chunk, labels) for chunks in found for chunk in chunks]
+    return sum(judged), len(judged)
+
+
+def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
+    """Return the first rank, from 1, whose chunk a label covers; 0 where there is none."""
+    return next((rank for rank, chunk in enumerate(found, start=1) if covers(label, chunk)), 0)
+
+
+def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
+    """Return the nDCG of a ranking, each label credited once; two in one chunk count as at two ranks."""
+    relevant = [label for label in labels if label.grade > 0]
+    ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
+    gained, last = 0.0, 0
+    for rank, negative in ranked:
+        last = max(rank, last + 1)
+        gained -= negative * discount(last) if last <= depth else 0.0
+    best = ideal([label.grade for label in relevant], depth)
+    return min(gained / best, 1.0) if best else 0.0
+
+
+def discount(rank: int) -> float:
+    """Return what a rank, from 1, counts."""
+    return float(1 / np.log2(rank + 1))
+
+
+def ideal(grades: Sequence[float], depth: int) -> float:
+    """Return the gain of the ideal ranking."""
+    return sum(grade * discount(rank) for rank, grade in enumerate(sorted(grades, reverse=True)[:depth], start=1))
+
+
+def difference_bounds(
+    baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
+) -> tuple[float, float]:
+    """Return between what the difference of nDCG lies, candidate less baseline, whichever unjudged chunks are relevant.
+
+    Of a given number of relevant ones the ideal ranking is given, and the difference is a sum over them: the worst
+    choice is that of the smallest terms. All numbers are tried.
+    """
+    lists = [list(some)[:depth] for some in (baseline, candidate)]
+    unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]
+    grades = [label.grade for label in labels if label.grade > 0]
+    before, after = (ndcg(some, labels, depth) * ideal(grades, depth) for some in lists)
+    gains = [tuple(discount(some.index(chunk) + 1) if chunk in some else 0.0 for some in lists) for chunk in unjudged]
+
+    def lowest(first: float, second: float, terms: Iterable[tuple[float, ...]]) -> float:
+        differences = []
+        for number, term in enumerate([(0.0, 0.0), *sorted(terms, key=lambda one: one[1] - one[0])]):
+            first, second = first + term[0], second + term[1]
+            best = ideal([*grades, *[1.0] * number], depth)
+            differences.append(min(second / best, 1.0) - min(first / best, 1.0) if best else 0.0)
+        return min(differences)
+
+    return lowest(before, after, gains), -lowest(after, before, [one[::-1] for one in gains])

@@ -1,0 +1,204 @@
+"""Have a model write questions from chunks. What it writes is validated like any other question."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.identity import BuiltPart, Node, Rows, StageContext, key_check
+from ragsweep.core.types import Answer, Passage, Request
+from ragsweep.evaluation.answering import Packed, ask_all, cacheable, request_key, unpacked
+from ragsweep.golden.anchors import resolve
+from ragsweep.golden.golden_format import REJECTED
+from ragsweep.parts.languages import detect_language
+from ragsweep.stages.executor import Executor
+from ragsweep_golden.balance import WantedSet
+from ragsweep_golden.drafts import Draft, Span, chance
+from ragsweep_golden.enrichment import Sources
+from ragsweep_golden.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
+from ragsweep_golden.unanswerable import ANSWERING, Exhaustive
+
+LEAST = 200
+"""Characters of a chunk that is worth a call."""
+A_CHUNK = 3
+"""Questions of a chunk at most."""
+SPARE = 1.3
+"""How many times the wanted number is asked for, since some are rejected."""
+
+_LANGUAGES = {"en": "English", "fr": "French"}
+_MEANINGS = {
+    "out_of_database": "asks for a thing of the topic that the documents do not contain",
+    "false_presupposition": "takes something for granted that the passage contradicts",
+    "underspecified": "does not say which of several things it means",
+    "nonsensical": "combines notions of the topic in a way that makes no sense",
+    "modality_limited": "asks for a picture, a sound, a video or a live value, which texts do not have",
+    "safety_concerned": "asks for help with what the passage forbids or what does harm",
+}
+
+
+def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Sequence[Request]) -> list[Answer]:
+    """Return a model's answers; each is stored as it comes, and equal requests are one call."""
+    contents = {request_key(request): request for request in requests}
+
+    def compute(work: StageContext, rows: Rows) -> Packed:
+        return ask_all(work, rows, contents, part.value.generate)
+
+    node = Node(
+        stage, part.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
+        check=key_check(part.value),
+    )  # fmt: skip
+    answers = unpacked(executor.get(node, list(contents)), Answer) if contents else []
+    by_key = dict(zip(contents, answers, strict=True))
+    return [by_key[request_key(request)] for request in requests]
+
+
+@dataclass
+class ModelAsker:
+    """Write questions by a model; each call is stored by what it depends on, and never made twice.
+
+    ``failures`` counts the calls that failed, ``faults`` the replies that gave nothing, by reason.
+    """
+
+    questions: BuiltPart
+    unanswerable_questions: BuiltPart
+    executor: Executor
+    languages: Sequence[str]
+    faults: Counter[str] = field(default_factory=Counter)
+    failures: int = 0
+
+    def answerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
+        """Write questions about chunks drawn from each stratum, as many as its quota takes."""
+        kinds = ", ".join(f"{name} {share:.0%}" for name, share in wanted.mix.items())
+        chunks = [chunk for name, quota in wanted.quotas.items() for chunk in self._draw(sources, name, quota, wanted)]
+        lines = {
+            chunk: f"Language: {_LANGUAGES[language]}. At most {A_CHUNK} questions. Types, with their shares: {kinds}."
+            for chunk, language in chunks
+        }
+        language_of = dict(chunks)
+        return [
+            _draft(item, chunk, language_of[chunk], sources, wanted.mix, self._name)
+            for chunk, item in self._ask("questions", self.questions, lines, sources, ("question", "answer"))
+        ]
+
+    def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
+        """Write questions of the six types; those that a chunk may answer are rejected."""
+        texts = [sources.passage(n) for n in range(len(sources.spans.document))]
+        each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
+        found = []
+        for number, kind in enumerate(UNANSWERABLE_TYPES):
+            drawn = [one for name in wanted.quotas for one in self._draw(sources, name, len(texts), wanted, number)]
+            chunks = sorted(drawn, key=lambda one: chance(wanted.seed, f"{number} {one[0]}"))[:each]
+            lines = {
+                chunk: f"Language: {_LANGUAGES[language]}. One question of the type {kind}: it {_MEANINGS[kind]}."
+                for chunk, language in chunks
+            }
+            searches = {language: Exhaustive(texts, language) for language in {one for _, one in chunks}}
+            language_of = dict(chunks)
+            for chunk, item in self._ask(kind, self.unanswerable_questions, lines, sources, ("question", "missing")):
+                search = searches[language_of[chunk]]
+                found.append(self._checked(item, kind, chunk, language_of[chunk], sources, search))
+        return found
+
+    def _draw(
+        self, sources: Sources, stratum: str, quota: int, wanted: WantedSet, turn: int = 0
+    ) -> list[tuple[int, str]]:
+        """Draw chunks of a stratum, with their language, for as many questions as its quota takes."""
+        spans, corpus = sources.spans, sources.corpus
+        usable = []
+        for chunk in np.flatnonzero(spans.end - spans.start >= LEAST).tolist():
+            document = int(spans.document[chunk])
+            if sources.stratum_of.get(corpus.ids[document]) == stratum:
+                usable.append((chunk, detect_language(corpus.texts[document]) or self.languages[0]))
+        order = sorted(usable, key=lambda one: chance(wanted.seed, f"{turn} {sources.chunk_id(one[0])}"))
+        return sorted(order[: math.ceil(SPARE * quota / 2)])  # a chunk gives two usable questions or so
+
+    def _checked(
+        self, item: Mapping[str, Any], kind: str, chunk: int, language: str, sources: Sources, search: Exhaustive
+    ) -> Draft:
+        """Return a question as validated where a search of all chunks shows that none answers it, else as rejected."""
+        question, missing = item["question"].strip(), item["missing"].strip()
+        coverage = search.coverage(question)
+        absent = missing.casefold() in question.casefold() and not search.names(missing)
+        draft = Draft(
+            question=question,
+            language=language,
+            generator=self._name,
+            pattern="prompt/golden_unanswerable.yaml",
+            document=int(sources.spans.document[chunk]),
+            chunk=chunk,
+            unanswerable_type=kind,
+            checked=f'no chunk has "{missing}"' if absent else f"no chunk has {ANSWERING:.0%} of its words",
+        )
+        if absent or coverage < ANSWERING:
+            return draft.validated(VALIDATED, "retrieval", 1 - coverage)
+        return draft.validated(REJECTED, "retrieval", 1 - coverage, f"a chunk has {coverage:.0%} of its words")
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.questions.value, "model", self.questions.spec.target))
+
+    def _ask(
+        self, stage: str, part: BuiltPart, lines: Mapping[int, str], sources: Sources, needed: Sequence[str]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield what the model wrote for each chunk, in the chunks' order."""
+        requests = [
+            Request(line, (Passage(sources.chunk_id(chunk), sources.passage(chunk)),)) for chunk, line in lines.items()
+        ]
+        answers = generate_once(self.executor, f"golden {stage}", part, requests)
+        for chunk, answer in zip(lines, answers, strict=True):
+            for item in self._read(answer, needed):
+                yield chunk, item
+
+    def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the objects of a reply; one that cannot be read is counted."""
+        if answer.failed:
+            self.failures += 1
+            self.faults[f"call failed: {answer.failed}"] += 1
+            return []
+        begin, end = answer.text.find("["), answer.text.rfind("]")
+        try:
+            items = json.loads(answer.text[begin : end + 1]) if begin >= 0 else None
+        except ValueError:
+            items = None
+        if not isinstance(items, list):
+            self.faults["reply is no JSON array"] += 1
+            return []
+        whole = [
+            one
+            for one in items[:A_CHUNK]
+            if isinstance(one, dict) and all(isinstance(one.get(key), str) and one[key].strip() for key in needed)
+        ]
+        self.faults[f"object without {' and '.join(needed)}"] += len(items[:A_CHUNK]) - len(whole)
+        return whole
+
+
+def _draft(
+    item: Mapping[str, Any], chunk: int, language: str, sources: Sources, mix: Mapping[str, float], name: str
+) -> Draft:
+    document, passage = int(sources.spans.document[chunk]), sources.passage(chunk)
+    quote, answer = str(item.get("quote") or ""), item["answer"].strip()
+    places = next((found for text in (quote, answer) if text and (found := resolve(passage, text))), None)
+    begin, end = places[0] if places else (0, len(passage))
+    start = int(sources.spans.start[chunk])
+    span: Span = (document, start + begin, start + end)
+    kind, bloom, reasoning = (str(item.get(key) or "") for key in ("type", "bloom", "reasoning"))
+    return Draft(
+        question=item["question"].strip(),
+        answer=answer,
+        language=language,
+        generator=name,
+        pattern="prompt/golden_questions.yaml",
+        document=document,
+        chunk=chunk,
+        evidence=(span,),
+        explanation=passage[begin:end],
+        question_type=kind if kind in mix else next(iter(mix), "factual"),
+        bloom=bloom if bloom in BLOOM else BLOOM[1],
+        reasoning_class=reasoning if reasoning in REASONING else SINGLE_FACT,
+    )

@@ -1,0 +1,179 @@
+"""Choose the questions of a set: without duplicates and near-copies of their passage, by strata, types and classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep_golden.drafts import chance
+from ragsweep_golden.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
+from ragsweep_golden.gate_measures import DUPLICATE, HARD
+from ragsweep_golden.subject import Floats
+
+MOST_SINGLE_FACTS = 0.55
+"""Highest share of questions of a single fact, below the gates' .6."""
+LEAST_HARD = 0.12
+"""Share of hard questions that is aimed at, above the gate's .1."""
+MOST_OF_A_CHUNK = 3
+
+
+FAILS = "fails"
+"""How the reason of an entry begins that a gate drops."""
+
+
+class WantedSet(NamedTuple):
+    """How many questions a set should have, of which kinds.
+
+    ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones. ``minimums``:
+    fewest of an unanswerable type.
+    """
+
+    questions: int
+    unanswerable: float
+    quotas: Mapping[str, int]
+    mix: Mapping[str, float]
+    minimums: Mapping[str, int]
+    seed: int
+
+
+class Dropped(NamedTuple):
+    """An entry that was left out, and why."""
+
+    entry: Entry
+    reason: str
+
+
+def drop_copies(
+    entries: Sequence[Entry], questions: Floats | None, passages: Floats | None, independent: float
+) -> tuple[list[int], list[Dropped]]:
+    """Drop repeated questions, and those that are near-copies of their passage; the first of two equal ones stays.
+
+    Args:
+        entries: Validated ones.
+        questions: Unit vectors of the questions; None: only literal repetitions are found.
+        passages: Unit vectors of the passages; NaN where there is none.
+        independent: Cosine of question and passage from which a question is dropped.
+
+    Returns:
+        Positions of the entries that stay, and what was dropped.
+    """
+    kept: list[int] = []
+    dropped: list[Dropped] = []
+    seen: set[str] = set()
+    for n, entry in enumerate(entries):
+        words = str(entry["question"]).casefold()
+        nearest = float(np.max(questions[kept] @ questions[n], initial=-1)) if questions is not None else -1.0
+        own = float(questions[n] @ passages[n]) if questions is not None and passages is not None else -1.0
+        if words in seen or nearest >= DUPLICATE:
+            dropped.append(Dropped(entry, f"a question before it is the same (similarity {max(nearest, 0):.2f})"))
+        elif own >= independent:
+            dropped.append(Dropped(entry, f"repeats its passage (similarity {own:.2f})"))
+        else:
+            kept.append(n)
+            seen.add(words)
+    return kept, dropped
+
+
+def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
+    """Choose answerable and unanswerable questions, in the order in which they were given.
+
+    Where there are too few unanswerable ones the set is smaller: their share stays.
+    """
+    answerable = [one for one in entries if one.get("answerable", True)]
+    others = [one for one in entries if not one.get("answerable", True)]
+    of_these = min(round(wanted.questions * wanted.unanswerable), len(others))
+    chosen = choose_answerable(answerable, wanted.questions - of_these, wanted)
+    if len(chosen) + of_these < wanted.questions and wanted.unanswerable < 1:
+        of_these = min(of_these, round(len(chosen) * wanted.unanswerable / (1 - wanted.unanswerable)))
+    ids = {one["id"] for one in [*chosen, *choose_unanswerable(others, of_these, wanted)]}
+    return [one for one in entries if one["id"] in ids]
+
+
+class _Answerable:
+    """What has been chosen so far, and how much another question is needed beside it."""
+
+    def __init__(self, wanted: WantedSet) -> None:
+        self.chosen: list[Entry] = []
+        self._wanted = wanted
+        self._of_stratum, self._of_type, self._of_chunk = Counter[str](), Counter[str](), Counter[str]()
+        self._of_pattern = Counter[str]()
+        self._single = self._hard = 0
+
+    def may_take(self, entry: Entry) -> bool:
+        """Return whether its chunk has a place left."""
+        return self._of_chunk[_chunk(entry)] < MOST_OF_A_CHUNK
+
+    def need(self, entry: Entry) -> tuple[float, ...]:
+        """Order entries by what the gates lack (no single facts, hard ones), then by quotas, chunks and mix."""
+        stratum, kind, following = _of(entry, "stratum"), _of(entry, "question_type"), len(self.chosen) + 1
+        wants_hard = self._hard < LEAST_HARD * following and _is_hard(entry)
+        has_place = self._of_stratum[stratum] < self._wanted.quotas.get(stratum, 0)
+        behind = self._wanted.mix.get(kind, 0.0) * following - self._of_type[kind]
+        too_many = self._single + 1 > MOST_SINGLE_FACTS * following
+        is_single = _of(entry, "reasoning_class") == SINGLE_FACT
+        is_fit = not (too_many and is_single)
+        of_chunk, of_pattern = self._of_chunk[_chunk(entry)], self._of_pattern[_pattern(entry)]
+        return is_fit, wants_hard, has_place, -of_chunk, behind, not is_single, -of_pattern
+
+    def take(self, entry: Entry) -> None:
+        """Choose an entry."""
+        self.chosen.append(entry)
+        self._of_stratum[_of(entry, "stratum")] += 1
+        self._of_type[_of(entry, "question_type")] += 1
+        self._of_chunk[_chunk(entry)] += 1
+        self._of_pattern[_pattern(entry)] += 1
+        self._single += _of(entry, "reasoning_class") == SINGLE_FACT
+        self._hard += _is_hard(entry)
+
+
+def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
+    """Choose one question at a time: the one whose stratum, chunk and type have the fewest yet, for their shares."""
+    left = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
+    found = _Answerable(wanted)
+    while len(found.chosen) < count and (possible := [one for one in left if found.may_take(one)]):
+        best = max(possible, key=found.need)
+        left.remove(best)
+        found.take(best)
+    return found.chosen
+
+
+def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
+    """Choose up to the minimum of each type first, all types alike, then in turn of the type that has the fewest."""
+    left: dict[str, list[Entry]] = {
+        kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
+    }
+    chosen: list[Entry] = []
+    taken = Counter[str]()
+
+    def take(kinds: Sequence[str], order: Callable[[str], Any]) -> None:
+        kind = min(kinds, key=order)
+        chosen.append(left[kind].pop(0))
+        taken[kind] += 1
+
+    def missing(kind: str) -> int:
+        return wanted.minimums.get(kind, 0) - taken[kind]
+
+    while len(chosen) < count and (short := [kind for kind in left if left[kind] and missing(kind) > 0]):
+        take(short, lambda kind: taken[kind] / wanted.minimums[kind])
+    while len(chosen) < count and (filled := [kind for kind in left if left[kind]]):
+        take(filled, lambda kind: taken[kind])
+    return chosen
+
+
+def _of(entry: Entry, name: str) -> str:
+    return str(value(entry, "classification", name) or "")
+
+
+def _chunk(entry: Entry) -> str:
+    return str(value(entry, "provenance", "chunk_id"))
+
+
+def _pattern(entry: Entry) -> str:
+    return str(value(entry, "processing", "pattern"))
+
+
+def _is_hard(entry: Entry) -> bool:
+    return float(value(entry, "classification", "difficulty") or 0) >= HARD

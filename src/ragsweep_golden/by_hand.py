@@ -1,0 +1,119 @@
+"""Add questions by hand: passages that a search proposes, and the entry of the one that a person takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.identity import content_hash
+from ragsweep.core.types import Chunks, Evidence, Question
+from ragsweep.parts.languages import detect_language
+from ragsweep.parts.text_ranking import rank_texts
+from ragsweep_golden.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_entries_with_questions
+from ragsweep_golden.exchange.locating import Found, quote
+from ragsweep_golden.files import write_rows, write_whole
+from ragsweep_golden.ranking import best_sentence
+
+PROPOSED = 8
+"""Passages that are proposed."""
+
+
+class SentenceSpan(NamedTuple):
+    """A sentence of the corpus: its document's position, and where it begins and ends there."""
+
+    document: int
+    start: int
+    end: int
+
+
+def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[SentenceSpan]]:
+    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, each sentence once.
+
+    All texts are indexed once a language.
+    """
+    usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
+    codes = [detect_language(question) or usual for question in questions]
+    texts = [chunks.text(n) for n in range(len(chunks))]
+    found: list[list[SentenceSpan]] = [[] for _ in questions]
+    for code in dict.fromkeys(codes):
+        asked = [n for n, one in enumerate(codes) if one == code]
+        ranked = rank_texts([questions[n] for n in asked], texts, code, count)
+        for n, best in zip(asked, ranked, strict=True):
+            found[n] = list(dict.fromkeys(filter(None, (_best_of(questions[n], one, chunks, code) for one in best))))
+    return found
+
+
+def _best_of(question: str, chunk: int, chunks: Chunks, code: str) -> SentenceSpan | None:
+    document = int(chunks.spans.document[chunk])
+    place = int(chunks.spans.start[chunk]), int(chunks.spans.end[chunk])
+    best = best_sentence(question, chunks.corpus.texts[document], place, code)
+    return SentenceSpan(document, *best) if best else None
+
+
+def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks, who: str) -> dict[str, Any]:
+    """Return the entry of a question whose evidence a person took."""
+    corpus, (document, begin, end) = chunks.corpus, passage
+    text = corpus.texts[document]
+    anchor, start = quote(Found(document, begin, end), question, answer, corpus)
+    evidence = [as_label(Evidence(corpus.ids[document], anchor, start))]
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "id": content_hash([question, evidence])[:16],
+        "question": question,
+        **({"reference": answer} if answer else {}),
+        "evidence": evidence,
+        "content": {"explanation": text[begin:end].strip()},
+        "validation": {"status": "validated", "method": "person", "score": 1, "corpus_digest": corpus.digest},
+        "audit": {
+            "status": "gold",
+            "created_by": who,
+            "reviews": [{"who": who, "when": when, "what": "took the evidence"}],
+        },
+    }
+
+
+def add_entry(path: Path, entry: dict[str, Any]) -> None:
+    """Add an entry to a golden file as ``append_entries`` does, or to that of its question, if it has no evidence.
+
+    Raises InputError also for a question whose entry has evidence, or is unanswerable.
+    """
+    read = read_file(path) if path.exists() else []
+    for number, (other, question) in enumerate(read):
+        if question.text == entry["question"]:
+            if not lacks_evidence(other):
+                raise InputError(f'{question.where}: has this question already, as "{question.id}"')
+            earlier = (other.get("audit") or {}).get("reviews") or []
+            audit = entry["audit"] | {"reviews": [*earlier, *entry["audit"]["reviews"]]}
+            rows = [one for one, _ in read]
+            rows[number] = other | entry | {"id": question.id, "audit": audit}
+            return write_rows(path, rows)
+    return append_entries(path, [entry])
+
+
+def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
+    """Add entries to a golden file, which is made where it is missing; a kill leaves the file of before or after.
+
+    Raises InputError for faults of the file.
+    """
+    text = ""
+    if path.exists():
+        read_file(path)
+        text = path.read_text(encoding="utf-8")
+    separator = "\n" if text and not text.endswith("\n") else ""
+    lines = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+    write_whole(path, f"{text}{separator}{lines}")
+
+
+def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
+    """Read a golden file that is added to. Raises InputError for its faults, and for a file that is not plain lines."""
+    faults = Faults()
+    read = read_entries_with_questions(path, faults)
+    faults.raise_any()
+    if path.suffix == ".gz" or path.read_text(encoding="utf-8").lstrip().startswith("["):
+        raise InputError(f"{path}: to add to it, write it as plain JSON lines")
+    return read

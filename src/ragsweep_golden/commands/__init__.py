@@ -1,0 +1,42 @@
+"""``ragsweep golden``: judge golden sets; one file a subcommand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from keyword import iskeyword
+
+from ragsweep.core.errors import ConfigError, nearest
+
+SUBCOMMANDS = {
+    "add": "add a question, with evidence found by searching the corpus",
+    "build": "build a golden set from a corpus, by rule or with a model",
+    "check": "list every fault of a golden file, with its line and the nearest passage",
+    "diff": "name the questions and fields in which two golden sets differ",
+    "export": "write a golden set in the format of another tool, and count what is lost",
+    "gates": "judge a golden set: each gate's value, threshold and verdict",
+    "harvest": "add questions from production logs, with the evidence that a search proposes",
+    "import": "make a golden file of questions in another format, and find their evidence",
+    "items": "say which questions earn their keep, by past sweeps, and write a mini set of them",
+    "partition": "write the questions of a search and those of the holdout into two files",
+    "pool": "list what a sweep's configs retrieved and nobody has judged, most influential first",
+    "review": "judge generated questions, or the passages of a pool, on a local page",
+    "verify": "name the labels that a change of the corpus hurt, and repair the sure ones",
+}
+
+_USAGE = "usage: ragsweep golden COMMAND ...; each has --help\n\n"
+
+
+def golden(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden``; return the exit status."""
+    command, *rest = arguments or ["--help"]
+    if command in ("-h", "--help"):
+        widest = max(map(len, SUBCOMMANDS))
+        print(_USAGE + "\n".join(f"  {name:<{widest}}  {what}" for name, what in SUBCOMMANDS.items()))
+        sys.exit(0)
+    if command not in SUBCOMMANDS:
+        raise ConfigError(f'golden: no command "{command}"{nearest(command, SUBCOMMANDS)}')
+    name = f"{command}_" if iskeyword(command) else command
+    status: int = getattr(import_module(f"ragsweep_golden.commands.{name}"), name)(rest)
+    return status

@@ -1,0 +1,97 @@
+"""``ragsweep golden add``: add a question, with evidence taken from what a search of the corpus proposes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragsweep.commands.command_line import Parser
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.plurals import counted
+from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Chunks
+from ragsweep.report.terminal import Terminal
+from ragsweep_golden.by_hand import PROPOSED, SentenceSpan, add_entry, gold_entry, propose_all, read_file
+from ragsweep_golden.changelog import record_change
+from ragsweep_golden.commands.inputs import need_corpus, read_config, split, user_name
+from ragsweep_golden.entries import lacks_evidence
+
+_ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the one that is
+taken as its evidence; without a question, each question of the file that has no evidence is shown, and gets it. Exit
+status: 0 added, 1 not, 2 bad input."""
+_OVERRIDE = re.compile(r"[~+]*[\w.]+=")
+
+
+def add(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden add``; return the exit status."""
+    parser = Parser("ragsweep golden add", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("file", metavar="FILE", type=Path, help="the golden file; it is made where it is missing")
+    words = "the question, in quotes; corpus=FOLDER or FILE, chunker=..."
+    parser.add_argument("words", nargs="*", metavar="QUESTION | KEY=VALUE", help=words)
+    parser.add_argument("--answer", default="", metavar="TEXT", help="the right answer")
+    parser.add_argument("--take", type=int, metavar="N", help="take the passage of this number, without asking")
+    options = parser.parse_intermixed_args(arguments)
+    file, who = options.file.expanduser(), user_name()
+    values = read_config([word for word in options.words if _OVERRIDE.match(word)], Secrets())
+    corpus = need_corpus(values, "add")
+    asked = _asked(options, file)
+    chunks = Chunks(corpus, split(corpus, values, Builder()))
+    terminal, added = Terminal.current(), 0
+    searched = [f"{question} {answer}" for question, answer in asked.items()]
+    for (question, answer), found in zip(asked.items(), propose_all(searched, chunks, PROPOSED), strict=True):
+        terminal.block("QUESTION", [question, *([f"right answer: {answer}"] if answer else [])])
+        show(terminal, found, chunks)
+        number = options.take if options.take is not None and found else _ask(len(found))
+        if number is None:
+            break
+        if number:
+            entry = gold_entry(question, answer, _passage(found, number), chunks, who)
+            with record_change(file, "add", who):
+                add_entry(file, entry)
+            added += 1
+            label = entry["evidence"][0]
+            terminal.block("ADDED", [f'to {file}, with the evidence "{label["anchor"]}" of "{label["document"]}"'])
+    terminal.line("RESULT", f"  {added} of {counted(len(asked), 'question')} added to {file}.")
+    return 0 if added else 1
+
+
+def _asked(options: Any, file: Path) -> dict[str, str]:
+    """Return the question of the command, or those of the file without evidence, each with its right answer."""
+    given = [word for word in options.words if not _OVERRIDE.match(word)]
+    if len(given) > 1 or (not given and (options.answer or options.take is not None)):
+        raise ConfigError(f"golden add: give one question, in quotes, not {len(given)}")
+    if given:
+        return {given[0]: options.answer}
+    return {one.text: " ".join(one.references[:1]) for entry, one in read_file(file) if lacks_evidence(entry)}
+
+
+def _passage(found: Sequence[SentenceSpan], number: int) -> SentenceSpan:
+    if not 1 <= number <= len(found):
+        raise ConfigError(f"golden add: --take {number}: the passages are 1 to {len(found)}; other words find others")
+    return found[number - 1]
+
+
+def show(terminal: Terminal, found: Sequence[SentenceSpan], chunks: Chunks) -> None:
+    """Print the passages with their numbers."""
+    corpus = chunks.corpus
+    for number, (document, start, end) in enumerate(found, 1):
+        terminal.block(
+            f"{number:>2}", [f"{corpus.ids[document]}: {' '.join(corpus.texts[document][start:end].split())}"]
+        )
+    if not found:
+        terminal.line("RESULT", "  no document has a word of the question.")
+
+
+def _ask(count: int) -> int | None:
+    """Ask for the number of a passage; 0 where none is wanted, None at the end of the input."""
+    try:
+        while count:
+            given = input(f"Which one answers the question? 1 to {count}, or Enter for none: ").strip()
+            if not given or (given.isdecimal() and 1 <= int(given) <= count):
+                return int(given or 0)
+    except EOFError:
+        return None
+    return 0

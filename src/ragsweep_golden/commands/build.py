@@ -1,0 +1,224 @@
+"""``ragsweep golden build``: build a golden set from a corpus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.identity import content_hash
+from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Corpus, Spans
+from ragsweep.report.progress import Lines
+from ragsweep.report.terminal import Terminal
+from ragsweep.services.session import ServiceSession
+from ragsweep_golden.asking import ModelAsker
+from ragsweep_golden.balance import FAILS
+from ragsweep_golden.build import PHASES, VERSION, BuildSettings, Built, PhaseDone, PhaseFiles, build_set
+from ragsweep_golden.changelog import record_change
+from ragsweep_golden.commands.gates import as_json, read_rules, show, with_vectors
+from ragsweep_golden.commands.inputs import Floats, Model, embed, read_config, read_given_corpus, split, user_name
+from ragsweep_golden.entries import UNANSWERABLE_TYPES
+from ragsweep_golden.extractive import LANGUAGES
+from ragsweep_golden.files import write_report, write_rows
+from ragsweep_golden.gates import (
+    AUTO,
+    FAILED,
+    GENERATED,
+    GateResult,
+    GateRule,
+    choose_profile,
+    exit_status,
+    judge_gates,
+)
+from ragsweep_golden.mix import UNANSWERABLE, compare_mix
+from ragsweep_golden.strata import Quotas
+from ragsweep_golden.subject import Subject
+
+_ABOUT = """Build a golden set from a corpus in six phases; a command that was interrupted goes on where it ended.
+Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""
+_OVERRIDES = "as in conf/golden.yaml: corpus=FOLDER or FILE, out=FOLDER or FILE.jsonl, language=fr, questions=200"
+_EMBEDDER = "embedder=minilm"
+_NOT_MADE_FROM = ("out", "corpus", "gates", "profile", "profiles", "quotas", "metrics")
+MOST_SHOWN = 20
+"""Dropped questions that are printed; the file of the last phase has all."""
+
+
+class Embedding:
+    """Embed texts, each once."""
+
+    def __init__(self, values: Mapping[str, Any], builder: Builder) -> None:
+        self._values, self._builder = values, builder
+        self._known: dict[str, Floats] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """Embed texts as unit vectors; NaN for empty ones."""
+        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+            self._known |= dict(zip(new, embed(new, self._values, self._builder), strict=True))
+        return np.stack([self._known[text] for text in texts]) if texts else np.empty((0, 1), dtype=np.float32)
+
+
+def build(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden build``; return the exit status."""
+    parser = Parser("ragsweep golden build", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=_OVERRIDES)
+    given = parser.parse_intermixed_args(arguments).overrides
+    if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
+        given = [_EMBEDDER, *given]
+    if "embedder=null" in given and any(one.startswith("llm=") for one in given):
+        given = [*given, "~metrics.semantic_similarity"]  # which every llm brings along, for evaluations
+    values = read_config([one for one in given if one != "embedder=null"], Secrets())
+    settings = read_settings(values)
+    golden, folder = read_places(values)
+    profile = choose_profile(values["profile"] if values["profile"] != AUTO else GENERATED, values["profiles"], ())
+    of_gate = read_rules(values["gates"])
+    rules = {gate: of_gate[gate] for gate in profile.gates}
+    services = ServiceSession()
+    corpus, builder = read_given_corpus(values["corpus"]), Builder()
+    if corpus is None:
+        raise ConfigError("golden build: give the documents: corpus=FOLDER or FILE")
+    embedding = Embedding(values, builder) if "embedder" in values else None
+    if settings.clusters and embedding is None:
+        raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")
+    spans, terminal = split(corpus, values, builder), Terminal.current()
+    asked = {name: given for name, given in values.items() if name not in _NOT_MADE_FROM}
+    judge = PhaseJudge(corpus, spans, rules, folder, embedding, terminal)
+    asker = None
+    if "llm" in values:
+        model = Model(values, services, folder / "replies", Lines(terminal))
+        prompted = (model.prompted("prompt"), model.prompted("unanswerable_prompt"))
+        asker = ModelAsker(*prompted, model.executor, settings.languages)
+    made_from = content_hash([VERSION, corpus.digest, asked])
+    files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
+    with ignore_closed_pipe(), services:
+        built = build_set(corpus, spans, settings, files, embedding, asker)
+        with record_change(golden, "build", user_name()):
+            write_rows(golden, built.entries)
+        write_rows(folder / "rejected.jsonl", built.rejected)
+        subject = judge.subject([*built.entries, *built.rejected])
+        results = judge_gates(subject, rules)
+        write_report(folder / "gates.json", as_json(subject, results, profile.name))
+        show(terminal, subject, results, profile)
+        _show_left_out(terminal, built, settings)
+        if asker:
+            terminal.spent(services.meter)
+            faults = [f"{count:,} times: {fault}" for fault, count in asker.faults.items() if count]
+            again = ["The calls that failed are made again by the same command."] if asker.failures else []
+            terminal.block("MODEL", [*faults, *again])
+        terminal.block("WRITTEN", [f"{golden}, and the phases' results and reports in {folder}"])
+        terminal.block("FIX", _advice(built, results, settings))
+        given = [str(golden), f"corpus={values['corpus']}"]
+        steps = [
+            (["ragsweep", "golden", "review", *given], "confirm or correct the questions: silver becomes gold"),
+            (["ragsweep", "golden", "gates", *given, _EMBEDDER], "judge the set again"),
+        ]
+        terminal.next_steps(steps if built.entries else [])
+    return exit_status(results)
+
+
+def _show_left_out(terminal: Terminal, built: Built, settings: BuildSettings) -> None:
+    """Print the types of the set beside the wanted ones, and what was left out; questions that fail a gate by name."""
+    wanted = dict(settings.mix) | {UNANSWERABLE: settings.unanswerable}
+    terminal.block("MIX", [row.as_text() for row in compare_mix(built.entries, wanted)])
+    left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
+    terminal.block("LEFT OUT", [f"{count:,}: {reason}" for reason, count in left.most_common()])
+    failed = [f'"{row["question"]}" {row["reason"]}' for row in built.left_out if row["reason"].startswith(FAILS)]
+    terminal.block("DROPPED", failed[:MOST_SHOWN])
+
+
+def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings) -> Iterator[str]:
+    """Yield what would mend a set that lacks questions, or fails a gate that a key decides."""
+    if not any(one["answerable"] for one in built.entries):
+        yield "No sentence could be asked about by rule: that takes whole sentences in English or French."
+        yield "llm=openai llm.model=NAME has a model write the questions."
+    if len(built.entries) < settings.questions:
+        yield f"{len(built.entries):,} of {settings.questions:,} questions: the rules found no more that are specific."
+        yield "llm=openai llm.model=NAME has a model write more."
+    failed = {one.gate for one in results if one.verdict == FAILED}
+    if "G0-1" in failed and not settings.clusters:
+        yield "Documents without folders are divided by similarity with strata.by=clusters."
+    if "G5-4" in failed:
+        yield "Hard questions come from many pages or a model; gates.G5-4.blocking=false only warns."
+
+
+class PhaseJudge:
+    """Judge what each phase leaves by the gates of its number, write their report, and print a line."""
+
+    def __init__(
+        self, corpus: Corpus, spans: Spans, rules: Mapping[str, GateRule], folder: Path, embedding: Embedding | None,
+        terminal: Terminal,
+    ) -> None:  # fmt: skip
+        self._corpus, self._spans, self._rules, self._folder = corpus, spans, rules, folder
+        self._embedding, self._terminal = embedding, terminal
+        self._strata: dict[str, str] = {}
+
+    def subject(self, entries: Sequence[Any]) -> Subject:
+        """Return a set as the gates judge it."""
+        subject = Subject(entries, self._corpus, self._spans, strata=self._strata)
+        return with_vectors(subject, self._embedding) if self._embedding else subject
+
+    def __call__(self, done: PhaseDone) -> None:
+        """Judge a phase's result."""
+        if done.number == 0:
+            self._strata = {name: row["stratum"] for row in done.result for name in row["documents"]}
+        rules = {gate: rule for gate, rule in self._rules.items() if gate.startswith(f"G{done.number}-")}
+        subject = Subject(done.entries, self._corpus, self._spans, strata=self._strata)
+        if self._embedding and done.number == len(PHASES) - 1:
+            subject = with_vectors(subject, self._embedding)
+        results = judge_gates(subject, rules)
+        write_report(self._folder / f"gates-{done.number}.json", as_json(subject, results))
+        kept = ", as before" if done.kept else ""
+        self._terminal.line(
+            f"PHASE {done.number}", f"{PHASES[done.number]}: {len(done.result):,}{kept}; {_summary(results)}"
+        )
+
+
+def _summary(results: Sequence[GateResult]) -> str:
+    words = [f"{one.gate} {one.verdict.replace('_', ' ')}" for one in results if one.verdict == FAILED]
+    counts = Counter(one.verdict.replace("_", " ") for one in results if one.verdict != FAILED)
+    return ", ".join([*words, *(f"{count} {verdict}" for verdict, count in counts.items())])
+
+
+def read_places(values: Mapping[str, Any]) -> tuple[Path, Path]:
+    """Return the golden file and the folder of the phases. Raises ConfigError where ``out`` is missing."""
+    if not values["out"]:
+        raise ConfigError("golden build: say where the set goes: out=FOLDER, or out=FILE.jsonl")
+    out = Path(str(values["out"])).expanduser()
+    return (out, out.with_suffix(".build")) if out.suffix == ".jsonl" else (out / "golden.jsonl", out)
+
+
+def read_settings(values: Mapping[str, Any]) -> BuildSettings:
+    """Read what is to be built. Raises ConfigError with the key of a value that means nothing."""
+    language, mix, strata = values["language"], values["mix"], values["strata"]
+    if language not in ("auto", *LANGUAGES):
+        raise ConfigError(f"language: {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")
+    if mix not in values["mixes"]:
+        raise ConfigError(f"mix: {mix!r}{nearest(str(mix), values['mixes'])}")
+    if strata["by"] not in ("folder", "clusters"):
+        raise ConfigError(f"strata.by: {strata['by']!r}; it is folder or clusters")
+    if not isinstance(values["questions"], int) or values["questions"] < 1:
+        raise ConfigError(f"questions: must be a whole number from 1, given {values['questions']!r}")
+    if not isinstance(values["unanswerable"], int | float) or not 0 <= values["unanswerable"] < 1:
+        raise ConfigError(f"unanswerable: must be a share from 0 to below 1, given {values['unanswerable']!r}")
+    for kind in values["minimums"]:
+        if kind not in UNANSWERABLE_TYPES:
+            raise ConfigError(f"minimums.{kind}: no such type{nearest(kind, UNANSWERABLE_TYPES)}")
+    return BuildSettings(
+        languages=tuple(LANGUAGES) if language == "auto" else (language,),
+        questions=values["questions"],
+        unanswerable=values["unanswerable"],
+        seed=values["seed"],
+        clusters=strata["clusters"] if strata["by"] == "clusters" else 0,
+        patterns=strata["patterns"],
+        priorities=strata["priorities"],
+        quotas=Quotas(tuple(strata["shares"]), strata["fewest"], strata["cap"]),
+        mix=values["mixes"][mix],
+        minimums=values["minimums"],
+        independent=values["gates"]["G5-2"]["threshold"],
+    )

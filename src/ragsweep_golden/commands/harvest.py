@@ -1,0 +1,117 @@
+"""``ragsweep golden harvest``: add the questions of production logs to a golden file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.served import MODEL, SINCE, describe_skipped, read_since, read_traces
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.plurals import counted
+from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Chunks
+from ragsweep.parts.tracking import Mlflow
+from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
+from ragsweep.report.terminal import Terminal
+from ragsweep_golden.by_hand import append_entries
+from ragsweep_golden.changelog import record_change
+from ragsweep_golden.commands.inputs import embed, need_corpus, need_file, read_config, split, user_name
+from ragsweep_golden.entries import read_entries
+from ragsweep_golden.harvest import Harvest, as_entries, find_question, read_log
+from ragsweep_golden.harvest import harvest as choose
+
+_ABOUT = """Add the questions of a log to a golden file, each once and without those that the file has, as silver and
+with the evidence that BM25 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
+
+_WORDS = """the golden file, which is made where it is missing; corpus=FOLDER or FILE; log=FILE (a table or JSON lines),
+or traces=MLFLOW_URI experiment=NAME; embedder=minilm leaves out similar questions too"""
+
+_SHOWN = 10
+
+
+def harvest(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden harvest``; return the exit status."""
+    parser = Parser("ragsweep golden harvest", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
+    parser.add_argument("--model", help=f"take them from the traces of {MODEL}; traces=MLFLOW_URI says where")
+    parser.add_argument("--since", metavar="WHEN", help=f"of --model, {SINCE} (7d)")
+    parser.add_argument("--weights", action="store_true", help="weight each new question by how often it was asked")
+    options = parser.parse_args(arguments)
+    file, builder = need_file(options, "harvest"), Builder()
+    values = read_config([word for word in options.words if "=" in word], Secrets())
+    corpus = need_corpus(values, "harvest")
+    entries = read_set(file, options.weights)
+    questions = _read_questions(values, options)
+    embedding = partial(embed, values=values, builder=builder) if "embedder" in values else None
+    found = choose(questions, entries, embedding)
+    if found.new:
+        chunks = Chunks(corpus, split(corpus, values, builder))
+        added = as_entries(found.new, chunks, options.weights)
+        with record_change(file, "harvest", user_name()):
+            append_entries(file, added)
+    with ignore_closed_pipe():
+        show(Terminal.current(), found, questions, file, values["corpus"])
+    return 0 if found.new else 1
+
+
+def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
+    """Read the entries there are; raises InputError where only these, or only the new ones, would have a weight."""
+    faults = Faults()
+    entries = read_entries(file, faults) if file.exists() else []
+    faults.raise_any()
+    without = sum(entry.get("weight") is None for entry in entries)
+    if has_weights and without:
+        raise InputError(f"{file}: {counted(without, 'question')} without a weight; give it, or leave out --weights")
+    if entries and not has_weights and without < len(entries):
+        raise InputError(f"{file}: its questions have a weight; --weights gives the new ones theirs")
+    return entries
+
+
+def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
+    log, traces, experiment = values["log"], values["traces"], values["experiment"]
+    if options.model:
+        if log is not None:
+            raise ConfigError("golden harvest: --model and log=FILE: give one of the two")
+        registry = Mlflow(traces, "ragsweep").registry()
+        since = read_since(options.since or "7d", time.time())
+        found, skipped = read_traces(registry, registry.find(options.model), since, experiment)
+        if skipped:
+            print(f"harvest: {describe_skipped(skipped)}", file=sys.stderr)
+        return [one.question for one in found]
+    if options.since:
+        raise ConfigError("--since: is of --model; of a log or an experiment all questions are taken")
+    if (log is None) == (traces is None) or (traces is None) != (experiment is None):
+        raise ConfigError("golden harvest: give --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI and experiment=NAME")
+    if log is not None:
+        return read_log(Path(str(log)).expanduser())
+    return [_traced_question(inputs) for inputs in read_root_inputs(str(traces), str(experiment))]
+
+
+def _traced_question(inputs: Any) -> str:
+    """Return the question of a trace, which nobody can mend; empty where its inputs are not readable."""
+    try:
+        return find_question(inputs)
+    except ValueError:
+        return ""
+
+
+def show(terminal: Terminal, found: Harvest, questions: Sequence[str], file: Path, corpus: str) -> None:
+    """Print the most frequent new questions, then the counts."""
+    terminal.table([">asked", "question"], [[f"{one.times:,}", one.text[:100]] for one in found.new[:_SHOWN]])
+    blank = sum(not question.strip() for question in questions)
+    facts = [
+        f"{counted(len(questions), 'record')}, {blank:,} without a question; "
+        f"{counted(found.different, 'different question')}: {found.known:,} in the file before, "
+        f"{found.similar:,} similar to others, {len(found.new):,} added to {file}, silver."
+    ]
+    terminal.block("RESULT", facts)
+    if found.new:
+        review = ["ragsweep", "golden", "review", str(file), f"corpus={corpus}"]
+        terminal.next_steps([(review, "confirm or correct what was proposed")])

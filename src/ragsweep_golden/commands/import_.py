@@ -1,0 +1,103 @@
+"""``ragsweep golden import``: make a golden file of questions in another format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.documents import show_notes
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.plurals import counted
+from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Dataset
+from ragsweep.report.terminal import Terminal
+from ragsweep_golden.changelog import record_change
+from ragsweep_golden.commands import inputs
+from ragsweep_golden.commands.inputs import only_file, read_config, read_given_corpus, user_name
+from ragsweep_golden.entries import as_entry
+from ragsweep_golden.exchange.importing import Imported, finish, import_file
+from ragsweep_golden.exchange.layouts import COLUMNS
+from ragsweep_golden.files import write_rows
+
+_ABOUT = """Make a golden file of questions in another format, find their evidence in the corpus, and count what is
+lost. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
+
+_WORDS = """a table, JSON lines, JSON, Parquet, YAML or topics, or dataset=squad dataset.path=FILE (beir, trec);
+out=GOLDEN.jsonl; corpus=FOLDER or FILE; format=NAME, where it is not recognised, or the names of the fields:
+question=FIELD reference=FIELD passages=FIELD"""
+
+
+def import_(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden import``; return the exit status."""
+    parser = Parser("ragsweep golden import", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
+    options = parser.parse_args(arguments)
+    pairs = {word: word.partition("=")[::2] for word in options.words if "=" in word}
+    columns = {key: name for key, name in pairs.values() if key in COLUMNS}
+    values = read_config([word for word, (key, _) in pairs.items() if key not in COLUMNS], Secrets())
+    if not values["out"]:
+        raise ConfigError("golden import: say where the set goes: out=GOLDEN.jsonl")
+    out, file = Path(str(values["out"])).expanduser(), only_file(options, "import")
+    if out.exists() and not values["overwrite"]:
+        raise ConfigError(f"golden import: {out} is there already; name another out=, or overwrite=true")
+    corpus = read_given_corpus(values["corpus"])
+    terminal = Terminal.current()
+    if (file is None) == ("dataset" not in values):
+        raise ConfigError("golden import: give a file, or a reader: dataset=squad dataset.path=FILE")
+    if file is not None:
+        imported = import_file(Path(file).expanduser(), str(values["format"]), corpus, columns, values["encoding"])
+        show_notes(imported.notes)
+    else:
+        imported = _import_dataset(values, out, terminal)
+    with record_change(out, "import", user_name()):
+        write_rows(out, imported.entries)
+    with ignore_closed_pipe():
+        show(terminal, imported, out, values["corpus"])
+    return 1 if imported.unfound else 0
+
+
+def _import_dataset(values: Mapping[str, Any], out: Path, terminal: Terminal) -> Imported:
+    """Read a set by the reader that ``dataset=`` names; the documents that only SQuAD's file has are written too."""
+    dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
+    name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
+    corpus = dataset.corpus
+    if name == "squad":
+        documents = out.with_name(f"{out.name.removesuffix('.jsonl')}.corpus.jsonl")
+        rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
+        write_rows(documents, ({"id": one, "title": title, "text": text} for one, title, text in rows))
+        terminal.line("CORPUS", f"  {counted(len(corpus.ids), 'paragraph')}, in {documents}")
+    terminal.block("LOST", [f"{count:,} left out: {reason}" for reason, count in dataset.golden.left_out.items()])
+    return finish([as_entry(question) for question in dataset.golden.questions], Imported(name))
+
+
+def show(terminal: Terminal, imported: Imported, out: Path, corpus: str | None) -> None:
+    """Print what became of the fields and of the texts, and what to do next."""
+    rows = len(imported.entries)
+    terminal.block("LOST", [
+        *(_unplaced(name, count, "kept in notes") for name, count in imported.in_notes.items()),
+        *(_unplaced(name, count, "left out") for name, count in imported.left.items()),
+        *([f"{counted(imported.repeated, 'repeated row')}: left out"] if imported.repeated else []),
+        *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms"] if imported.gold else []),
+    ])  # fmt: skip
+    for identifier, text in imported.unfound:
+        why = "not in the corpus" if corpus else "give the documents, corpus=FOLDER or FILE"
+        terminal.line("NOT FOUND", f' "{identifier}": {" ".join(text.split())[:80]} ({why})')
+    evidence = sum("evidence" in entry for entry in imported.entries)
+    counts = {"literally": imported.exact, "nearly": imported.near, "not": len(imported.unfound)}
+    found = ", ".join(f"{count:,} {how}" for how, count in counts.items() if any(counts.values()))
+    texts = f"; texts found: {found}" if found else ""
+    terminal.block(
+        "RESULT", [f"{counted(rows, 'question')} ({imported.format}) in {out}, {evidence:,} with evidence{texts}."]
+    )
+    if corpus:
+        check = ["ragsweep", "golden", "check", str(out), f"corpus={corpus}"]
+        terminal.next_steps(
+            [*inputs.evidence_step(imported.entries, out, corpus), (check, "list what an evaluation refuses")]
+        )
+
+
+def _unplaced(name: str, count: int, fate: str) -> str:
+    return f"{name} of {counted(count, 'row')} has no place: {fate}"

@@ -1,0 +1,133 @@
+"""``ragsweep golden pool``: the unjudged chunks that a sweep's configs retrieved, most influential first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, NamedTuple
+
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
+from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.plurals import counted
+from ragsweep.core.results import Result
+from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Corpus, Question
+from ragsweep.golden.judged_spans import DocumentSpan, judged_share, locate_labels
+from ragsweep.records.claims import CONFIG
+from ragsweep.report.numbers import number
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
+from ragsweep.sweep.retrieved import Retrieved, places_of, read_retrieved
+from ragsweep.sweep.session import Session, open_session
+from ragsweep_golden.commands.inputs import read_config, read_given_corpus
+from ragsweep_golden.entries import is_rejected, read_entries_with_questions
+from ragsweep_golden.files import write_rows
+from ragsweep_golden.pool import Hole, as_row, find_holes, order_holes
+
+SHOWN = 10
+"""Passages that the terminal lists."""
+MOST_CONFIGS = 3
+"""Configs that it names for each."""
+LONGEST = 60
+"""Characters of a question there."""
+
+_ABOUT = """Pool the first chunks of every config of a sweep, and list those that nobody has judged, by how much a
+judgement could change the ranking of the configs: how far the nDCG of two configs would move apart, for the question,
+if the chunk were relevant. The file is read by ragsweep golden review."""
+_WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), depth=10 (chunks of each config)"
+
+
+class Pool(NamedTuple):
+    """Unjudged passages in order, and how many chunks of how many were judged."""
+
+    holes: list[Hole]
+    judged: int
+    chunks: int
+
+
+def pool(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden pool``; return the exit status."""
+    parser = Parser("ragsweep golden pool", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("words", nargs="+", metavar="SWEEP | KEY=VALUE", help=_WORDS)
+    add_path(parser)
+    options = parser.parse_intermixed_args(arguments)
+    sweeps = [word for word in options.words if "=" not in word]
+    values = read_config([word for word in options.words if "=" in word], Secrets())
+    if len(sweeps) != 1 or not values["golden"] or not values["out"]:
+        raise ConfigError("golden pool: give one sweep, golden=FILE and out=FILE.jsonl")
+    ledger = open_ledger(options.path)
+    sweep = find_sweep_record(ledger, options.path, sweeps[0])
+    configs = [one for one in ledger.records(sweep.id) if one.kind == CONFIG]
+    results = {f"#{one.job + 1}": one.outcome for one in configs if isinstance(one.outcome, Result)}
+    if not results:
+        raise InputError(f'no config of the sweep "{sweeps[0]}" was measured')
+    faults = Faults()
+    read = read_entries_with_questions(Path(values["golden"]).expanduser(), faults)
+    faults.raise_any()
+    session = open_session({"store": {"path": options.path, "stages": True}}, Terminal.current())
+    corpus = _corpus(values["corpus"], next(iter(results.values())), session)
+    retrieved = {name: read_retrieved(session, one, values["depth"]) for name, one in results.items()}
+    found = {name: places_of(one.chunks, corpus) for name, one in retrieved.items()}
+    asked = [question for entry, question in read if question.answerable and not is_rejected(entry)]
+    pooled = collect(asked, found, corpus)
+    texts = {question.id: question.text for question in asked}
+    write_rows(Path(values["out"]), [as_row(one, texts[one.question], corpus) for one in pooled.holes])
+    with ignore_closed_pipe():
+        _show(Terminal.current(), pooled, retrieved, values, texts)
+    return 0
+
+
+def collect(
+    questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus
+) -> Pool:
+    """Find the unjudged passages of all questions that the configs were asked."""
+    holes, judged, chunks = list[Hole](), 0, 0
+    for question in questions:
+        if asked := {name: some[question.id] for name, some in found.items() if question.id in some}:
+            labels = locate_labels(question.evidence, question.distractors, corpus)
+            holes += find_holes(question.id, question.text, asked, labels, corpus)
+            counted = judged_share(asked.values(), labels)
+            judged, chunks = judged + counted[0], chunks + counted[1]
+    return Pool(order_holes(holes), judged, chunks)
+
+
+def _corpus(given: str | None, result: Result, session: Session) -> Corpus:
+    if given is None:
+        if (dataset := session.recorded_dataset(result)) is None:
+            raise InputError("the corpus of the sweep is not there any more as it was searched; give it with corpus=")
+        return dataset.corpus
+    corpus = read_given_corpus(given)
+    assert corpus is not None
+    if corpus.digest != result.dataset.corpus_digest:
+        raise InputError(f"corpus={given}: the sweep searched another corpus, or another state of it")
+    return corpus
+
+
+def _show(
+    terminal: Terminal, pooled: Pool, retrieved: Mapping[str, Retrieved], values: Mapping[str, Any],
+    texts: Mapping[str, str],
+) -> None:  # fmt: skip
+    share = number(100 * pooled.judged / pooled.chunks) if pooled.chunks else "-"
+    what = f"{counted(pooled.chunks, 'chunk')} that {counted(len(retrieved), 'config')} retrieved"
+    terminal.line("judged", f"judged@{values['depth']}: {share} % of {what}")
+    if cut := [name for name, one in retrieved.items() if not one.whole]:
+        terminal.line("note", f"only the contexts of {', '.join(cut)} are stored; rerun=true makes the rankings anew")
+    if pooled.holes:
+        terminal.table([">impact", "question", "passage", "found by"], list(_rows(pooled.holes[:SHOWN], texts)))
+    questions = len({one.question for one in pooled.holes})
+    terminal.line(
+        "pool",
+        f"{counted(len(pooled.holes), 'unjudged passage')} of {counted(questions, 'question')} · {values['out']}",
+    )
+    if pooled.holes:
+        review = ["ragsweep", "golden", "review", str(values["golden"]), f"pool={values['out']}"]
+        terminal.next_steps([(review, "judge them")])
+
+
+def _rows(holes: Sequence[Hole], texts: Mapping[str, str]) -> Iterator[list[str]]:
+    for one in holes:
+        ranks = ", ".join(f"{name} at {rank}" for name, rank in list(one.ranks.items())[:MOST_CONFIGS])
+        more = f", {len(one.ranks) - MOST_CONFIGS} more" if len(one.ranks) > MOST_CONFIGS else ""
+        question = shorten(texts[one.question], LONGEST, placeholder=" ...")
+        yield [number(one.impact), question, f"{one.place.document}:{one.place.start}", ranks + more]

@@ -1,0 +1,76 @@
+"""``ragsweep golden review``: judge questions or passages on a local page."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragsweep.commands.command_line import Parser
+from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.interruption import Interrupted, stop_raising
+from ragsweep.core.plurals import counted
+from ragsweep.core.secrets import Secrets
+from ragsweep.core.types import Corpus
+from ragsweep.golden.reading import read_rows
+from ragsweep.report.terminal import Terminal
+from ragsweep_golden.commands.inputs import only_file, read_config, read_given_corpus
+from ragsweep_golden.entries import read_entries
+from ragsweep_golden.review_server import ReviewServer
+from ragsweep_golden.reviews import Journal, Review, passage_tasks, question_tasks
+
+_ABOUT = """Review generated (silver) questions, or judge the passages of a pool (ragsweep golden pool), by keyboard on
+a page that only this machine can open. Each judgement is on the disk before the page goes on; at the end they are
+written into the golden file, with who and when."""
+_WORDS = """the golden file; corpus=FOLDER or FILE (the passages of questions that came without), pool=FILE.jsonl,
+reviewer=NAME (the user of this machine), port=0 (a free one)"""
+
+
+def review(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep golden review``; return the exit status."""
+    parser = Parser("ragsweep golden review", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("words", nargs="+", metavar="FILE | KEY=VALUE", help=_WORDS)
+    options = parser.parse_intermixed_args(arguments)
+    given = only_file(options, "review")
+    values = read_config([word for word in options.words if "=" in word], Secrets())
+    if given is None:
+        raise ConfigError("golden review: give the golden file")
+    golden, terminal = Path(given).expanduser(), Terminal.current()
+    who = str(values["reviewer"] or getpass.getuser())
+    opened = open_review(golden, values["pool"], who, read_given_corpus(values["corpus"]))
+    server = ReviewServer(opened, values["port"])
+    if opened.recovered:
+        terminal.line("kept", f"{counted(opened.recovered, 'judgement')} of an interrupted review, now in {golden}")
+    waiting = f"{counted(len(opened.tasks), 'passage' if values['pool'] else 'question')} for {who}"
+    terminal.line("review", f"{server.address} · {waiting} · Ctrl-C ends")
+    try:
+        server.serve_forever(poll_interval=0.1)
+    except (KeyboardInterrupt, Interrupted):
+        stop_raising()
+    server.server_close()
+    count = len(opened.judged())
+    opened.journal.finish()
+    terminal.line("done", f"{counted(count, 'judgement')} in {golden}")
+    return 0
+
+
+def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None = None) -> Review:
+    """Open the review of a golden file's silver questions, or of a pool's passages.
+
+    What an earlier process was killed with is folded into the file first. Raises InputError for faults of the files.
+    """
+    faults = Faults()
+    read_entries(golden, faults)
+    faults.raise_any()
+    journal = Journal(golden)
+    try:
+        recovered = journal.fold()
+    except InputError:
+        journal.close()
+        raise
+    entries = read_entries(golden, faults)
+    if not pool:
+        return Review(journal, question_tasks(entries, corpus), who, recovered)
+    rows = [row.values for row in read_rows(Path(pool).expanduser(), faults)]
+    faults.raise_any()
+    return Review(journal, passage_tasks(rows, entries), who, recovered)

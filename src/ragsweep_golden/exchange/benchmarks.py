@@ -1,0 +1,152 @@
+"""Write golden sets with their corpus in the formats of benchmarks: BEIR, TREC, SQuAD."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ragsweep.core.types import Corpus
+from ragsweep.core.words import word_count
+from ragsweep.golden.trec import encode_id, write_qrels
+from ragsweep_golden.entries import Entry, value
+from ragsweep_golden.exchange.exporting import labels_as_texts
+from ragsweep_golden.exchange.fields import Exported, count_lost, place, references, relevant, whole_grade
+
+_RESERVED = ("unanswerable", "category", "weight")  # of BEIR's metadata
+
+
+def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
+    """Write a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv."""
+    notes = Counter[str]()
+    queries, labels = [], ["query-id\tcorpus-id\tscore\n"]
+    for entry in entries:
+        metadata = {name: one for name, one in labels_as_texts(entry).items() if name not in _RESERVED}
+        category = entry.get("category")
+        if entry.get("answerable", True) is False:
+            metadata["unanswerable"] = True
+            notes['categories of unanswerable questions became "unanswerable"'] += category not in (
+                None,
+                "unanswerable",
+            )
+        elif not entry.get("evidence"):
+            notes["questions without evidence are no part of BEIR's split"] += 1
+        metadata |= {name: entry[name] for name in ("category", "weight") if entry.get(name)}
+        queries.append({"_id": entry["id"], "text": entry["question"], "metadata": metadata})
+        labels += [f"{entry['id']}\t{name}\t{grade}\n" for name, grade in _grades(entry, notes).items()]
+    files = {"corpus.jsonl": _documents(corpus), "queries.jsonl": _lines(queries), "qrels/test.tsv": "".join(labels)}
+    shown = {name for entry in entries for name in labels_as_texts(entry) if name not in _RESERVED}
+    kept = ("id", "question", "category", "answerable", "weight", "language", "content_type", "evidence.document",
+            "evidence.grade", *(f"labels.{name}" for name in shown))  # fmt: skip
+    return Exported(files, count_lost(entries, kept), +notes)
+
+
+def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
+    """Write corpus.jsonl, topics.tsv (id, tab, text) and qrels.txt; white space in ids is percent-encoded."""
+    notes = Counter[str]()
+    topics = []
+    for entry in entries:
+        text = " ".join(str(entry["question"]).split())
+        notes["line breaks and repeated spaces of questions became one space"] += text != entry["question"]
+        notes["questions without evidence are no part of TREC's qrels"] += not entry.get("evidence")
+        topics.append(f"{encode_id(entry['id'])}\t{text}\n")
+    names = [*corpus.ids, *(str(entry["id"]) for entry in entries)]
+    notes["ids with white space are percent-encoded"] += sum(encode_id(name) != name for name in names)
+    qrels = write_qrels({str(entry["id"]): _grades(entry, notes) for entry in entries})
+    files = {"corpus.jsonl": _documents(corpus, encoded=True), "topics.tsv": "".join(topics), "qrels.txt": qrels}
+    return Exported(files, count_lost(entries, ("id", "question", "evidence.document", "evidence.grade")), +notes)
+
+
+def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
+    """Write a file in SQuAD's format: each document is a paragraph, with the questions about it."""
+    notes = Counter[str]()
+    questions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    first = next((name for name, text in zip(corpus.ids, corpus.texts, strict=True) if text.strip()), "")
+    for entry in entries:
+        labels = relevant(entry)
+        document = labels[0]["document"] if labels else value(entry, "provenance", "document") or first
+        here = [label for label in labels if label["document"] == document]
+        notes["evidences in a second document are left out"] += len(labels) - len(here)
+        notes["labels with a grade of 0 and below are left out"] += len(entry.get("evidence") or ()) - len(labels)
+        answers = _answers(entry, here, corpus, notes)
+        row = {"id": entry["id"], "question": entry["question"], "answers": answers}
+        row |= {"is_impossible": entry.get("answerable", True) is False}
+        questions[document].append(row | ({"weight": entry["weight"]} if entry.get("weight") else {}))
+    articles = list(_articles(corpus, questions, notes))
+    text = json.dumps({"version": "v2.0", "data": articles}, ensure_ascii=False)
+    kept = ("id", "question", "answerable", "weight", "reference", "references", "evidence.document",
+            "evidence.anchor", "evidence.start")  # fmt: skip
+    return Exported({"": f"{text}\n"}, count_lost(entries, kept), +notes)
+
+
+def _articles(
+    corpus: Corpus, questions: Mapping[str, list[dict[str, Any]]], notes: Counter[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield an article a document; those named TITLE/NUMBER, as a reader of SQuAD numbers them, keep their name."""
+    numbers = Counter[str]()
+    for name, text in zip(corpus.ids, corpus.texts, strict=True):
+        title, _, number = name.rpartition("/")
+        if not title or number != str(numbers[title] + 1):
+            title = name
+            notes["documents get a number: guide.md/1"] += 1
+        numbers[title] += 1
+        if text.strip():
+            yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}
+
+
+SURE_WORDS = 5
+"""Words of an answer that is the right one wherever it stands in the document of the evidence."""
+
+
+def _answers(
+    entry: Entry, labels: Iterable[Mapping[str, Any]], corpus: Corpus, notes: Counter[str]
+) -> list[dict[str, Any]]:
+    """Return the right answers where they stand in the evidence; in one without any the quote stands for them.
+
+    A long answer that occurs once in the document needs no quote around it.
+    """
+    spans = {found: label for label in labels if (found := place(label, corpus))}
+    answers: dict[tuple[str, int], None] = {}
+    quoted = set(spans)
+    for reference in references(entry):
+        used = False
+        for (start, end), label in spans.items():
+            text = corpus.texts[corpus.position[label["document"]]]
+            is_sure = word_count(reference) >= SURE_WORDS and text.count(reference.strip()) == 1
+            at = text.find(reference.strip(), *(() if is_sure else (start, end)))
+            if at >= 0:
+                answers[reference.strip(), at] = None
+                notes["quotes are cut to the answer in them"] += label.get("anchor") is not None and (
+                    at, at + len(reference.strip())) != (start, end)  # fmt: skip
+                quoted.discard((start, end))
+                used = True
+        notes["right answers that do not stand in the evidence are left out"] += not used
+    for start, end in sorted(quoted):
+        label = spans[start, end]
+        if label.get("anchor") is None:
+            notes["whole documents without an answer in them are left out as evidence"] += 1
+        else:
+            answers[corpus.texts[corpus.position[label["document"]]][start:end], start] = None
+            notes["quotes became answers"] += 1
+    return [{"text": text, "answer_start": start} for text, start in answers]
+
+
+def _grades(entry: Entry, notes: Counter[str]) -> dict[str, int]:
+    """Return the highest grade of each document."""
+    grades: dict[str, int] = {}
+    for label in entry.get("evidence") or ():
+        grade = whole_grade(label, notes)
+        grades[label["document"]] = max(grade, grades.get(label["document"], grade))
+    return grades
+
+
+def _documents(corpus: Corpus, encoded: bool = False) -> str:
+    rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
+    return _lines(
+        {"_id": encode_id(one) if encoded else one, "title": title, "text": text} for one, title, text in rows
+    )
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -1,0 +1,223 @@
+"""What the fields of records become: places in an entry, texts that are evidence, notes, or nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import cycle
+from typing import Any, NamedTuple
+
+from ragsweep.golden.golden_format import QUESTION_KEYS
+from ragsweep.golden.reading import plain_number
+from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
+from ragsweep_golden.entries import GROUPS
+from ragsweep_golden.exchange.records import as_mapping, as_passages, as_texts, is_filled, unnested
+
+PASSAGES = "passages"
+"""The field of a draft with the texts in which the answer stands."""
+CARRIED = "ragsweep"
+"""The field of other tools' metadata in which an export keeps the whole entry."""
+
+RANKED = {
+    "id": (("id",), ("qid", "query_id")),
+    "question": (("question",), ("user_input", "query", "prompt", "input", "instruction", "messages")),
+    "reference": (
+        ("correction",), ("reference",),
+        ("ground_truth", "ground_truths", "golden_answers", "gt_answer", "generation_gt", "reference_answer",
+         "expected_response", "expected_answer", "expected_output"),
+        ("answer", "answers"),
+    ),
+    "keywords": (("keywords",), ("expected_keywords", "expected_facts")),
+    PASSAGES: (
+        (PASSAGES, "relevant_chunks", "reference_contexts", "expected_retrieved_context"),
+        ("passage", "context", "contexts"),
+    ),
+    "documents": (("reference_context_ids", "retrieval_gt"),),
+    "category": (("category",), ("synthesizer_name", "evolution_type")),
+}  # fmt: skip
+"""What fields become: place -> groups of fields, of which the first that a record fills wins. Fields of one group are
+equals: a record in which two of them differ is refused. A field with a name of our own format becomes that."""
+PLACES = {name: (place, rank) for place, groups in RANKED.items() for rank, group in enumerate(groups)
+           for name in group}  # fmt: skip
+SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
+"""Right answers and evidence in a set of questions; in the results of a system what it said, and what it retrieved."""
+RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
+
+_LABELS = ("persona_name", "query_style", "query_length")
+LISTS = ("keywords", "references", "distractors", "documents")
+_OBJECTS = ("history", "evidence", "labels", *GROUPS)
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_OUTPUTS = (
+    "response", "multi_responses", "retrieved_contexts", "retrieved_context_ids", "rubrics", "reference_tool_calls",
+    "prediction", "predicted_answer", "generated_answer", "model_answer", "actual_output", "retrieval_context",
+    "retrieved_context", "predicted_contexts",
+)  # fmt: skip
+"""Fields with what a system answered, or how it was judged: no part of a golden set."""
+_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
+
+
+class FlatRecord(NamedTuple):
+    """The fields of a record by name, the entry that an earlier export kept in it, and fields that are left out."""
+
+    fields: Mapping[str, Any]
+    carried: Mapping[str, Any] = {}
+    left: Sequence[str] = ()
+
+
+class RecordDraft(NamedTuple):
+    """An entry whose evidence is still to be found in texts, and which of the record's fields have no place in it."""
+
+    entry: dict[str, Any]
+    passages: Sequence[tuple[str, str | None]] = ()
+    in_notes: Sequence[str] = ()
+    left: Sequence[str] = ()
+
+
+def place_of(name: str) -> str:
+    """Return what a field becomes; empty where nothing is known of it."""
+    if name in QUESTION_KEYS or name in GROUPS or name == "schema_version":
+        return name
+    return "labels" if name in _LABELS else PLACES.get(name, ("", 0))[0]
+
+
+def fields_of_system(names: Collection[str]) -> list[str]:
+    """Return the fields with what a system said and retrieved, by the names of the fields of all records.
+
+    Beside a field that can only be the right answer, ``answer`` is the system's; where a system's answers are, or
+    evidence by name, so are ``context`` and ``contexts``. Raises ValueError for contexts beside an answer alone, which
+    may be either.
+    """
+    right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
+    said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]
+    if not said and not gold and "contexts" in names and "answer" in names:
+        fact = '"answer" and "contexts" may be what a system said and retrieved, or the right answer and its evidence'
+        raise ValueError(f'{fact}: rename them to "reference" and "reference_contexts", or leave them out')
+    is_retrieved = (said or gold) and "supporting_facts" not in names
+    return [*said, *(name for name in _SHOWN if is_retrieved and name in names)]
+
+
+def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft:
+    """Read one record; fields without a place go to the notes if they are plain, and are left out otherwise.
+
+    Raises ValueError, with the field, for structure that is not readable, and for two fields in one place that differ.
+    """
+    entry: dict[str, Any] = dict(flat.carried)
+    chosen, in_notes, left = _chosen(flat, of_system)
+    labels, notes = dict(entry.get("labels") or {}), []
+    passages: list[tuple[str, str | None]] = []
+    documents: list[str] = []
+    for name, value in chosen.items():
+        place = place_of(name)
+        try:
+            if name in _LABELS:
+                labels[name] = decoded(value)
+            elif place == "labels":
+                labels |= as_mapping(value)
+            elif place == PASSAGES:
+                passages = as_passages(value, flat.fields.get("supporting_facts"))
+            elif place == "documents":
+                documents = as_texts(unnested(value))
+            elif place == "question":
+                entry |= read_turns(decoded(value))
+            elif place:
+                entry |= _converted(place, value)
+            else:
+                notes.append(f"{name}: {as_note(value)}")
+        except ValueError as fault:
+            raise ValueError(f'"{name}" {fault}') from None
+    if len(documents) in (1, len(passages)) and passages:
+        passages = [(text, document) for (text, _), document in zip(passages, cycle(documents), strict=False)]
+    elif not passages:
+        passages = [("", document) for document in documents]
+    if notes:
+        entry["notes"] = "; ".join(filter(None, [entry.get("notes"), *notes]))
+    if labels:
+        entry["labels"] = labels
+    return RecordDraft(entry, () if "evidence" in entry else passages, in_notes, left)
+
+
+def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any], list[str], list[str]]:
+    """Return the fields that are read, the names of those for the notes, and of those that are left out.
+
+    Raises ValueError where two fields of one place differ, and neither is before the other.
+    """
+    chosen, in_notes, left = dict[str, Any](), list[str](), list(flat.left)
+    ranked = sorted(flat.fields, key=lambda name: PLACES.get(name, ("", 0))[1])
+    winners: dict[str, str] = {}
+    for name in ranked:
+        value, place = flat.fields[name], place_of(name)
+        if not is_filled(value) or (name == "id" and "id" in flat.carried):
+            continue
+        first = winners.setdefault(place, name) if place in RANKED else name
+        if name == "supporting_facts":
+            continue  # read with the passages
+        if name in of_system or name in _OUTPUTS:
+            left.append(name)
+            if first == name:
+                winners.pop(place, None)
+        elif first != name:
+            if PLACES[first] == PLACES[name] and _listed(flat.fields[first]) != _listed(value):
+                raise ValueError(f'"{first}" and "{name}" both give the {place}, and differ; rename one to "{place}"')
+            left.append(name)
+        elif place or as_note(value):
+            chosen[name] = value
+            in_notes += [] if place else [name]
+        else:
+            left.append(name)
+    return {name: chosen[name] for name in flat.fields if name in chosen}, in_notes, left
+
+
+def _listed(value: Any) -> list[Any]:
+    found = decoded(value)
+    return found if isinstance(found, list) else [found]
+
+
+def read_turns(value: Any) -> dict[str, Any]:
+    """Return the question of a text, or of the turns of a conversation with those before it as its history.
+
+    Raises ValueError for structure that is neither.
+    """
+    if not isinstance(value, list):
+        return {"question": plain_text(value)}
+    turns = [
+        {"role": _ROLES[role], "text": _content(one["content"])}
+        for one in value
+        if isinstance(one, dict) and (role := str(one.get("role") or one.get("type"))) in _ROLES and one.get("content")
+    ]
+    asked = max((n for n, turn in enumerate(turns) if turn["role"] == "user"), default=None)
+    if asked is None:
+        return {"question": plain_text(value)} if value and not any(isinstance(one, dict) for one in value) else {}
+    return {"question": turns[asked]["text"], **({"history": turns[:asked]} if asked else {})}
+
+
+def _content(value: Any) -> str:
+    """Return the text of a message, or of its parts; parts of other kinds, such as images, are left out."""
+    found = decoded(value)
+    parts = found if isinstance(found, list) else [found]
+    texts = [one for one in parts if not isinstance(one, dict) or one.get("type", "text") == "text"]
+    return " ".join(map(plain_text, texts))
+
+
+def as_note(value: Any) -> str:
+    """Return a plain value, or a list of such, as a text; empty for anything else."""
+    try:
+        return "; ".join(plain_texts(value))
+    except ValueError:
+        return ""
+
+
+def _converted(place: str, value: Any) -> dict[str, Any]:
+    """Return the fields of an entry that a value gives. Raises ValueError for structure that has no place there."""
+    if place == "reference":
+        texts = plain_texts(value)
+        return {"reference": texts[0] if texts else "", **({"references": texts[1:]} if texts[1:] else {})}
+    if place in LISTS:
+        return {place: plain_texts(value) if place == "references" else as_texts(value)}
+    if place in _OBJECTS:
+        return {place: decoded(value)}
+    if place in ("answerable", "needs_retrieval"):
+        return {place: _FLAGS.get(str(value).strip().lower(), value)}
+    if place == "weight":
+        number = plain_number(str(value))
+        return {place: value if math.isnan(number) else number}
+    return {place: as_note(value) if place == "notes" else plain_text(value)}

@@ -1,0 +1,81 @@
+"""Which fields of an entry are filled, and what an export takes of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragsweep.core.types import Corpus
+from ragsweep.golden.anchors import resolve
+from ragsweep_golden.entries import GROUPS, Entry
+from ragsweep_golden.passages import sentence_around
+
+
+@dataclass
+class Exported:
+    """The files of an export, by their path in the folder (empty: the file itself), and what has no place in them."""
+
+    files: dict[str, str]
+    lost: Counter[str] = field(default_factory=Counter)  # field -> entries
+    notes: Counter[str] = field(default_factory=Counter)  # anything else that changes -> how often
+
+
+def filled_fields(entry: Entry) -> Iterator[str]:
+    """Name the fields of an entry that say something, those of groups and labels with their group."""
+    for name, value in entry.items():
+        if name in (*GROUPS, "labels") and isinstance(value, Mapping):
+            yield from (f"{name}.{inner}" for inner, one in value.items() if one not in (None, "", [], {}))
+        elif name == "evidence":
+            yield from dict.fromkeys(f"evidence.{key}" for label in value or () for key in label)
+        elif value not in (None, "", [], {}) and not (name in ("answerable", "needs_retrieval") and value is True):
+            yield name
+
+
+def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
+    """Count the entries of each filled field that a format does not keep; "labels." keeps all labels."""
+    return Counter(
+        name
+        for entry in entries
+        for name in filled_fields(entry)
+        if name not in kept and f"{name.partition('.')[0]}." not in kept
+    )
+
+
+def relevant(entry: Entry) -> list[Mapping[str, Any]]:
+    """Return the labels of an entry that mean "relevant"."""
+    return [label for label in entry.get("evidence") or () if label.get("grade", 1) > 0]
+
+
+def references(entry: Entry) -> list[str]:
+    """Return the right answers, the first one first."""
+    return [str(one) for one in (entry.get("reference"), *(entry.get("references") or ())) if one]
+
+
+def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
+    """Return a grade as the whole number from 0 that other formats need: the next one above."""
+    grade = label.get("grade", 1)
+    whole = max(0, math.ceil(float(grade)))
+    notes["grades became whole numbers of 0 or more"] += whole != grade
+    return whole
+
+
+def place(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int] | None:
+    """Find the passage of a label in its document: the whole of it without an anchor; None where there is none."""
+    if label["document"] not in corpus.position:
+        return None
+    text = corpus.texts[corpus.position[label["document"]]]
+    if label.get("anchor") is None:
+        return 0, len(text)
+    return next(iter(resolve(text, label["anchor"], label.get("start"))), None)
+
+
+def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
+    """Return the sentence around the quote of a label, without a corpus the quote; of a whole document its text."""
+    found = place(label, corpus) if corpus else None
+    if corpus is None or found is None:
+        return str(label.get("anchor") or "")
+    text = corpus.texts[corpus.position[label["document"]]]
+    return text if label.get("anchor") is None else sentence_around(text, found)

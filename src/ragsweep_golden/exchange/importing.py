@@ -1,0 +1,229 @@
+"""Make entries of records in other formats: fields to their places, texts to evidence, and what is lost counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.errors import Faults, InputError, nearest
+from ragsweep.core.identity import content_hash
+from ragsweep.core.types import Corpus, Evidence
+from ragsweep.core.words import word_count
+from ragsweep.golden.golden_format import read_question
+from ragsweep.golden.qrels import Grades
+from ragsweep.golden.reading import Row, UniqueIds
+from ragsweep.golden.tables import is_table
+from ragsweep.golden.text_files import collect_faults
+from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
+from ragsweep_golden.entries import SCHEMA_VERSION, as_entry, as_label, value
+from ragsweep_golden.evidence_quotes import FEWEST_WORDS
+from ragsweep_golden.exchange.drafts import (
+    RANKED,
+    FlatRecord,
+    RecordDraft,
+    fields_of_system,
+    place_of,
+    read_draft,
+)
+from ragsweep_golden.exchange.layouts import LAYOUTS, Layout, layout_of_columns, recognise
+from ragsweep_golden.exchange.locating import Found, GivenText, locate, quote
+from ragsweep_golden.exchange.records import is_filled, read_records
+
+AUTO = "auto"
+NAMED = "columns"
+"""The format of records whose fields are named in the command."""
+
+
+@dataclass
+class Imported:
+    """Entries, and what became of the fields and texts of their records."""
+
+    format: str
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    in_notes: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    exact: int = 0
+    near: int = 0
+    unfound: list[tuple[str, str]] = field(default_factory=list)  # id of the question, text
+    gold: int = 0  # entries that were gold before
+    repeated: int = 0  # records that occur twice
+    notes: tuple[str, ...] = ()  # how the file was read
+
+
+def import_file(
+    path: Path, name: str, corpus: Corpus | None, columns: Mapping[str, str] | None = None, encoding: str | None = None
+) -> Imported:
+    """Read a file of another format.
+
+    Args:
+        path: A table, JSON lines, JSON, Parquet, YAML, or TREC's topics.
+        name: The format, or "auto": recognised by the fields.
+        corpus: The documents in which texts are found; None leaves texts without their document out.
+        columns: Of format "columns": what a field holds, one of COLUMNS -> its name.
+        encoding: Of a text file without a byte order mark; None: UTF-8.
+
+    Raises:
+        InputError: The layout is unknown, or faults of the file, all at once.
+        ConfigError: Fields are named, and none for the question; the encoding is unknown.
+    """
+    if name not in (known := [AUTO, NAMED, *LAYOUTS]):
+        raise InputError(f'format="{name}"{nearest(name, known)}')
+    named = layout_of_columns(columns or {}) if columns or name == NAMED else None
+    faults = collect_faults(encoding)
+    rows = read_records(path, faults)
+    faults.raise_any()
+    seen = list(dict.fromkeys(column for row in rows for column in row.values))
+    found = NAMED if named else recognise(seen) if name == AUTO else name
+    layout = named or LAYOUTS[found]
+    missing = [either for either in layout.needs if not set(either) & set(seen)]
+    if missing:
+        needed = " and ".join(" or ".join(either) for either in missing)
+        raise InputError(f"{path}: format={found} needs {needed}, and there are {', '.join(seen) or 'no columns'}")
+    imported = Imported(found, notes=faults.notes)
+    if found == "csv" and is_table(path):
+        return _import_table(path, seen, imported, len(rows), corpus)
+    drafts = _read_drafts(rows, layout, imported, faults)
+    faults.raise_any()
+    _add_evidence([draft for _, draft in drafts], corpus, imported)
+    _check(drafts, faults)
+    return finish([draft.entry for _, draft in drafts], imported)
+
+
+def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
+    """Mark entries as imported, and silver: nobody has confirmed them here."""
+    for entry in entries:
+        imported.gold += value(entry, "audit", "status") == "gold"
+        audit = {
+            **(entry.get("audit") or {}),
+            "status": "silver",
+            "created_by": f"ragsweep golden import {imported.format}",
+        }
+        imported.entries.append({"schema_version": SCHEMA_VERSION, **entry, "audit": audit})
+    return imported
+
+
+def _import_table(
+    path: Path, columns: Sequence[str], imported: Imported, count: int, corpus: Corpus | None
+) -> Imported:
+    """Read a table of our own columns; fields that other names give the same place are left out."""
+    faults = Faults()
+    try:
+        of_system = fields_of_system(columns)
+    except ValueError as fault:
+        raise InputError(f"{path}:1: {fault}") from None
+    ranked = [name for group in RANKED["reference"] for name in group if name in columns]
+    raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), Grades(None), faults)
+    faults.raise_any()
+    own = {*QUESTION_COLUMNS, *ranked[:1]}.difference(ranked[1:])
+    lost = [name for name in columns if name not in own and (name in of_system or place_of(name) in RANKED)]
+    imported.left.update(dict.fromkeys(lost, count))
+    entries = [as_entry(one) for one in raw.questions]
+    for entry in entries:
+        labels = {name: label for name, label in entry.pop("labels", {}).items() if name not in lost}
+        entry |= {"labels": labels} if labels else {}
+    _add_evidence([RecordDraft(entry) for entry in entries], corpus, imported)
+    return finish(entries, imported)
+
+
+def _read_drafts(
+    rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults
+) -> list[tuple[Row, RecordDraft]]:
+    """Read all records; one without an id gets the hash of its content, and is left out where it is repeated."""
+    drafts: list[tuple[Row, RecordDraft]] = []
+    made: set[str] = set()
+    for row, draft in _given_drafts(rows, layout, faults):
+        if "id" not in draft.entry:
+            draft.entry["id"] = identifier = content_hash([draft.entry, draft.passages])[:16]
+            if identifier in made:
+                imported.repeated += 1
+                continue
+            made.add(identifier)
+        imported.in_notes.update(draft.in_notes)
+        imported.left.update(draft.left)
+        drafts.append((row, draft))
+    return drafts
+
+
+def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterator[tuple[Row, RecordDraft]]:
+    """Yield each record with its draft; what is ambiguous, or no readable structure, is a fault of its row."""
+    flat: list[tuple[Row, FlatRecord]] = []
+    for row in rows:
+        try:
+            flat.append((row, layout.fields(row.values)))
+        except (ValueError, KeyError, TypeError, AttributeError) as fault:
+            faults.add(row.where, f"the layout is another one: {fault}")
+    names = {name for _, record in flat for name, value in record.fields.items() if is_filled(value)}
+    try:
+        of_system = fields_of_system(names)
+    except ValueError as fault:
+        faults.add(rows[0].where, str(fault))
+        return
+    for row, record in flat:
+        try:
+            yield row, read_draft(record, of_system)
+        except ValueError as fault:
+            faults.add(row.where, str(fault))
+
+
+def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported: Imported) -> None:
+    """Turn the texts of each draft into evidence, as far as they are found."""
+    given = [_given(draft, corpus) for draft in drafts]
+    found = locate([one for texts in given for one in texts], corpus) if corpus else {}
+    for draft, texts in zip(drafts, given, strict=True):
+        labels = [_label(one, found, draft.entry, corpus, imported) for one in texts]
+        if evidence := [label for n, label in enumerate(labels) if label and label not in labels[:n]]:
+            draft.entry["evidence"] = evidence
+
+
+def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
+    """Return the texts in which the answer stands; without any, a long answer, which a page may have literally.
+
+    A text is searched in its document, and in all of them where the corpus has another name for it.
+    """
+    if draft.passages:
+        return [
+            GivenText(text.strip(), document if not text or corpus is None or document in corpus.position else None)
+            for text, document in draft.passages
+        ]
+    answer = str(draft.entry.get("reference") or "").strip()
+    is_wanted = draft.entry.get("answerable", True) and not is_filled(draft.entry.get("evidence"))
+    return [GivenText(answer, exact=True)] if is_wanted and word_count(answer) >= FEWEST_WORDS else []
+
+
+def _label(
+    one: GivenText, found: Mapping[GivenText, Found], entry: dict[str, Any], corpus: Corpus | None, imported: Imported
+) -> dict[str, Any] | None:
+    if one.document and (corpus is None or (not one.text and one.document in corpus.position)):
+        return as_label(Evidence(one.document, one.text or None))
+    if corpus is None or one not in found:
+        if not one.exact:
+            imported.unfound.append((str(entry.get("id")), one.text or f'document "{one.document}"'))
+        return None
+    place = found[one]
+    anchor, start = quote(place, str(entry.get("question")), str(entry.get("reference") or ""), corpus)
+    if place.shared < 1:
+        note = f'evidence is the nearest passage: it has {place.shared:.0%} of the words of "{one.text[:60]}"'
+    elif place.others:
+        note = f"evidence stands in {place.others} other documents as well"
+    else:
+        note = ""
+    if note:
+        entry["notes"] = "; ".join(filter(None, [entry.get("notes"), note]))
+    document = corpus.ids[place.document]
+    entry.setdefault("content", {"passage": corpus.texts[place.document][place.start : place.end]})
+    entry.setdefault("provenance", {"document": document, "start": place.start, "end": place.end})
+    imported.near += place.shared < 1
+    imported.exact += place.shared == 1
+    return as_label(Evidence(document, anchor, start))
+
+
+def _check(drafts: Sequence[tuple[Row, RecordDraft]], faults: Faults) -> None:
+    """Raise InputError with the place of every entry that our format does not have."""
+    unique = UniqueIds("question")
+    for row, draft in drafts:
+        given = Row(row.where, draft.entry, faults)
+        unique.check(read_question(given).id, given)
+    faults.raise_any()

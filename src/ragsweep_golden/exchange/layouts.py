@@ -1,0 +1,228 @@
+"""The layouts of records that are recognised, and how each becomes the fields of one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.golden.structured_cells import decoded, plain_texts
+from ragsweep_golden.exchange.drafts import CARRIED, LISTS, PASSAGES, PLACES, RIGHT, SAID, FlatRecord, place_of
+from ragsweep_golden.exchange.records import as_items, as_mapping, is_filled
+from ragsweep_golden.passages import sentence_around
+
+
+class Layout(NamedTuple):
+    """How records are recognised and flattened.
+
+    ``needs``: groups of fields, of which a record has at least one each; ``names``: fields that mean more in this
+    layout than elsewhere, and the field they become; ``lacks``: fields of another layout with the same needs.
+    """
+
+    needs: tuple[tuple[str, ...], ...]
+    flatten: Callable[[Mapping[str, Any]], FlatRecord] = FlatRecord
+    names: Mapping[str, str] = {}
+    lacks: tuple[str, ...] = ()
+
+    def fields(self, record: Mapping[str, Any]) -> FlatRecord:
+        """Return the fields of a record. Raises ValueError, KeyError, TypeError or AttributeError for another shape."""
+        flat = self.flatten(record)
+        return flat._replace(fields={self.names.get(name, name): value for name, value in flat.fields.items()})
+
+
+def _of_mlflow(record: Mapping[str, Any]) -> FlatRecord:
+    tags = dict(as_mapping(record.get("tags")))
+    carried = as_mapping(tags.pop(CARRIED, None))
+    labels = {name: tag for name, tag in tags.items() if not name.startswith("mlflow.")}
+    own = {"id": record.get("dataset_record_id"), "labels": labels}
+    inputs, expectations = as_mapping(record["inputs"]), as_mapping(record.get("expectations"))
+    return FlatRecord({**own, **inputs, **expectations}, carried, _others(record, "inputs", "expectations", "tags",
+                                                                    "dataset_record_id"))  # fmt: skip
+
+
+def _of_argilla(record: Mapping[str, Any]) -> FlatRecord:
+    metadata = dict(as_mapping(record.get("metadata")))
+    carried = as_mapping(metadata.pop(CARRIED, None))
+    answers = {name: [one["value"]] for name, one in as_mapping(record.get("suggestions")).items()}
+    answers |= {name: [one["value"] for one in given] for name, given in as_mapping(record.get("responses")).items()}
+    given = _answered(answers)
+    fields = {"id": record.get("id"), **metadata, **as_mapping(record["fields"]), **given}
+    return FlatRecord(
+        fields, carried, _others(record, "id", "fields", "metadata", "suggestions", "responses", "_server_id")
+    )
+
+
+def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
+    data = dict(as_mapping(record["data"]))
+    carried = as_mapping(data.pop(CARRIED, None))
+    done = [one for one in decoded(record.get("annotations")) or () if not one.get("was_cancelled")]
+    answers: dict[str, list[Any]] = {}
+    for one in done or decoded(record.get("predictions")) or ():
+        for result in one["result"]:
+            value = result.get("value", {})
+            marked = result["type"] not in value or result["type"].endswith("labels")
+            name = PASSAGES if marked and "start" in value else result["from_name"]
+            texts = value.get("text" if marked else result["type"])
+            answers.setdefault(name, []).extend(texts if isinstance(texts, list) else [texts])
+    fields = {"id": record.get("id"), **data, **_answered(answers)}
+    return FlatRecord(fields, carried, _others(record, "id", "data", "annotations", "predictions"))
+
+
+def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Return people's answers by field: of several right answers and passages all are kept, of other fields the first.
+
+    The right answer is a correction: it wins over what the record has.
+    """
+    fields: dict[str, Any] = {}
+    ranked = sorted(answers, key=lambda name: PLACES.get(name, ("", 0))[1])
+    for name in ranked:
+        given = [value for value in answers[name] if is_filled(value)]
+        place = place_of(name)
+        if place == "reference" and given:
+            fields.setdefault("correction", [text for value in given for text in plain_texts(value)])
+        elif place in (*LISTS, PASSAGES):
+            fields[name] = [one for value in given for one in (value if isinstance(value, list) else [value])]
+        elif given:
+            fields[name] = given[0]
+    return fields
+
+
+def _others(record: Mapping[str, Any], *known: str) -> list[str]:
+    return [name for name, value in record.items() if name not in known and is_filled(value)]
+
+
+def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
+    """Flatten an example; its outputs are the right ones, and the only one is the right answer by any name."""
+    outputs = as_mapping(record["outputs"])
+    if is_filled(record["outputs"]) and not outputs:
+        raise ValueError('"outputs" of LangSmith is an object; format=mlflow leaves out what a system said')
+    said = {name: _content(value) for name, value in outputs.items()}
+    right = {"reference" if place_of(name) == "reference" or len(said) == 1 else name: said[name] for name in said}
+    fields = {"id": record.get("id"), **as_mapping(record.get("metadata")), **as_mapping(record["inputs"]), **right}
+    return FlatRecord(fields, {}, _others(record, "id", "inputs", "outputs", "metadata"))
+
+
+def _content(value: Any) -> Any:
+    """Return the text of a message, or of the last of a list of messages; any other value as it is."""
+    found = decoded(value)
+    last = found[-1] if isinstance(found, list) and found and isinstance(found[-1], dict) else found
+    return last.get("content", value) if isinstance(last, dict) else value
+
+
+_ASSERTED = {
+    **dict.fromkeys(("equals", "similar", "factuality", "model-graded-factuality"), "reference"),
+    **dict.fromkeys(("contains", "icontains", "contains-all", "icontains-all"), "keywords"),
+}
+"""What the value of an assertion of promptfoo is; other assertions have no place."""
+
+
+def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
+    fields: dict[str, Any] = {**as_mapping(record.get("metadata")), **as_mapping(record["vars"])}
+    left = _others(record, "vars", "assert", "metadata", "description")
+    for one in record.get("assert") or ():
+        if place := _ASSERTED.get(one["type"]):
+            fields[place] = [*fields.get(place, ()), *plain_texts(one["value"])]
+        else:
+            left.append(f"assert {one['type']}")
+    return FlatRecord({"notes": record.get("description"), **fields}, {}, left)
+
+
+def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
+    """Flatten a question of SQuAD: its evidence is the sentence of each answer; without answers it is unanswerable."""
+    context, answers = decoded(record["context"]), as_items(decoded(record["answers"]))
+    if not isinstance(context, str):
+        return FlatRecord(record)
+    answers = [one if isinstance(one, dict) else {"text": one} for one in answers]
+    fields = {**record, "context": None, "is_impossible": None, "answers": [one["text"] for one in answers]}
+    if not any(map(is_filled, fields["answers"])):
+        return FlatRecord(fields | {"answerable": False}, {}, ["context"])
+    starts = [one.get("answer_start", len(context)) for one in answers]
+    spans = [(start, start + len(one["text"])) for one, start in zip(answers, starts, strict=True)]
+    spans = [span for one, span in zip(answers, spans, strict=True) if context[slice(*span)] == one["text"]]
+    sentences = dict.fromkeys(sentence_around(context, span).strip() for span in spans)
+    return FlatRecord(fields | {PASSAGES: list(sentences) or [context]})
+
+
+def _of_deepeval(record: Mapping[str, Any]) -> FlatRecord:
+    """Flatten a golden; a table of them has bars between the texts of its context."""
+    context = decoded(record.get("context"))
+    return FlatRecord({**record, "context": context.split("|") if isinstance(context, str) else context})
+
+
+_NO_EXAMPLE = ("expectations", "dataset_record_id", "tags", "trace", "trace_id", "request_id", "run_type")
+"""Fields of records whose outputs are what a system said: MLflow's, and runs of LangSmith."""
+LAYOUTS = {
+    "langsmith": Layout((("inputs",), ("outputs",)), _of_langsmith, lacks=_NO_EXAMPLE),
+    "mlflow": Layout((("inputs",),), _of_mlflow),
+    "argilla": Layout((("fields",),), _of_argilla),
+    "labelstudio": Layout((("data",), ("annotations", "predictions", "data")), _of_label_studio),
+    "promptfoo": Layout((("vars",),), _of_promptfoo),
+    "ragas": Layout((("user_input",),)),
+    "ragas_0.1": Layout((("question",), ("ground_truth", "ground_truths"), ("evolution_type",))),
+    "deepeval": Layout(
+        (("input",), ("expected_output", "actual_output")),
+        _of_deepeval,
+        {"context": "reference_contexts", "source_file": "reference_context_ids"},
+    ),
+    "llamaindex": Layout((("query",), ("reference_answer", "reference_contexts"))),
+    "autorag": Layout((("qid",), ("query",), ("retrieval_gt",))),
+    "ragchecker": Layout((("query",), ("gt_answer",))),
+    "flashrag": Layout((("question",), ("golden_answers",))),
+    "squad_rows": Layout((("question",), ("answers",), ("context",)), _of_squad),
+    "keywords": Layout((("question", "query"), ("expected_keywords",))),
+    "chunks": Layout((("query", "question"), ("relevant_chunks",))),
+    "csv": Layout((("id",), ("question",), ("document", "reference", "answerable"))),
+    "faq": Layout((("question", "query"), (*SAID, *RIGHT))),
+    "topics": Layout((("question",), ("description",), ("narrative",))),
+    "counts": Layout((("question", "query"), ("count", "frequency")), names={"count": "weight", "frequency": "weight"}),
+}
+"""Layouts by the name of their format, those with fields of their own first."""
+
+
+def recognise(columns: Iterable[str]) -> str:
+    """Return the format of records with these columns. Raises InputError for an unknown one."""
+    seen = list(columns)
+    for name, layout in LAYOUTS.items():
+        if all(any(field in seen for field in either) for either in layout.needs) and not {*layout.lacks} & {*seen}:
+            return name
+    known = [f"{name} ({', '.join(' or '.join(either) for either in one.needs)})" for name, one in LAYOUTS.items()]
+    raise InputError(
+        f"the layout is unknown: it has {', '.join(seen) or 'no column'}; name the fields, question=FIELD"
+        f" reference=FIELD ({', '.join(COLUMNS)}); known are {'; '.join(known)}; and beir, trec and squad by their"
+        " readers: dataset=squad dataset.path=FILE"
+    )
+
+
+COLUMNS = {
+    **{name: name for name in ("id", "question", "reference", "keywords", PASSAGES, "category", "weight", "notes")},
+    "documents": "reference_context_ids",
+}
+"""What ``format=columns`` may name a field for, and the field of ours that it becomes."""
+
+
+def layout_of_columns(columns: Mapping[str, str]) -> Layout:
+    """Return the layout of records whose fields are named: place -> name, or path as in ``inputs.question``.
+
+    Raises ConfigError without a question.
+    """
+    if "question" not in columns:
+        raise ConfigError("golden import: format=columns needs the field of the question: question=FIELD")
+    needs = tuple(tuple(dict.fromkeys((path, path.partition(".")[0]))) for path in columns.values())
+    return Layout(needs, partial(_of_columns, columns))
+
+
+def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
+    """Return the named fields, and those of which nothing is known; others may be what a system said."""
+    fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
+    used = [name for path in columns.values() for name in (path, path.partition(".")[0])]
+    left = [name for name in _others(record, *used) if place_of(name)]
+    plain = {name: record[name] for name in _others(record, *used, *left)}
+    return FlatRecord(plain | fields, {}, left)
+
+
+def _at(record: Mapping[str, Any], path: str) -> Any:
+    found: Any = record
+    for name in [path] if path in record else path.split("."):
+        found = as_mapping(found).get(name)
+    return found

@@ -1,0 +1,101 @@
+"""Find texts that came with a question in the documents of a corpus, and quote them as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ragsweep.core.types import Corpus
+from ragsweep.core.words import search_terms, word_count
+from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_text, visible_words
+from ragsweep.parts.languages import detect_language
+from ragsweep.parts.text_ranking import rank_texts
+from ragsweep_golden.evidence_quotes import shortest_anchor
+from ragsweep_golden.ranking import best_sentence
+
+LEAST_SHARED = 0.6
+"""Share of a text's words that the nearest passage must have to be taken for it."""
+
+_CANDIDATES = 5  # documents in which the nearest passage is looked for, the best by BM25
+_LONG = 30  # words from which on a text is quoted by its best sentence
+
+
+class GivenText(NamedTuple):
+    """A text in which an answer stands; ``document`` is where, if that is known; ``exact``: only there literally."""
+
+    text: str
+    document: str | None = None
+    exact: bool = False
+
+
+class Found(NamedTuple):
+    """Where a text stands in the corpus, and the share of its words that are there; ``others``: further documents."""
+
+    document: int
+    start: int
+    end: int
+    shared: float = 1.0
+    others: int = 0
+
+
+def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Found]:
+    """Find texts in a corpus: literally, or else in the passage that shares most of their words.
+
+    A text that stands in several documents is found in the first of them.
+    """
+    found: dict[GivenText, Found] = {}
+    words = {one: visible_words(one.text) for one in given}
+    for number, (identifier, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True)):
+        normal = composed(text)
+        for one in words:
+            if one.document in (None, identifier) and words[one] and in_order(normal, words[one]):
+                places = resolve(text, one.text)
+                if places and one in found:
+                    found[one] = found[one]._replace(others=found[one].others + 1)
+                elif places:
+                    found[one] = Found(number, *places[0])
+    left = [one for one in words if one not in found and not one.exact and words[one]]
+    return found | _locate_nearest(left, corpus)
+
+
+def _locate_nearest(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Found]:
+    if not given:
+        return {}
+    code = detect_language(" ".join(one.text for one in given)[:10_000])
+    ranked = rank_texts([one.text for one in given], corpus.texts, code, _CANDIDATES)
+    found = {}
+    for one, candidates in zip(given, ranked, strict=True):
+        if one.document is not None:
+            candidates = [corpus.position[one.document]] if one.document in corpus.position else []
+        near = [place for number in candidates if (place := _nearest(one.text, number, corpus.texts[number]))]
+        if near and (best := max(near, key=lambda place: place.shared)).shared >= LEAST_SHARED:
+            found[one] = best
+    return found
+
+
+def _nearest(text: str, number: int, document: str) -> Found | None:
+    passage = nearest_passage(document, text)
+    if passage is None:
+        return None
+    start = passage[0]
+    end = min(len(document), start + len(text))
+    wanted, present = (set(search_terms(visible_text(part).casefold())) for part in (text, document[start:end]))
+    return Found(number, start, end, len(wanted & present) / len(wanted)) if wanted else None
+
+
+def quote(place: Found, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
+    """Return a short anchor in a passage, and its start where it is repeated.
+
+    It is taken from the right answer where that stands in the passage literally, else from the sentence of a long
+    passage that resembles question and answer most, else from the passage.
+    """
+    text = corpus.texts[place.document]
+    start, end = place.start, place.end
+    passage = text[start:end]
+    if reference.strip() and passage.count(reference.strip()) == 1:
+        start += passage.index(reference.strip())
+        end = start + len(reference.strip())
+    elif word_count(passage) > _LONG:
+        code = detect_language(question) or detect_language(passage)
+        start, end = best_sentence(f"{question} {reference}", text, (start, end), code) or (start, end)
+    return shortest_anchor(text, start, end)

@@ -1,0 +1,59 @@
+"""Write triplets for training retrievers: a question, a chunk that answers it, and one that only resembles it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+
+from ragsweep.core.types import Chunks, GoldenSet, Question
+from ragsweep.evaluation.evidence import cover
+from ragsweep.parts.languages import detect_language
+from ragsweep.parts.text_ranking import rank_texts
+from ragsweep_golden.entries import Entry
+from ragsweep_golden.exchange.fields import Exported, count_lost
+
+_DEPTH = 50  # chunks of BM25's list among which the negative is looked for
+
+
+def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
+    """Write one triplet a chunk with evidence.
+
+    The negative is the best chunk by BM25 of a document among the entry's distractors, else the best of all; it neither
+    holds evidence nor the right answer literally.
+    """
+    coverage = cover(chunks, GoldenSet(tuple(questions)))
+    positives: dict[int, list[int]] = {}
+    for evidence, chunk in zip(coverage.evidence, coverage.chunk, strict=True):
+        positives.setdefault(int(coverage.question[evidence]), []).append(int(chunk))
+    asked = list(positives)
+    texts = [chunks.text(n) for n in range(len(chunks))]
+    code = detect_language(" ".join(questions[n].text for n in asked)[:10_000])
+    ranked = dict(zip(asked, rank_texts([questions[n].text for n in asked], texts, code, _DEPTH), strict=True))
+    lines, notes = [], Counter[str]()
+    for n, found in positives.items():
+        negative = _negative(questions[n], found, ranked[n], chunks, texts)
+        if negative is None:
+            notes["questions without a chunk that resembles them are left out"] += 1
+            continue
+        for chunk in dict.fromkeys(found):
+            row = {"question": questions[n].text, "positive": texts[chunk], "negative": texts[negative]}
+            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    notes["questions without evidence are left out"] += len(questions) - len(asked)
+    lost = count_lost(entries, ("question", "evidence.", "distractors"))
+    return Exported({"": "".join(lines)}, lost, +notes)
+
+
+def _negative(
+    question: Question, positives: Sequence[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
+) -> int | None:
+    """Return the best chunk that does not answer, those of known distractors first."""
+    known = {chunks.corpus.position.get(name, -1) for name in question.distractors}
+    documents = chunks.spans.document
+    of_distractors = [n for n in ranked if int(documents[n]) in known]
+    of_distractors += [n for n in range(len(texts)) if int(documents[n]) in known] if known else []
+    answers = [one.casefold() for one in question.references]
+    for chunk in (*of_distractors, *ranked):
+        if chunk not in positives and not any(answer in texts[chunk].casefold() for answer in answers):
+            return chunk
+    return None

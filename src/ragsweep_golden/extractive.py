@@ -1,0 +1,323 @@
+"""Make questions from sentences by rule: what a sentence says is the answer, and where it stands the evidence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.types import Corpus, Spans
+from ragsweep.golden.rendered import Derived, render
+from ragsweep.golden.sections import Heading, headings
+from ragsweep.parts.languages import content_words, detect_language
+from ragsweep.parts.sentences import sentences
+from ragsweep_golden.drafts import Candidate, Draft, Sentence
+from ragsweep_golden.section_questions import ask_for_sections
+from ragsweep_golden.standalone import is_about, stands_alone
+from ragsweep_golden.subject import is_verbatim
+from ragsweep_golden.word_lists import alternatives, base_forms
+from ragsweep_golden.wording import fill, lower_start, without_lead_in, words_inside
+
+LANGUAGES = {"en": "english", "fr": "french"}
+WORDS = range(6, 41)
+"""Words of a sentence that is asked about."""
+LONGEST_QUESTION = 160
+MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
+"""Sentences, and their share, beyond which a subject is so common that a single fact about it is no answer."""
+
+_CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
+_WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
+_WORD = re.compile(r"[\w'’-]+")
+
+
+class SentenceRule(NamedTuple):
+    """A pattern of sentences, and the question that it makes of a match; ``answer`` is the group that answers."""
+
+    name: str
+    pattern: re.Pattern[str]
+    question: Callable[[Mapping[str, str]], str]
+    bloom: str
+    reasoning_class: str = "single_fact"
+
+
+PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for language in LANGUAGES}
+_SUBJECT = {language: rf"(?P<s>(?!{pronouns})[^\W\d_][^,;:()!?]{{1,50}}?)" for language, pronouns in PRONOUNS.items()}
+_BASES = base_forms("en")
+
+
+def _english_rule(found: Mapping[str, str]) -> str:
+    modal, negative = found["m"].split()[0], " not" if "not" in found["m"] or found["m"] == "cannot" else ""
+    modal = "can" if modal == "cannot" else modal
+    return f"What {modal} {found['s']}{negative} do?"
+
+
+def _why(found: Mapping[str, str]) -> str:
+    """Ask for the cause of what a clause says: its auxiliary verb moves before its subject, where it has one."""
+    if clause := _AUXILIARY.match(found["e"]):
+        return f"Why {clause['v']} {clause['s']}{clause['r']}?"
+    return f"What is the reason that {found['e']}?"
+
+
+def _french_rule(found: Mapping[str, str]) -> str:
+    modal = f"ne {found['m']} pas" if "n" in found else found["m"]
+    return f"Que {modal} faire {found['s']} ?"
+
+
+def _english_scenario(found: Mapping[str, str]) -> str:
+    condition = f"{found['w'].lower()} {found['c']}"
+    advice = _ADVICE.match(found["a"])
+    return f"What {advice['m'] or 'should'} you do {condition}?" if advice else f"What happens {condition}?"
+
+
+_ADVICE = re.compile(rf"you (?P<m>can|could|should|must)\b(?! (?:be|not)\b)|(?:{alternatives('en', 'advice')})\b")
+"""An answer that says what to do, not what happens."""
+
+
+_AUXILIARY = re.compile(
+    r"(?P<s>(?:(?!that |which |who |if |when |and |or )[\w'’.`-]+ ){1,5}?)(?P<v>is|are|was|were|can|will|should|must|would) (?P<r>.+)"
+)
+
+
+def _french_definition(found: Mapping[str, str]) -> str:
+    if found["v"] == "sont":
+        return f"Que sont {found['s']} ?"
+    is_name = found["s"][:1].isupper()
+    if (is_name and _PERSON.match(found["a"])) or _NAMED_PERSON.match(found["s"]):
+        return f"Qui est {found['s']} ?"
+    # what has a name and no article may be a person
+    is_thing = not is_name or _THING.search(found["s"])
+    return fill("Qu'est-ce que {} ?" if is_thing else "Que sait-on de {} ?", found["s"])
+
+
+_PERSON = re.compile(rf"(?:une? |le |la |l['’])(?:\w+ )?(?:{alternatives('fr', 'persons')})\b")
+_NAMED_PERSON = re.compile(rf"{_PERSON.pattern} [A-ZÀÉ]\S+ [A-ZÀÉ]")
+_THING = re.compile(r"[\d_.(]|[A-Z]{2}|[a-z][A-Z]|^\w+ [a-zé]{4,}$")
+
+
+def _french_scenario(found: Mapping[str, str]) -> str:
+    blank = "" if found["w"][-1] in "’'" else " "
+    condition = f"{found['w'].lower()}{blank}{found['c']}"
+    if advice := _FRENCH_ADVICE.match(found["a"]):
+        asked = f"Que {advice['m']}-vous" if advice["m"] else "Que faut-il"
+        return f"{asked} faire {condition} ?"
+    return f"Que se passe-t-il {condition} ?"
+
+
+_FRENCH_ADVICE = re.compile(
+    r"vous (?P<m>pouvez|devez|devriez|pourriez)\b|(?:nous vous (?:suggérons|conseillons)|[a-zé]+ez)\b"
+)
+
+
+def _compiled(language: str, pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"^{pattern.replace('SUBJECT', _SUBJECT[language])}$")
+
+
+RULES: Mapping[str, tuple[SentenceRule, ...]] = {
+    "en": (
+        SentenceRule("definition", _compiled("en", r"SUBJECT (?P<v>is|are) (?P<a>(?:an?|the|one of)\b.{10,})"),
+             lambda m: f"What {m['v']} {m['s']}?", "remember"),
+        SentenceRule("causal", _compiled("en", rf"(?P<e>(?!{PRONOUNS['en']})[^,;:]{{10,90}}?),? because (?P<a>(?!of ).{{8,}})"),
+             _why, "analyse", "reasoning"),
+        SentenceRule("rule", _compiled("en", r"SUBJECT (?P<m>must not|must|should not|should|cannot) (?P<a>(?!be )[a-z].{6,})"),
+             _english_rule, "understand"),
+        SentenceRule("procedure", _compiled("en", r"(?:To|In order to) (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
+             lambda m: f"How do you {m['g']}?", "apply"),
+        SentenceRule("procedure", _compiled("en", r"If you (?:want|need) to (?P<g>[a-z]+ [^,]{3,80}), (?P<a>.{10,})"),
+             lambda m: f"How do you {m['g']}?", "apply"),
+        SentenceRule("means", _compiled("en", r"You can (?P<a>[a-z][^,]{5,90}?) to (?P<g>(?!the |an? |it|which |whom |be able|all |any |both |each |many |other |your )"
+                                      r"(?!\w+(?:ing|ed|[^s]s) )[a-z]+ [^,]{4,80})"),
+             lambda m: f"How can you {m['g']}?", "apply"),
+        SentenceRule("scenario", _compiled("en", r"(?P<w>If|When|Once|Whenever) (?P<c>(?:(?! it | this | that | they )[^,]){8,100}), "
+                                         r"(?P<a>.{10,})"),
+             _english_scenario, "understand"),
+        SentenceRule("fact", _compiled("en", rf"SUBJECT (?P<v>{'|'.join(_BASES)}) (?P<a>(?!to ).{{8,}})"),
+             lambda m: f"What does {m['s']} {_BASES[m['v']]}?", "remember"),
+        SentenceRule("fact", _compiled("en", rf"SUBJECT(?<=[a-z]s) (?P<v>{'|'.join(_BASES.values())}) (?P<a>.{{8,}})"),
+             lambda m: f"What do {m['s']} {m['v']}?", "remember"),
+    ),
+    "fr": (
+        SentenceRule("definition", _compiled("fr", r"SUBJECT (?P<v>est|sont) (?P<a>(?:une?|des|le|la|les|l['’])\b.{10,})"),
+             _french_definition, "remember"),
+        SentenceRule("causal", _compiled("fr", rf"(?P<e>(?!{PRONOUNS['fr']})(?:[^,;: ]+ ){{3}}[^,;:]{{1,90}}?),? (?:parce qu(?:e |['’])|car )(?P<a>.{{8,}})"),
+             lambda m: fill("Pourquoi est-ce que {} ?", m["e"]), "analyse", "reasoning"),
+        SentenceRule("rule", _compiled("fr", r"SUBJECT (?P<n>ne )?(?P<m>doit|doivent|devrait|devraient)(?: pas| jamais)? (?P<a>(?!être )[a-zéêà].{6,})"),
+             _french_rule, "understand"),
+        SentenceRule("procedure", _compiled("fr", r"(?:Pour|Afin de|Afin d['’]) ?(?P<g>[a-zéèêîôûç]+(?:er|ir|re)\b[^,]{0,80}), (?P<a>(?:vous |on |il (?:faut|suffit) |\w+ez\b).{9,})"),
+             lambda m: f"Comment {m['g']} ?", "apply"),
+        SentenceRule("means", _compiled("fr", r"SUBJECT (?P<v>permet|permettent) (?P<a>(?:de |d['’]).{6,})"),
+             lambda m: f"Que {m['v']} {m['s']} ?", "understand"),
+        SentenceRule("scenario", _compiled("fr", r"(?P<w>(?:Si|Lorsque|Quand)(?= )|Lorsqu['’]|S['’](?=ils? )) ?(?P<c>[^,]{8,100}), (?P<a>.{10,})"),
+             _french_scenario, "understand"),
+        SentenceRule("fact", _compiled("fr", r"SUBJECT (?P<v>VERB) (?P<a>.{8,})".replace("VERB", alternatives("fr", "facts"))),
+             lambda m: fill("Que {} ?", f"{m['v']} {m['s']}"), "remember"),
+    ),
+}  # fmt: skip
+"""Language -> rules, tried in this order; the first that matches a sentence makes its question."""
+
+_DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle est la différence entre {} et {} ?"}
+
+
+def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
+    """Return the whole sentences of documents' visible texts, with the chunk that has all of each; code aside."""
+    found = []
+    for document in documents:
+        text, form = corpus.texts[document], render(corpus.texts[document])
+        rows = np.flatnonzero(spans.document == document)
+        for begin, sentence in _prose(_unwrapped(text, form), language):
+            start, stop = form.source(begin, begin + len(sentence))
+            inside = rows[(spans.start[rows] <= start) & (spans.end[rows] >= stop)]
+            if len(inside):
+                found.append(Sentence(sentence, document, int(inside[0]), start, stop))
+    return found
+
+
+def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of a text that are prose in a language, with their places; none goes beyond a line."""
+    for begin, end in sentences(text, LANGUAGES[language]):
+        at = begin
+        for piece in text[begin:end].split("\n"):
+            sentence = piece.strip()
+            is_whole = not text[begin - 1 : begin].strip() and (end == len(text) or text[end - 1].isspace())
+            if is_whole and _is_prose(sentence) and detect_language(sentence) in ("", language):
+                yield at + len(piece) - len(piece.lstrip()), sentence
+            at += len(piece) + 1
+
+
+def _unwrapped(source: str, form: Derived) -> str:
+    """Make one line of each paragraph: its line breaks are blanks in the source as well, and no block begins there."""
+    signs = list(form.text)
+    for position, sign in enumerate(signs[1:-1], 1):
+        if sign == "\n":
+            before, after = form.source(position - 1, position)[1], form.source(position + 1, position + 2)[0]
+            line = source[source.rfind("\n", 0, before) + 1 : before]
+            if _WRAP.fullmatch(source[before:after]) and not line.startswith("#"):
+                signs[position] = " "
+    return "".join(signs)
+
+
+def _is_prose(text: str) -> bool:
+    return (
+        text.endswith(".")
+        and not text.endswith(("..", " .", "etc."))
+        and text[:1].isupper()
+        and "\n" not in text
+        and len(_WORD.findall(text)) in WORDS
+        and not _CODE.search(text)
+        and text.count('"') % 2 == 0
+    )
+
+
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "definition": ("definition", "conceptual", "factual"),
+    "causal": ("troubleshooting", "conceptual", "factual"),
+    "rule": ("rule", "factual"),
+    "procedure": ("procedural", "how_to"),
+    "means": ("procedural", "how_to"),
+    "scenario": ("scenario", "troubleshooting", "factual"),
+    "fact": ("factual",),
+    "how": ("procedural", "how_to"),
+    "heading": ("conceptual", "factual"),
+    "difference": ("comparative", "conceptual", "factual"),
+}
+"""Pattern -> its question type: the first of these that is in the wanted mix, else the first of all."""
+_CODED = ("code_lookup",)
+
+
+def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
+    """Make a draft of every question that the rules find in sentences of one language, in the documents' order."""
+    marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
+    asked = [
+        one
+        for one in ask_by_rule(found, language)
+        if is_about(one.question, _page(one.sentences[0], corpus, marks), language)
+    ]
+    definitions = [one for one in asked if one.pattern == "definition" and stands_alone(one, language)]
+    every = [*asked, *ask_for_sections(corpus, found, language), *ask_for_differences(definitions, language)]
+    quoted = (one for one in unambiguous(every, language) if is_verbatim(one.answer, _source(one, corpus)))
+    usable = sorted(quoted, key=lambda one: (one.sentences[0].document, one.sentences[0].start))
+    return [_draft(one, corpus, language, mix) for one in usable]
+
+
+def _page(sentence: Sentence, corpus: Corpus, marks: Mapping[int, Sequence[Heading]]) -> str:
+    """Return the title of a sentence's document, and the heading above it."""
+    above = next((one.text for one in reversed(marks[sentence.document]) if one.start <= sentence.start), "")
+    return f"{corpus.titles[sentence.document]} {above}"
+
+
+def _source(one: Candidate, corpus: Corpus) -> str:
+    return "\n".join(corpus.texts[each.document][each.start : each.end] for each in one.sentences)
+
+
+def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, float]) -> Draft:
+    first = one.sentences[0]
+    coded = any("`" in corpus.texts[each.document][each.start : each.end] for each in one.sentences)
+    accepted = (_CODED if coded and one.pattern in ("fact", "definition", "rule") else ()) + TYPES[one.pattern]
+    return Draft(
+        question=one.question,
+        answer=one.answer,
+        language=language,
+        generator="rule",
+        pattern=one.pattern,
+        subject=one.subject,
+        document=first.document,
+        chunk=first.chunk,
+        evidence=tuple((each.document, each.start, each.end) for each in one.sentences),
+        explanation="\n".join(each.text for each in one.sentences),
+        question_type=next((kind for kind in accepted if kind in mix), TYPES[one.pattern][0]),
+        bloom=one.bloom,
+        reasoning_class=one.reasoning_class,
+    )
+
+
+def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidate]:
+    """Return the candidates that stand alone and whose question no other one has, in their order."""
+    asked = Counter(one.question.casefold() for one in candidates)
+    return [one for one in candidates if asked[one.question.casefold()] == 1 and stands_alone(one, language)]
+
+
+def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
+    """Yield the question of every sentence that a rule matches."""
+    inside = words_inside(one.text for one in found)
+    for sentence in found:
+        body = without_lead_in(sentence.text[:-1], language)
+        began = sentence.text[-1 - len(body)]
+        for rule in RULES[language]:
+            match = rule.pattern.match(body)
+            if match is None:
+                continue
+            groups = {
+                name: _as_inside(given, began, inside) if name in ("s", "e") else given
+                for name, given in match.groupdict().items()
+                if given is not None
+            }
+            question = rule.question(groups)
+            is_common = rule.name == "fact" and _is_common(groups["s"], found)
+            if len(question) <= LONGEST_QUESTION and not is_common:
+                yield Candidate(question, groups["a"], (sentence,), rule.name, rule.bloom, rule.reasoning_class,
+                                groups.get("s", ""))  # fmt: skip
+            break
+
+
+def _is_common(subject: str, found: Sequence[Sentence]) -> bool:
+    return sum(subject in one.text for one in found) > max(MOST_NAMED, MOST_NAMED_SHARE * len(found))
+
+
+def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
+    """Return a clause as it stands inside a sentence; ``began``: its first letter as the source has it."""
+    return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
+
+
+def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
+    """Yield a question for every two definitions of a document that share a word, in different chunks."""
+    for one, other in combinations(definitions, 2):
+        first, second = one.sentences[0], other.sentences[0]
+        same = first.document == second.document and first.chunk != second.chunk
+        words = content_words(one.answer, language) & content_words(other.answer, language)
+        if same and words and one.subject.lower() != other.subject.lower():
+            question = _DIFFERENCE[language].format(one.subject, other.subject)
+            yield Candidate(question, f"{first.text}\n{second.text}", (first, second), "difference", "analyse",
+                            "reasoning", f"{one.subject} / {other.subject}")  # fmt: skip

@@ -1,0 +1,160 @@
+"""Take questions from production logs: each once, without those a set has, with evidence that BM25 proposes."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.identity import content_hash
+from ragsweep.core.plurals import counted
+from ragsweep.core.types import Chunks, Evidence
+from ragsweep.core.words import words
+from ragsweep.golden.structured_cells import decoded
+from ragsweep_golden.balance import drop_copies
+from ragsweep_golden.by_hand import SentenceSpan, propose_all
+from ragsweep_golden.entries import SCHEMA_VERSION, Entry, as_label
+from ragsweep_golden.evidence_quotes import shortest_anchor
+from ragsweep_golden.exchange.drafts import read_turns
+from ragsweep_golden.exchange.records import is_filled, read_records
+from ragsweep_golden.subject import Floats
+
+NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
+"""Fields in which a log has its question, the first one that is filled."""
+
+NEEDS_REVIEW = "needs_review"
+
+Embed = Callable[[Sequence[str]], Floats]
+
+
+class Asked(NamedTuple):
+    """A question of a log in its most frequent spelling, and how often it was asked in all of them."""
+
+    text: str
+    times: int
+
+
+class Harvest(NamedTuple):
+    """The new questions of a log, most frequent first, and how many there were besides."""
+
+    new: list[Asked]
+    different: int
+    known: int  # of these a set has
+    similar: int  # of these are near-copies of a question before them, or of one in the set
+
+
+def read_log(path: Path) -> list[str]:
+    """Read the questions of a log: a table or JSON lines; records without a question give an empty text.
+
+    Raises InputError for faults of the file, and where no record has a question.
+    """
+    faults = Faults()
+    rows = read_records(path, faults)
+    faults.raise_any()
+    questions = []
+    for row in rows:
+        try:
+            questions.append(find_question(dict(row.values)))
+        except ValueError as fault:
+            faults.add(row.where, str(fault))
+    faults.raise_any()
+    if not any(questions):
+        seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "nothing"
+        raise InputError(f"{path}: no field with a question: it has {seen}; known are {', '.join(NAMES)}")
+    return questions
+
+
+def find_question(value: Any) -> str:
+    """Return the question of an application's input: a text, an object with one, or messages; empty without any.
+
+    Raises ValueError, with the field, for a text or a list that spells out structure of another shape.
+    """
+    found = decoded(value)
+    if isinstance(found, list):
+        return str(read_turns(found).get("question", "")).strip()
+    if not isinstance(found, dict):
+        return found.strip() if isinstance(found, str) else ""
+    for name in NAMES:
+        try:
+            if is_filled(found.get(name)) and (text := find_question(found[name])):
+                return text
+        except ValueError as fault:
+            raise ValueError(f'"{name}" {fault}') from None
+    return ""
+
+
+def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
+    """Choose the questions of a log that a set does not have.
+
+    Args:
+        questions: As they were asked; blank ones are left out.
+        entries: The set.
+        embed: Embeds texts as unit vectors; None: only questions of the same words are equal.
+    """
+    spellings: dict[str, Counter[str]] = {}
+    for question in questions:
+        if asked_words := normal_words(question):
+            spellings.setdefault(asked_words, Counter())[" ".join(question.split())] += 1
+    asked = [Asked(found.most_common(1)[0][0], found.total()) for found in spellings.values()]
+    known = {normal_words(str(entry.get("question"))) for entry in entries}
+    new = [one for one, words in zip(asked, spellings, strict=True) if words not in known]
+    new.sort(key=lambda one: -one.times)
+    kept = _without_copies(new, entries, embed) if embed else new
+    return Harvest(kept, len(asked), len(asked) - len(new), len(new) - len(kept))
+
+
+def normal_words(text: str) -> str:
+    """Return the words of a text, without case, signs and white space."""
+    return " ".join(words(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
+    """Leave out questions that are similar to one of the set or to a more frequent one, which gets their count."""
+    candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
+    vectors = embed([str(entry.get("question")) for entry in candidates])
+    kept, _ = drop_copies(candidates, vectors, None, independent=1.0)
+    counts = Counter({n: new[n - len(entries)].times for n in kept if n >= len(entries)})
+    for n in sorted({*range(len(entries), len(candidates))} - set(kept)):
+        nearest = kept[int(np.argmax(vectors[kept] @ vectors[n]))]
+        if nearest >= len(entries):
+            counts[nearest] += new[n - len(entries)].times
+    found = [Asked(new[n - len(entries)].text, count) for n, count in counts.items()]
+    return sorted(found, key=lambda one: -one.times)
+
+
+def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
+    """Return silver entries with the evidence that BM25 proposes; ``has_weights``: weighted by how often asked."""
+    proposed = propose_all([one.text for one in asked], chunks, 1)
+    entries = []
+    for one, passages in zip(asked, proposed, strict=True):
+        found = _evidence(passages[0], chunks) if passages else {}
+        how = "evidence proposed by BM25" if found else "no document has a word of it"
+        entries.append({
+            "schema_version": SCHEMA_VERSION,
+            "id": content_hash(["log", normal_words(one.text)])[:16],
+            "question": one.text,
+            **found,
+            **({"weight": one.times} if has_weights else {}),
+            "notes": f"{NEEDS_REVIEW}: asked {counted(one.times, 'time')}; {how}",
+            "audit": {"status": "silver", "created_by": "ragsweep golden harvest"},
+        })  # fmt: skip
+    return entries
+
+
+def _evidence(passage: SentenceSpan, chunks: Chunks) -> dict[str, Any]:
+    """Return the fields of a sentence as evidence, with its chunk, which a person reviews."""
+    name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
+    spans = chunks.spans
+    inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)
+    chunk = int(np.argmax(inside))
+    start, end = int(spans.start[chunk]), int(spans.end[chunk])
+    return {
+        "evidence": [as_label(Evidence(name, *shortest_anchor(text, passage.start, passage.end)))],
+        "content": {"passage": text[start:end], "explanation": text[passage.start : passage.end].strip()},
+        "provenance": {"document": name, "start": start, "end": end},
+    }

@@ -1,0 +1,326 @@
+"""Judgements of a person: kept in a journal beside the golden file as they are made, and folded into it once.
+
+A line of the journal is one judgement, or takes one back. It names the entry, and the evidence that was judged, so that
+journal and golden file are enough to fold. A judgement that is in the file already, by its id, is not folded again: a
+process may be killed at any moment, between the two files too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.types import Corpus
+from ragsweep.golden.anchors import resolve
+from ragsweep.golden.golden_format import REJECTED
+from ragsweep.golden.reading import Row, read_row
+from ragsweep_golden.changelog import record_change
+from ragsweep_golden.entries import VALIDATED, Entry, is_rejected, read_entries, value
+from ragsweep_golden.files import write_rows
+from ragsweep_golden.harvest import NEEDS_REVIEW
+
+ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
+GRADES = (0, 1, 2, 3)
+"""Of a judged passage: 0 is not relevant."""
+
+Judgement = Mapping[str, Any]
+
+
+class Journal:
+    """The judgements that are not in the golden file yet; one process at a time has it open.
+
+    Raises InputError where another one has.
+    """
+
+    def __init__(self, golden: Path) -> None:
+        self.golden = golden = golden.resolve() if golden.is_symlink() else golden
+        self.path = golden.with_name(f"{golden.name}.reviews.jsonl")
+        mode = golden.stat().st_mode & 0o666
+        os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, mode))
+        self._file = self.path.open("a+b")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as fault:
+            self._file.close()
+            raise InputError(f"{golden}: is being reviewed by another process; end that one first") from fault
+
+    def append(self, line: Judgement) -> None:
+        """Write one line; it is on the disk when this returns."""
+        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def lines(self) -> list[Judgement]:
+        """Read all whole lines: an unfinished one was never confirmed. Raises InputError for lines of other content."""
+        self._file.seek(0)
+        faults = Faults()
+        read = []
+        for number, line in enumerate(self._file.read().split(b"\n")[:-1], start=1):
+            where = f"{self.path}:{number}"
+            try:
+                read.append(read_row(line.decode(), where, faults))
+            except UnicodeDecodeError as fault:
+                faults.add(where, f"byte {fault.start + 1} (0x{line[fault.start]:02x}) is not UTF-8")
+        for row in filter(None, read):
+            _check_line(row)
+        faults.raise_any()
+        return [row.values for row in read if row]
+
+    def fold(self) -> int:
+        """Write all judgements into the golden file, empty the journal, and return their number.
+
+        Raises InputError, and changes nothing, where the file has faults or lacks an entry that was judged.
+        """
+        judgements = settle(self.lines())
+        if judgements:
+            faults = Faults()
+            entries = {entry["id"]: entry for entry in read_entries(self.golden, faults)}
+            for name in dict.fromkeys(one["entry"] for one in judgements):
+                if name not in entries:
+                    faults.add(str(self.path), f'has judgements of "{name}", which is not in {self.golden} any more')
+            faults.raise_any()
+            for one in judgements:
+                entries[one["entry"]] = apply(entries[one["entry"]], one)
+            with record_change(self.golden, "review", ", ".join(sorted({one["who"] for one in judgements}))):
+                write_rows(self.golden, entries.values())
+        self._file.truncate(0)
+        return len(judgements)
+
+    def finish(self) -> None:
+        """Fold, and remove the journal. Raises as :meth:`fold`."""
+        self.fold()
+        self.path.unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Close the journal, which keeps what is not in the golden file yet."""
+        self._file.close()
+
+
+def _check_line(row: Row) -> None:
+    """Add a fault for whatever `Review` does not write."""
+    if "undo" in row:
+        row.filled_text("undo")
+        return
+    for name in ("id", "task", "entry", "who", "when"):
+        row.filled_text(name)
+    action = row.text("action")
+    if "evidence" in row:
+        evidence = row.row("evidence")
+        evidence.filled_text("document"), evidence.given_text("anchor"), evidence.position("start")
+        if not is_grade(row.values.get("grade")):
+            row.fault(f'"grade" is no number from {GRADES[0]} to {GRADES[-1]}')
+    elif action not in (ACCEPT, REJECT, EDIT):
+        row.fault(f'"action" is "{action[:40]}"; known are {ACCEPT}, {REJECT} and {EDIT}')
+    elif action == EDIT:
+        row.filled_text("question"), row.given_text("reference")
+
+
+def is_grade(value: object) -> bool:
+    """Return whether a value is a grade; true and 1.0 are none."""
+    return type(value) is int and value in GRADES
+
+
+def settle(lines: Iterable[Judgement]) -> list[Judgement]:
+    """Leave out what was taken back, and of several judgements of one task all but the last."""
+    given = list(lines)
+    undone = {one["undo"] for one in given if "undo" in one}
+    kept = [one for one in given if "undo" not in one and one["id"] not in undone]
+    return list({one["task"]: one for one in kept}.values())
+
+
+def apply(entry: Entry, judgement: Judgement) -> dict[str, Any]:
+    """Return an entry with a judgement; unchanged where it has that judgement already."""
+    reviews = value(entry, "audit", "reviews") or []
+    if any(one.get("id") == judgement["id"] for one in reviews):
+        return dict(entry)
+    changes: dict[str, Any] = {}
+    if "evidence" in judgement:
+        changed, label = _with_evidence(entry, judgement), judgement["evidence"]
+        what = f'grade {judgement["grade"]} for "{label["anchor"]}" in {label["document"]}'
+    else:
+        changed, changes = _reviewed(entry, judgement), _changes(entry, judgement)
+        what = {REJECT: "rejected"}.get(judgement["action"], "corrected" if changes else "accepted")
+    review = {"id": judgement["id"], "who": judgement["who"], "when": judgement["when"], "what": what}
+    review |= {"changed": changes} if changes else {}
+    return changed | {"audit": {**(changed.get("audit") or {}), "reviews": [*reviews, review]}}
+
+
+def _with_evidence(entry: Entry, judgement: Judgement) -> dict[str, Any]:
+    label = {**judgement["evidence"], "grade": judgement["grade"]}
+    others = [one for one in entry.get("evidence") or () if evidence_key(one) != evidence_key(label)]
+    return {**entry, "evidence": [*others, label]}
+
+
+def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what makes two labels the same one: all but the grade."""
+    return label.get("document"), label.get("anchor"), label.get("start")
+
+
+def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
+    """Return field -> what it was and is, where a person corrected it."""
+    if judgement["action"] != EDIT:
+        return {}
+    pairs = {name: [str(entry.get(name) or ""), judgement[name]] for name in ("question", "reference")}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
+    """Return an entry that a person accepted (it is gold from now on), corrected, or rejected."""
+    validation = dict(entry.get("validation") or {})
+    if judgement["action"] == REJECT:
+        return {**entry, "validation": validation | {"status": REJECTED}}
+    changed, changes = dict(entry), _changes(entry, judgement)
+    for name, (before, after) in changes.items():
+        changed[name] = after
+        if choice := changed.get("multiple_choice"):
+            changed["multiple_choice"] = {part: _replaced(given, before, after) for part, given in choice.items()}
+    if changes or validation.get("status") != VALIDATED:
+        validation |= {"status": VALIDATED, "method": "person", "score": 1.0}
+    if "reference" in changes:
+        passage = str(value(entry, "content", "passage") or "")
+        validation["answer_in_evidence"] = bool(changed["reference"]) and changed["reference"] in passage
+    if note := changed.get("notes"):
+        changed["notes"] = str(note).removeprefix(f"{NEEDS_REVIEW}: ")
+    return changed | {"validation": validation, "audit": {**(entry.get("audit") or {}), "status": "gold"}}
+
+
+def _replaced(given: Any, before: str, after: str) -> Any:
+    """Correct a text where the multiple-choice form repeats it."""
+    return [_replaced(one, before, after) for one in given] if isinstance(given, list) else (
+        after if given == before else given
+    )  # fmt: skip
+
+
+# --- what there is to judge ----------------------------------------------------------------------------------------
+
+
+def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
+    """List the silver questions, as the page shows them; those without a passage with the corpus' words around it."""
+    return [
+        {
+            "task": json.dumps(["question", entry["id"]]),
+            "entry": entry["id"],
+            "question": entry["question"],
+            "reference": entry.get("reference") or "",
+            "kind": value(entry, "classification", "question_type") or entry.get("unanswerable_type") or "",
+            "answerable": entry.get("answerable", True),
+            "document": value(entry, "provenance", "document") or _first_document(entry),
+            "passage": value(entry, "content", "passage") or (_around_evidence(entry, corpus) if corpus else ""),
+            "marked": [one["anchor"] for one in entry.get("evidence") or () if one.get("anchor")],
+        }
+        for entry in entries
+        if value(entry, "audit", "status") == "silver" and not is_rejected(entry)
+    ]
+
+
+def _first_document(entry: Entry) -> str:
+    return next((str(one.get("document") or "") for one in entry.get("evidence") or ()), "")
+
+
+def _around_evidence(entry: Entry, corpus: Corpus) -> str:
+    """Return the corpus' text around the first anchor of an entry that is found in it."""
+    for one in entry.get("evidence") or ():
+        text = corpus.texts[corpus.position[one["document"]]] if one.get("document") in corpus.position else ""
+        for start, end in resolve(text, one.get("anchor") or "", one.get("start"))[:1]:
+            return text[max(0, start - AROUND) : end + AROUND]
+    return ""
+
+
+AROUND = 400
+"""Characters before and after an anchor that the page shows where an entry has no passage."""
+
+
+def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """List the passages of a pool that are not judged yet, as the page shows them, in the order of the pool.
+
+    Raises InputError for a passage of a question that is not in the golden file.
+    """
+    by_id, tasks = {entry["id"]: entry for entry in entries}, []
+    for row in pool:
+        if row["id"] not in by_id:
+            raise InputError(f'the pool has passages of "{row["id"]}", which is not in the golden file; make it anew')
+        entry = by_id[row["id"]]
+        evidence = {name: row[name] for name in ("document", "anchor", "start") if name in row}
+        if evidence_key(evidence) in map(evidence_key, entry.get("evidence") or ()):
+            continue
+        ranks = ", ".join(f"{name} at {rank}" for name, rank in row["ranks"].items())
+        tasks.append({
+            "task": json.dumps(["passage", row["id"], *evidence.values()], ensure_ascii=False),
+            "entry": row["id"],
+            "question": entry["question"],
+            "reference": entry.get("reference") or "",
+            "kind": f"found by {ranks}",
+            "answerable": True,
+            "document": row["document"],
+            "passage": row["passage"],
+            "marked": [row["sentence"]],
+            "evidence": evidence,
+        })  # fmt: skip
+    return tasks
+
+
+@dataclass
+class Review:
+    """One review: its tasks, and its judgements; ``recovered`` counts those that an interrupted one had left."""
+
+    journal: Journal
+    tasks: Sequence[Mapping[str, Any]]
+    who: str
+    recovered: int = 0
+    _given: list[Judgement] = field(default_factory=list)  # not taken back, in their order
+    _lock: Lock = field(default_factory=Lock)
+
+    def judged(self) -> dict[str, Judgement]:
+        """Return the last judgement of each task that has one."""
+        return {one["task"]: one for one in self._given}
+
+    def judge(self, given: Mapping[str, Any]) -> Judgement:
+        """Keep a judgement; one that is there already, by its id, is not kept again.
+
+        Raises InputError for one that does not fit its task.
+        """
+        with self._lock:
+            known = next((one for one in self._given if one["id"] == given.get("id")), None)
+            if known:
+                return known
+            judgement = self._checked(given)
+            self.journal.append(judgement)
+            self._given.append(judgement)
+            return judgement
+
+    def undo(self) -> Judgement | None:
+        """Take back the last judgement, and return it."""
+        with self._lock:
+            if not self._given:
+                return None
+            self.journal.append({"undo": self._given[-1]["id"]})
+            return self._given.pop()
+
+    def _checked(self, given: Mapping[str, Any]) -> Judgement:
+        task = next((one for one in self.tasks if one["task"] == given.get("task")), None)
+        if task is None or not isinstance(given.get("id"), str) or not given["id"]:
+            raise InputError("there is no such task")
+        judgement = {"id": given["id"], "task": task["task"], "entry": task["entry"]}
+        if "evidence" in task:
+            if not is_grade(given.get("grade")):
+                raise InputError(f"a passage gets a grade from {GRADES[0]} to {GRADES[-1]}")
+            judgement |= {"evidence": task["evidence"], "grade": given["grade"]}
+        elif given.get("action") == EDIT:
+            texts = {name: given.get(name) for name in ("question", "reference")}
+            if not all(isinstance(text, str) for text in texts.values()) or not str(texts["question"]).strip():
+                raise InputError("a question must not be blank")
+            judgement |= {"action": EDIT, **{name: str(text).strip() for name, text in texts.items()}}
+        elif given.get("action") in (ACCEPT, REJECT):
+            judgement |= {"action": given["action"]}
+        else:
+            raise InputError("a question is accepted, rejected or corrected")
+        return judgement | {"who": self.who, "when": datetime.now(UTC).isoformat(timespec="seconds")}

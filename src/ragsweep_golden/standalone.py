@@ -1,0 +1,69 @@
+"""Recognise questions and answers that cannot be read without the text around them."""
+
+from __future__ import annotations
+
+import re
+
+from ragsweep.parts.languages import content_words
+from ragsweep_golden.drafts import Candidate
+from ragsweep_golden.word_lists import alternatives
+
+DANGLING = {language: re.compile(alternatives(language, "dangling"), re.IGNORECASE) for language in ("en", "fr")}
+"""What refers to another sentence, or is no subject at all."""
+_LONGEST_SUBJECT = 5
+_FEWEST_WORDS = 3  # of an answer
+_FEWEST_NEW_WORDS = 2  # content words of an answer that its question does not have
+_VAGUE_ANSWER = {
+    language: re.compile(alternatives(language, "vague_answers"), re.IGNORECASE) for language in ("en", "fr")
+}
+_LISTED = {
+    "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),
+    "fr": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:et|ou|etc)\b"),
+}
+"""An enumeration of conditions, of which the first was taken for the condition."""
+_NO_SUBJECT = {
+    "en": re.compile(alternatives("en", "no_subjects"), re.IGNORECASE),
+    "fr": re.compile(alternatives("fr", "no_subjects")),
+}
+_NAMED_BY_PAGE = re.compile(r"\bthe (?=[a-z])")
+"""A definite thing without a name: the page must be about it."""
+_NO_CLAUSE = re.compile(r" (?:if|when|once|whenever) (?:not |\w+ly )?(?:\w+(?:ed|ing)|set|given|known|used|run)\b")
+"""A condition without a subject: ``when set to all``."""
+
+
+_NARRATED = re.compile(
+    r"\b(?:fut|furent|eut|eurent|vint|prit|mit|fit|dut|put|\w{3,}(?:èrent|irent|urent)|(?!\w*ra\b)\w{3,}[b-df-hj-np-tv-z]a|"
+    r"\w{3,}(?:ait|aient))\b|^Que (?:doit|devrait) \w+ [A-ZÀÉ]|\ben \d{3,4}\b"
+)
+"""A French condition or a duty of the past: what happened once is no rule."""
+_OF_HEADINGS = ("how", "heading", "difference")
+
+
+def stands_alone(one: Candidate, language: str) -> bool:
+    """Return whether question and answer can be read without the sentences around them."""
+    unbalanced = any(text.count("(") != text.count(")") or text.count('"') % 2 for text in (one.question, one.answer))
+    said = content_words(one.answer, language) - content_words(one.question, language)
+    leans = DANGLING[language].search(one.question) or _NO_CLAUSE.search(one.question)
+    if unbalanced or leans or len(said) < _FEWEST_NEW_WORDS:
+        return False
+    if one.pattern in _OF_HEADINGS:
+        return True
+    answer = one.answer.removeprefix("de ").removeprefix("d'") if one.pattern in ("means", "fact") else one.answer
+    vague = len(one.answer.split()) < _FEWEST_WORDS or _VAGUE_ANSWER[language].match(answer)
+    if one.pattern in ("scenario", "rule") and language == "fr" and _NARRATED.search(one.question):
+        return False
+    listed = one.pattern in ("scenario", "procedure") and _LISTED[language].match(one.answer)
+    subject = one.subject.split()
+    clear = len(subject) <= _LONGEST_SUBJECT and not _NO_SUBJECT[language].search(one.subject)
+    return clear and not vague and not listed
+
+
+def is_about(question: str, page: str, language: str) -> bool:
+    """Return whether a question names what it is about, or a page's title and heading do.
+
+    A definite thing without a name (``the line``) is understood on a page whose title or heading has a word of the
+    question.
+    """
+    if language != "en" or not _NAMED_BY_PAGE.search(question):
+        return True
+    return bool(content_words(question, language) & content_words(page, language))

@@ -1,0 +1,53 @@
+"""Put parts of sentences into questions: lead-ins, capitals and French contractions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ragsweep_golden.word_lists import alternatives, word_set
+
+
+def words_inside(sentences: Iterable[str]) -> frozenset[str]:
+    """Return the words of sentences but their first, as they are written: a name has a capital there, too."""
+    return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
+
+
+def lower_start(text: str, inside: frozenset[str]) -> str:
+    """Lower the first letter of a sentence's beginning, unless its first word may be a name, as ``inside`` shows."""
+    first = re.match(r"\w+", text)
+    word = first[0] if first else ""
+    lower = word.lower()
+    is_common = word not in inside and (lower in inside or lower.removesuffix("s") in inside)
+    determiners = word_set("any", "determiners")
+    is_lowered = word in determiners or (is_common and word[1:] == lower[1:]) or _is_plural(text, word, inside)
+    return text[:1].lower() + text[1:] if is_lowered else text
+
+
+def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
+    """Return whether a text begins with the plural of a common noun, alone or before its verb: ``Visitors are``."""
+    verb = re.match(rf" (?:{alternatives('en', 'plural_verbs')})\b", text[len(word) :])
+    is_subject = text == word or verb is not None
+    return is_subject and word not in inside and re.fullmatch("[A-Z][a-z]{3,}(?<![siu])s", word) is not None
+
+
+def fill(template: str, *texts: str) -> str:
+    """Put texts into a template, with French contractions: ``de le`` is ``du``, ``que un`` is ``qu'un``."""
+    question, *rest = template.split("{}")
+    for text, after in zip(texts, rest, strict=True):
+        question = _join(question, text) + after
+    return question
+
+
+def _join(before: str, text: str) -> str:
+    if re.search(r"\bde $", before) and (article := re.match(r"les? ", text)):
+        return f"{before[:-2]}{'u' if article[0] == 'le ' else 'es'} {text[article.end() :]}"
+    if re.search(r"\b(?:de|[Qq]ue) $", before) and re.match("[aeiouéèêâîôœ]", text, re.IGNORECASE):
+        return f"{before[:-2]}'{text}"
+    return before + text
+
+
+def without_lead_in(text: str, language: str) -> str:
+    """Remove what a sentence may begin with without meaning anything else: ``So, ...``."""
+    body = re.sub(rf"^(?:(?:{alternatives(language, 'lead_ins')}),? )+", "", text)
+    return body[:1].upper() + body[1:]

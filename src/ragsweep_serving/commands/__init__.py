@@ -1,0 +1,1 @@
+"""The commands of served models: ``ragsweep ship`` and ``ragsweep watch``."""

@@ -1,0 +1,215 @@
+"""``ragsweep ship``: an evaluated config as a model that MLflow serves."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence, Set
+from importlib.metadata import requires, version
+from pathlib import Path
+from typing import Any
+
+import ragsweep
+import ragsweep_serving
+from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.gate import decide
+from ragsweep.commands.gate import read as read_gate
+from ragsweep.commands.gate_report import EXIT_STATUS, show
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError
+from ragsweep.core.results import objectives, shown_metrics
+from ragsweep.core.secrets import MASK, texts
+from ragsweep.core.types import Corpus
+from ragsweep.evaluation.assembly import build_graph
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.parts.indexes.external import ExternalIndex
+from ragsweep.parts.tracking import Mlflow
+from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
+from ragsweep.parts.tracking.served_traces import BUNDLE
+from ragsweep.report.terminal import Terminal
+from ragsweep.stages.graph import walk
+from ragsweep.stats.comparable import check_whole
+from ragsweep.sweep.recorded_runs import RecordedRun, find_run, find_target
+from ragsweep.sweep.session import open_session
+from ragsweep.sweep.trees import leaves
+from ragsweep_serving.bundle import changed_part, write_bundle
+from ragsweep_serving.reference import write_reference
+
+SERVED = ("chunker", "retriever", "reranker", "query", "router", "llm", "prices")
+"""Keys of a config whose parts answer a question."""
+
+UNSERVED = frozenset({
+    "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",
+    "langchain-community",
+})  # fmt: skip
+"""Requirements of ragsweep that answering a question needs none of."""
+
+_ABOUT = """Register an evaluated config as a model in MLflow: its chunks and indexes go with it, so that nothing is
+embedded again, and it answers on a machine without the store. With --alias the alias moves to the new version, where
+the gate passes against the version that has it now."""
+
+
+def ship(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep ship``; return the exit status: 0 done, 2 bad input, 1 or 3 where the gate keeps the alias."""
+    parser = Parser("ragsweep ship", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--name", required=True, help="name of the registered model")
+    parser.add_argument("--alias", help="alias to move to the new version, such as champion")
+    worse = "how much worse than the alias's present version it may be; may be given several times"
+    parser.add_argument("--unless-worse", action="append", default=[], metavar="METRIC=X", help=worse)
+    parser.add_argument("--uri", help="MLflow database or server; default: the one of the config, else of MLflow")
+    sample = "share of the requests that the served model traces to MLflow, for ragsweep watch; 0 traces none"
+    parser.add_argument("--trace-sample", type=float, default=1.0, metavar="SHARE", help=sample)
+    add_path(parser)
+    options = parser.parse_args(arguments)
+    if not 0 <= options.trace_sample <= 1:
+        raise ConfigError(f"--trace-sample: must be a share from 0 to 1, given {options.trace_sample}")
+    if options.unless_worse and not options.alias:
+        raise ConfigError("--unless-worse: guards an alias; name it with --alias champion")
+    if not re.fullmatch(r"[\w .-]+", options.name):
+        raise ConfigError(f'--name: "{options.name}" is no name of a model; use letters, digits, "-", "_" and "."')
+    found = find_run(options.path, options.run)
+    check_whole(found.result)
+    reference = find_target(options.path, options.run)
+    registry, terminal = _registry(found, options.uri), Terminal.current()
+    champion = registry.holder(options.name, options.alias) if options.alias else None
+    decision = None
+    if champion and champion.tags.get(CONFIG) != reference:
+        decision = _gate(champion, found, options.run, options.path, options.unless_worse)
+    with tempfile.TemporaryDirectory(prefix="ragsweep-ship-") as folder:
+        names = options.name, uuid.uuid4().hex, options.trace_sample
+        files = _files(found, (reference, options.path), names, Path(folder) / "bundle")
+        made = registry.register(options.name, *files)
+    with ignore_closed_pipe():
+        terminal.line("shipped", f"{found} as {made.uri}")
+        if decision:
+            show(decision, terminal)
+        if decision and decision.decision != "pass":
+            terminal.line("alias", f"{options.alias} stays at {champion.uri if champion else 'no version'}")
+            return EXIT_STATUS[decision.decision]
+        if options.alias:
+            registry.point(options.alias, made)
+            terminal.line(
+                "alias", f"{options.alias} points to it: mlflow models serve -m models:/{options.name}@{options.alias}"
+            )
+    return 0
+
+
+def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
+    tracking = found.result.config.get("tracking") or {}
+    tracker = Mlflow(uri or tracking.get("uri"), str(tracking.get("experiment") or "ragsweep"))
+    tracker.check()
+    return tracker.models()
+
+
+def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
+    """Decide whether the config may take the alias of another one."""
+    if not margins:
+        raise ConfigError(
+            f"--alias: {champion.uri} has it; say how much worse the new one may be: --unless-worse METRIC=.02"
+        )
+    before = champion.tags.get(CONFIG, "")
+    try:
+        baseline = find_run(path, before)
+    except InputError:
+        raise InputError(
+            f"{champion.uri}: was evaluated as {before or 'no config of ragsweep'}, which is not in {path}; give the"
+            " ledger that has both with --path, or evaluate both configs in one"
+        ) from None
+    typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
+    options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
+    return decide(baseline._replace(typed=champion.uri), None, found, options)
+
+
+def _files(
+    found: RecordedRun, at: tuple[str, str], names: tuple[str, str, float], folder: Path
+) -> tuple[ModelFiles, Mapping[str, str]]:
+    """Write the bundle into a folder; return the model's files and tags.
+
+    ``at`` is how commands name the config, and the folder of the ledger; ``names`` are those of its reference.
+    """
+    result, (reference, path) = found.result, at
+    config = {**result.config, "store": {"path": path, "stages": True}}
+    if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
+        raise InputError(f"{found}: is an external system, which serves itself")
+    session = open_session(config, Terminal.current())
+    dataset = session.recorded_dataset(result)
+    if dataset is None:
+        raise InputError(f"{found}: its corpus is not there as it was evaluated; run the config again, and ship that")
+    if dataset.excluded:
+        raise InputError(
+            f"{found}: dataset.exclude_self=true: it was evaluated without the documents that are questions, which a"
+            " served model finds; run the config again without it, and ship that"
+        )
+    graph = evaluated_graph(session.builder, found, dataset.corpus)
+    indexes = list(external_indexes(session.builder.build(config["retriever"], "retriever").value))
+    for index in indexes:
+        index.check_ship()
+    folder.mkdir()
+    write_reference(folder, names, result, dataset, (graph, session.evaluator.executor))
+    write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
+    summaries = {name: result.summaries[name] for name in (*objectives(config), *shown_metrics(config))
+                 if name in result.summaries}  # fmt: skip
+    tags = {
+        CONFIG: reference,
+        BUNDLE: names[1],
+        "ragsweep.name": result.name,
+        "ragsweep.signature": result.signature,
+        "ragsweep.golden_set": result.dataset.golden_digest,
+        "ragsweep.corpus": result.dataset.corpus_digest,
+        **{f"ragsweep.metric.{name}": f"{one.value:.6g} [{one.low:.6g}, {one.high:.6g}]"
+           for name, one in summaries.items()},
+    }  # fmt: skip
+    example = {"question": str(result.outcomes["question"][0])}
+    packages = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving)]
+    code = packages[1] / "mlflow_model.py"
+    facts = {name for node in walk([graph.context, *graph.asked]) for name in node.spec.files}
+    return ModelFiles(code, packages, folder, requirements(indexes, facts), [example]), tags
+
+
+def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> ConfigGraph:
+    """Build the graph of a recorded config.
+
+    Raises InputError, with the key, for a value that is masked in the ledger, and for a part that is not as evaluated.
+    """
+    config, fault, proved = found.result.config, None, set()
+    try:
+        graph = build_graph(builder, config, corpus)
+        if part := changed_part(graph, found.result.addresses):
+            why = "its code, weights or settings have changed since, or an older version of ragsweep evaluated it"
+            raise InputError(f"{found}: {part}: {why}; run the config again, and ship that")
+        # With equal addresses, a text in them is as it was evaluated: the user wrote the asterisks.
+        proved = {text for node in walk(graph.own) for text in texts(node.spec.plain())}
+    except RagsweepError as caught:
+        fault = caught
+    for key, text in leaves({key: config[key] for key in SERVED}):
+        if MASK in str(text) and text not in proved:
+            raise InputError(
+                f"{found}: {key}: a secret or a value of the environment, of which the ledger has {text}, goes into no"
+                " bundle; write a name or an address into the config, and a key into the variable of key_env; run the"
+                " config again, and ship that"
+            )
+    if fault:
+        raise fault
+    return graph
+
+
+def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
+    """Yield the indexes of a retriever, or of its legs, that lie outside of the store."""
+    for leg in getattr(retriever, "legs", {"": retriever}).values():
+        if isinstance(index := getattr(leg, "index", None), ExternalIndex):
+            yield index
+
+
+def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()) -> list[str]:
+    """Pin what ragsweep requires, and MLflow, and what this config requires beside, to what runs here.
+
+    Beside are the libraries of its indexes, and those whose version is among the facts of its parts.
+    """
+    lines = requires("ragsweep") or ()
+    named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]
+    optional = {name for name, extra in named if extra and name in facts}
+    names = [name for name, extra in named if not extra]
+    names += sorted(optional.union(*(index.REQUIRES for index in indexes)))
+    return [f"{name}=={version(name).partition('+')[0]}" for name in names if name not in UNSERVED]

@@ -1,0 +1,150 @@
+"""``ragsweep watch``: what is different between the requests of a served model and its evaluation?"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.documents import read_documents
+from ragsweep.commands.served import MODEL, SINCE, read_since, read_traces
+from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.parts.tracking import Mlflow
+from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.drift import ORDER, RATIO, SHARE, TOLERANCE
+from ragsweep_serving.bundle import MANIFEST, read_manifest
+from ragsweep_serving.commands.stale import compare_corpora, read_shipped_corpus
+from ragsweep_serving.commands.watch_report import (
+    EXIT_STATUS,
+    Threshold,
+    Watch,
+    as_json,
+    next_steps,
+    show,
+    write_prometheus,
+)
+from ragsweep_serving.reference import REFERENCE, WORDS, Reference, read_words
+from ragsweep_serving.watching import Measure, RequestComparison, Requests
+
+_KINDS = {"share": SHARE, "score": ORDER, "latency": RATIO}
+
+_ABOUT = """Compare the traces of a served model with its evaluation: empty results, scores, words, languages and forms
+of questions, refusals, failures, latencies, tokens and money. A drift is reported where the interval of the difference
+lies outside of a tolerance; of all of them together one is wrong in 5 % of calls at most, where the evaluated questions
+and the requests are drawn alike. Exit status: 0 nothing, 1 a drift or a threshold that is exceeded, 2 bad input, 3 too
+few requests to decide."""
+_TOLERANCE = """what counts as no drift: share=.05 (difference of two shares), score=.1 (distance from one half of the
+probability that a request has the larger number), latency=1.5 (ratio); may be given several times"""
+_LOOKS = """calls that share the 5 %%: with 30, in 95 of 100 months of daily calls there is no false alarm at all"""
+
+
+def watch(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep watch``; return the exit status."""
+    options = _read(arguments)
+    registry = Mlflow(options.uri, "ragsweep").registry()
+    version = registry.find(options.model)
+    since = read_since(options.since, time.time())
+    found = look(registry, version, since, options)
+    if options.json:
+        _write(options.json, as_json(found))
+    if options.prometheus:
+        try:
+            write_prometheus(found, options.prometheus)
+        except OSError as fault:
+            raise InputError(f"{options.prometheus}: cannot be written: {fault.strerror}") from None
+    with ignore_closed_pipe():
+        terminal = Terminal.current()
+        show(found, terminal, options.numbers)
+        terminal.next_steps(next_steps(found, options))
+    return EXIT_STATUS[found.decision]
+
+
+def _read(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command's options; raises ConfigError for what means nothing."""
+    parser = Parser("ragsweep watch", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("--since", default="7d", metavar="WHEN", help=f"{SINCE} (7d)")
+    parser.add_argument(
+        "--uri", help="MLflow database or server; default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db"
+    )
+    parser.add_argument("--experiment", metavar="NAME", help="only the traces of this experiment (all)")
+    corpus = "the documents as they are today: which requests concern those that are new, changed or gone"
+    parser.add_argument("--corpus", metavar="FOLDER", help=corpus)
+    most = (
+        "a threshold of a number that --numbers lists: latency_p95_ms=300, empty_share=.05; may be given several times"
+    )
+    parser.add_argument("--max", action="append", default=[], metavar="NUMBER=X", help=most)
+    least = "the same for one that must not fall: top_score/rerank=.2"
+    parser.add_argument("--min", action="append", default=[], metavar="NUMBER=X", help=least)
+    parser.add_argument("--tolerance", action="append", default=[], metavar="KIND=X", help=_TOLERANCE)
+    parser.add_argument("--looks", type=int, default=1, metavar="N", help=_LOOKS)
+    numbers = "print every number that a threshold can name, with its 95 %% interval"
+    parser.add_argument("--numbers", action="store_true", help=numbers)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything for programs")
+    parser.add_argument("--prometheus", type=Path, metavar="FILE", help="write the numbers in Prometheus' text format")
+    options = parser.parse_args(arguments)
+    if options.looks < 1:
+        raise ConfigError(f"--looks: must be 1 or more, given {options.looks}")
+    options.thresholds = [
+        Threshold(*_read_pair(f"--{kind}", text), kind) for kind in ("max", "min") for text in getattr(options, kind)
+    ]
+    options.tolerances = dict(TOLERANCE)
+    for text in options.tolerance:
+        kind, value = _read_pair("--tolerance", text)
+        if kind not in _KINDS:
+            raise ConfigError(f'--tolerance: no kind "{kind}"{nearest(kind, _KINDS)}')
+        if not (value >= 1 if kind == "latency" else 0 <= value < (0.5 if kind == "score" else 1)):
+            raise ConfigError(f"--tolerance: {text}: latency is a factor of at least 1, share below 1, score below .5")
+        options.tolerances[_KINDS[kind]] = value
+    return options
+
+
+def _read_pair(option: str, text: str) -> tuple[str, float]:
+    name, _, size = text.partition("=")
+    try:
+        number = float(size)
+    except ValueError:
+        number = math.nan
+    if not name or not math.isfinite(number):
+        raise ConfigError(f'{option}: "{text}" is none; write NAME=NUMBER, such as latency_p95_ms=300')
+    return name, number
+
+
+def look(registry: ModelRegistry, version: ModelVersion, since: float, options: argparse.Namespace) -> Watch:
+    """Compare the traces of a version with its reference."""
+    traces, skipped = read_traces(registry, version, since, options.experiment)
+    with tempfile.TemporaryDirectory(prefix="ragsweep-watch-") as name:
+        folder = registry.download(version, (MANIFEST, REFERENCE, WORDS), Path(name))
+        read_manifest(folder, (REFERENCE, WORDS))
+        reference, requests = Reference.read(folder), Requests(traces, read_words(folder))
+        changes = None
+        if options.corpus:
+            shipped, excluded = read_shipped_corpus(registry, version, Path(name))
+            changes = compare_corpora(shipped, read_documents(options.corpus, excluded), options.corpus)
+    stale = changes.concerned(traces) if changes and traces else None
+    compared = RequestComparison(requests, reference, options.tolerances, stale)
+    if not traces:
+        return Watch(version, since, requests, reference, [], [], {}, [], changes, skipped)
+    drifts, measures = compared.drifts(0.05 / options.looks), compared.measures()
+    thresholds = [one.decide(measures) for one in _known(options.thresholds, measures)]
+    return Watch(version, since, requests, reference, drifts, compared.lacks(), measures, thresholds, changes, skipped)
+
+
+def _known(thresholds: Iterable[Threshold], measures: Mapping[str, Measure]) -> Iterable[Threshold]:
+    for one in thresholds:
+        if one.name not in measures:
+            raise ConfigError(f'--{one.kind}: no number "{one.name}" in these traces{nearest(one.name, measures)}')
+        yield one
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be written: {fault.strerror}") from None

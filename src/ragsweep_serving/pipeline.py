@@ -1,0 +1,142 @@
+"""Answer single questions as an evaluated config does, from its bundle."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import NO_CHUNK, Answer, Question, Rankings, Route, Turn
+from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.assembly import build_graph
+from ragsweep.evaluation.config_graph import chunks_of
+from ragsweep.evaluation.generation import write_queries
+from ragsweep.evaluation.question_table import QuestionTable
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import Pricing
+from ragsweep.stages.executor import Executor
+from ragsweep_serving.bundle import Bundle
+from ragsweep_serving.steps import StepClock, TimedStep, ranking_nodes, top_scores
+
+
+class ServedPassage(NamedTuple):
+    """One chunk of a context: its document, the span of its text in it, and its score."""
+
+    document: str
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+class RankedStep(NamedTuple):
+    """What a step that ranks found: the first chunks, the top score and its distance from the second; NaN for none."""
+
+    found: list[ServedPassage]
+    top_score: float
+    gap: float
+
+
+class ServedAnswer(NamedTuple):
+    """What a question got: its context, best first, the answer where the config has a generator, and milliseconds."""
+
+    context: list[ServedPassage]
+    answer: Answer | None
+    query: str  # what was searched with; "" where nothing was
+    milliseconds: dict[str, float]  # by step, and "total"
+    steps: tuple[TimedStep, ...] = ()  # in their order
+    rankings: Mapping[str, RankedStep] = {}  # by step
+
+
+class ServedPipeline:
+    """A config, loaded from its bundle; one question at a time, from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load a bundle; models are loaded at the first question. Raises a RagsweepError where it cannot be used."""
+        self.bundle = Bundle.read(folder)
+        self._executor = Executor()
+        config, builder = self.bundle.manifest["config"], Builder(ServiceSession().connect)
+        self._graph = build_graph(builder, config, self.bundle.corpus)
+        self.price: Pricing = builder.build(config["prices"], "prices").value.money
+        self.bundle.load(self._graph, self._executor)
+        self._chunks = chunks_of(self._graph, self._executor.get)
+        self._lock = threading.Lock()
+
+    def answer(self, text: str, history: Sequence[Turn] = ()) -> ServedAnswer:
+        """Answer a question, with the turns of the conversation before it."""
+        with self._lock:
+            try:
+                return self._answer(Question("served", text, history=tuple(history)))
+            finally:
+                self._executor.forget_rows()
+
+    def _answer(self, question: Question) -> ServedAnswer:
+        begin, before = time.perf_counter(), self._seconds()
+        self._executor.listener = clock = StepClock()
+        graph, get, table = self._graph, self._executor.get, QuestionTable((question,))
+        if graph.route:
+            (route,) = unpacked(get(graph.route, table.wordings), Route)
+            table = QuestionTable((question,), bytes([route.search]))
+        _, table = write_queries(self._executor, graph, table)
+        context: Rankings = get(graph.context, table.queries)
+        if context.failed.any():
+            raise self._executor.failure(graph.context, table.queries[0])
+        answer = unpacked(get(graph.answer, table.answered), Answer)[0] if graph.answer else None
+        spent = {stage: 1000 * (seconds - before.get(stage, 0.0)) for stage, seconds in self._seconds().items()}
+        milliseconds = {stage: value for stage, value in spent.items() if value > 0}
+        milliseconds["total"] = 1000 * (time.perf_counter() - begin)
+        query = table.queries[0] if table.queries else ""
+        found = {name: self._ranked(get(node, table.queries)) for name, node in ranking_nodes(graph).items()}
+        return ServedAnswer(self._passages(context), answer, query, milliseconds, tuple(clock.steps), found)
+
+    def _ranked(self, rankings: Rankings) -> RankedStep:
+        tops, gaps = top_scores(rankings)
+        top, gap = (float(one[0]) if len(one) else math.nan for one in (tops, gaps))
+        return RankedStep(self._passages(rankings.first(self.bundle.manifest["config"]["top_k"])), top, gap)
+
+    def _passages(self, context: Rankings) -> list[ServedPassage]:
+        found = []
+        spans, corpus = self._chunks.spans, self.bundle.corpus
+        rows = zip(context.positions[:1].ravel().tolist(), context.scores[:1].ravel().tolist(), strict=True)
+        for position, score in rows:
+            if position != NO_CHUNK:
+                document, start, end = (int(column[position]) for column in spans)
+                text = corpus.texts[document][start:end]
+                found.append(ServedPassage(corpus.ids[document], start, end, text, score))
+        return found
+
+    def _seconds(self) -> dict[str, float]:
+        return {stage: work.seconds for stage, work in self._executor.work.items()}
+
+
+def as_question(value: Any) -> str:
+    """Read a question as it comes over HTTP; raises InputError for anything but a text."""
+    if not is_text(value):
+        raise InputError(f"question: a text is needed, given {str(value)[:40]}")
+    return str(value)
+
+
+def as_turns(history: Any) -> list[Turn]:
+    """Read a history as it comes over HTTP: mappings with the texts ``role`` and ``text``; none for None and NaN.
+
+    Raises InputError for any other value.
+    """
+    if history is None or (isinstance(history, float) and math.isnan(history)):
+        return []
+    try:
+        turns = [Turn(turn["role"], turn["text"]) for turn in history]
+    except (TypeError, LookupError):
+        turns = [Turn(history, history)]
+    if isinstance(history, str) or not all(is_text(turn.role) and is_text(turn.text) for turn in turns):
+        raise InputError('history: a list of {"role": text, "text": text} is needed')
+    return turns
+
+
+def is_text(value: Any) -> bool:
+    """Return whether a value is a text without half of a surrogate pair, which no service accepts."""
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value

@@ -1,0 +1,148 @@
+"""What the evaluation saw of each question, as a file of the bundle: what served requests are compared with."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.results import STEPS, Result
+from ragsweep.core.types import Corpus, Dataset
+from ragsweep.core.words import words
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.parts.languages import content_words, detect_language, fold
+from ragsweep.parts.question_forms import question_form
+from ragsweep.stages.executor import Executor
+from ragsweep_serving.steps import ranking_nodes, top_scores
+
+REFERENCE, WORDS = "reference.json", "words.txt"
+"""Files of a bundle: what the evaluation saw, and the words of the corpus, one a line."""
+
+TOTAL = "total"
+"""The step that is all of them together."""
+
+Column = list[Any]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The evaluated questions as columns, without their texts; a number that was not measured is NaN.
+
+    ``numbers`` has ``results``, ``unknown`` (the share of a question's content words that the corpus lacks),
+    ``abstained``, ``failed``, ``tokens``, ``money``, and of each step ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
+    """
+
+    model: str
+    bundle: str
+    trace_sample: float
+    cluster: Sequence[str]  # questions of one cluster are not independent
+    weight: Sequence[float]
+    language: Sequence[str]  # "" where it is not detected
+    form: Sequence[str]
+    numbers: Mapping[str, Sequence[float]]
+    facts: Mapping[str, str] = field(default_factory=dict)  # name and signature of the config, digests of its data
+
+    def write(self, folder: Path) -> None:
+        """Write it into a bundle."""
+        columns = {name: _written(values) for name, values in self.numbers.items()}
+        (folder / REFERENCE).write_text(json.dumps({**vars(self), "numbers": columns}), "utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> Reference:
+        """Read it from a bundle whose manifest covers it."""
+        document = json.loads((folder / REFERENCE).read_text("utf-8"))
+        numbers = {name: [math.nan if value is None else value for value in values]
+                   for name, values in document.pop("numbers").items()}  # fmt: skip
+        return cls(**document, numbers=numbers)
+
+
+def _written(values: Sequence[float]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in map(float, values)]
+
+
+def corpus_words(corpus: Corpus) -> frozenset[str]:
+    """Return the folded words of all titles and texts."""
+    texts = (*corpus.titles, *corpus.texts)
+    return frozenset(word for text in texts for word in words(fold(text)))
+
+
+def read_words(folder: Path) -> frozenset[str]:
+    """Read the words of a bundle's corpus."""
+    return frozenset((folder / WORDS).read_text("utf-8").split())
+
+
+def unknown_share(question: str, known: frozenset[str]) -> float:
+    """Return the share of a question's content words that are not known; NaN without any."""
+    said = content_words(question)
+    return len(said - known) / len(said) if said else math.nan
+
+
+def write_reference(
+    folder: Path, names: tuple[str, str, float], result: Result, dataset: Dataset, at: tuple[ConfigGraph, Executor]
+) -> None:
+    """Write what the evaluation saw, and the words of the corpus, into a bundle.
+
+    ``names`` are the model's name, the bundle's id and the share of requests that are traced; ``at`` is the config's
+    graph, and what has its stages: those that are not stored are computed.
+    """
+    known = corpus_words(dataset.corpus)
+    (folder / WORDS).write_text("\n".join(sorted(known)), "utf-8")
+    spoken = {question.id for question in dataset.golden.questions if not question.needs_retrieval}
+    columns = result.outcomes
+    questions = [str(text) for text in columns["question"]]
+    routed = at[0].route is not None
+    is_searched = [found > 0 if routed else found == found and name not in spoken
+                   for name, found in zip(columns["question_id"], columns["retrieved"], strict=True)]  # fmt: skip
+    lengths = [len(found) for found in columns["context"]]
+    numbers: dict[str, Sequence[float]] = {
+        "results": [length if one else math.nan for length, one in zip(lengths, is_searched, strict=True)],
+        "unknown": [unknown_share(text, known) for text in questions],
+    }
+    if "answer" in columns:
+        numbers["abstained"] = [float(bool(one)) for one in columns["abstained"]]
+        numbers["failed"] = [float(bool(one)) for one in columns["answer_failed"]]
+    numbers |= _score_columns(columns, *at)
+    numbers |= _step_columns([json.loads(text or "{}") for text in columns.get(STEPS, ["{}"] * len(questions))])
+    Reference(
+        *names,
+        cluster=[str(one) for one in columns["source"]],
+        weight=[float(one) for one in columns.get("weight", [1.0] * len(questions))],
+        language=[detect_language(text) for text in questions],
+        form=[question_form(text) for text in questions],
+        numbers=numbers,
+        facts={"name": result.name, "signature": result.signature, "golden_set": result.dataset.golden_digest,
+               "corpus": result.dataset.corpus_digest},
+    ).write(folder)  # fmt: skip
+
+
+def _score_columns(
+    columns: Mapping[str, Sequence[Any]], graph: ConfigGraph, executor: Executor
+) -> dict[str, list[float]]:
+    """Return the top score of each question and its gap to the second, by step that ranks."""
+    texts = columns.get("query", columns["question"])
+    searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: it failed
+    scores: dict[str, list[float]] = {}
+    for step, node in ranking_nodes(graph).items() if searched else ():
+        both = np.full((2, len(texts)), np.nan)
+        both[:, searched] = top_scores(executor.get(node, [str(texts[n]) for n in searched]))
+        scores |= {f"top_score/{step}": both[0].tolist(), f"gap/{step}": both[1].tolist()}
+    return scores
+
+
+def _step_columns(steps: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, list[float]]:
+    """Return milliseconds by step, and tokens and money of answers; the sum of a question whose steps are all timed."""
+    timed = list(dict.fromkeys(name for one in steps for name, step in one.items() if "ms" in step))
+    columns = {f"ms/{name}": [one.get(name, {}).get("ms", math.nan) for one in steps] for name in timed}
+    if timed:
+        columns[f"ms/{TOTAL}"] = np.sum(list(columns.values()), axis=0).tolist()
+    called = [one.get("generate", {}) for one in steps]
+    if any("tokens_in" in one for one in called):
+        columns["tokens"] = [one["tokens_in"] + one["tokens_out"] if "tokens_in" in one else math.nan for one in called]
+    if any("money" in one for one in called):
+        columns["money"] = [one.get("money", math.nan) for one in called]
+    return columns

@@ -1,0 +1,142 @@
+"""Trace served answers beside them: a queue and a thread, so that no answer waits for MLflow or fails with it."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ragsweep.core.types import Turn, Usage
+from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
+from ragsweep.services.usage import Pricing
+from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
+
+MOST_WAITING = 1000
+"""Traces that wait to be sent at most; further ones are dropped, and counted in a warning."""
+
+EXIT_SECONDS = 5.0
+"""How long the end of the process waits for traces that were not sent yet."""
+
+SHOWN = 300
+"""Characters of a chunk in a trace."""
+
+RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
+"""MLflow's own variable; where it is set, MLflow samples, and the ratio that was shipped does not count."""
+
+_log = logging.getLogger(__name__)
+
+
+class TraceQueue:
+    """Send traces one after the other from a thread that is started with the first.
+
+    Args:
+        send: Sends one.
+        ratio: The share of the requests that are traced.
+    """
+
+    def __init__(self, send: Callable[[ServedTrace], None], ratio: float = 1.0) -> None:
+        self._send, self._ratio = send, ratio
+        self._waiting: queue.Queue[Callable[[], ServedTrace]] = queue.Queue(MOST_WAITING)
+        self._lock, self._process, self.dropped = threading.Lock(), 0, 0
+
+    def put(self, make: Callable[[], ServedTrace]) -> None:
+        """Take a trace, which is made by the thread; one that is not sampled, or finds the queue full, is dropped."""
+        if RATIO not in os.environ and random.random() >= self._ratio:
+            return
+        self._start()
+        try:
+            self._waiting.put_nowait(make)
+        except queue.Full:
+            self.dropped += 1
+            if self.dropped & (self.dropped - 1) == 0:  # at 1, 2, 4, 8, ...
+                _log.warning("%s traces were dropped: MLflow takes them too slowly, or not at all", self.dropped)
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until what was taken is sent, so long at most; return whether it was."""
+        end = time.monotonic() + seconds
+        while self._waiting.unfinished_tasks and time.monotonic() < end:
+            time.sleep(0.01)
+        return not self._waiting.unfinished_tasks
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._process != os.getpid():  # a server may fork after it has loaded the model
+                self._process = os.getpid()
+                threading.Thread(target=self._work, daemon=True, name="ragsweep traces").start()
+                atexit.register(self.flush, EXIT_SECONDS)
+
+    def _work(self) -> None:
+        while True:
+            make = self._waiting.get()
+            try:
+                self._send(make())
+            except Exception as fault:
+                _log.warning("a trace was not sent: %s", fault)
+            finally:
+                self._waiting.task_done()
+
+
+def describe(
+    model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, found: ServedAnswer, price: Pricing
+) -> ServedTrace:
+    """Describe an answered request; ``asked`` is the question and the turns before it."""
+    (question, history), answer = asked, found.answer
+    usage = answer.usage if answer else Usage()
+    return ServedTrace(
+        model, bundle, question, began, found.milliseconds["total"], _steps(question, found),
+        history=[{"role": turn.role, "text": turn.text} for turn in history],
+        query=found.query,
+        results=len(found.context),
+        documents=list(dict.fromkeys(passage.document for passage in found.context)),
+        answer=answer.text if answer else None,
+        abstained=answer.abstained if answer else None,
+        failed=answer.failed if answer else "",
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        money=price(answer.model, usage) if answer else math.nan,
+        generator=answer.model if answer else "",
+    )  # fmt: skip
+
+
+def describe_failure(
+    model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, fault: BaseException
+) -> ServedTrace:
+    """Describe a request that ended with an exception."""
+    question, history = asked
+    turns = [{"role": turn.role, "text": turn.text} for turn in history]
+    milliseconds = 1000 * (time.time() - began)
+    return ServedTrace(model, bundle, question, began, milliseconds, history=turns, failed=type(fault).__name__)
+
+
+def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
+    """Describe the steps in their order; those without a time of their own stand where others of their kind do."""
+    timed = {step.name: step.milliseconds for step in found.steps}
+    steps = []
+    for name in dict.fromkeys([*timed, *found.rankings]):
+        ranked = found.rankings.get(name)
+        inputs: Any = {"query": found.query or question}
+        outputs: Any = [_document(passage) for passage in ranked.found] if ranked else None
+        if name == "generate" and found.answer:
+            inputs = {"question": question, "passages": [_name(one) for one in found.context]}
+            outputs = {"role": "assistant", "content": found.answer.text}
+        top, gap = (ranked.top_score, ranked.gap) if ranked else (math.nan, math.nan)
+        steps.append(ServedStep(name, timed.get(name, math.nan), top, gap, inputs, outputs))
+    return steps
+
+
+def _document(passage: ServedPassage) -> dict[str, Any]:
+    """Return a chunk in the form of documents that viewers of traces know."""
+    text = passage.text if len(passage.text) <= SHOWN else f"{passage.text[:SHOWN]} ..."
+    metadata = {"chunk": _name(passage), "score": passage.score}
+    return {"id": _name(passage), "page_content": text, "metadata": metadata}
+
+
+def _name(passage: ServedPassage) -> str:
+    return f"{passage.document}:{passage.start}-{passage.end}"

@@ -1,0 +1,281 @@
+"""Compare the traces of served requests with what the evaluation saw of its questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.words import words
+from ragsweep.parts.languages import detect_language, fold
+from ragsweep.parts.question_forms import question_form
+from ragsweep.parts.tracking.served_traces import ServedTrace
+from ragsweep.stats.drift import (
+    FEWEST,
+    ORDER,
+    RATIO,
+    SHARE,
+    ClusteredSample,
+    Drift,
+    Quantity,
+    compare,
+    mean_interval,
+    share_interval,
+)
+from ragsweep.stats.intervals import quantile_interval, weighted_quantile_interval
+from ragsweep_serving.reference import TOTAL, Reference, unknown_share
+
+EMPTY, FAILED, REFUSED, STALE = "empty_share", "failed_share", "refused_share", "stale_share"
+UNKNOWN_WORDS, LANGUAGE, FORM = "unknown_words", "language", "form"
+TOP_SCORE, GAP, LATENCY = "top_score", "gap", "latency"
+TOKENS, MONEY = "tokens", "money"
+UNKNOWN_MEAN = "unknown_words_mean"
+"""The mean share of a question's words that no document has."""
+
+ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)
+"""Quantities of which less is no alarm."""
+
+WORTH_MS = 1.0
+"""Milliseconds below which a step is not compared, if its median is below in traces and evaluation."""
+
+USUAL = 0.05
+"""The share of the golden set from which on a language is one of its own."""
+
+MANY = 0.95
+"""A question has many unknown words where it has a larger share of them than so many of the evaluated questions."""
+
+QUANTILES = (50, 95, 99)
+
+
+class Measure(NamedTuple):
+    """A number of today's requests with its 95 % interval, and the evaluation's; NaN where there is none."""
+
+    value: float
+    low: float
+    high: float
+    before: float
+
+
+class Lack(NamedTuple):
+    """A language or a form of question that no evaluated question has: how many requests have it, and their share."""
+
+    what: str  # LANGUAGE or FORM
+    value: str
+    requests: int
+    measure: Measure
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Traces as columns beside the reference's."""
+
+    traces: Sequence[ServedTrace]
+    known: frozenset[str]  # the words of the corpus
+
+    @cached_property
+    def cluster(self) -> list[str]:
+        """The words of each question: equal ones are not independent."""
+        return [" ".join(words(fold(one.question))) for one in self.traces]
+
+    @cached_property
+    def language(self) -> list[str]:
+        """The language of each question; "" where it is not detected."""
+        return [detect_language(one.question) for one in self.traces]
+
+    @cached_property
+    def form(self) -> list[str]:
+        """The form of each question."""
+        return [question_form(one.question) for one in self.traces]
+
+    @cached_property
+    def numbers(self) -> dict[str, list[float]]:
+        """What the reference has as numbers; a request that ended with an exception has none but its failure."""
+        ended = [not one.failed or one.answer is not None or bool(one.steps) for one in self.traces]
+        rows = [
+            {
+                "failed": float(bool(one.failed)),
+                "unknown": unknown_share(one.question, self.known),
+                **(_numbers(one) if whole else {}),
+            }
+            for one, whole in zip(self.traces, ended, strict=True)
+        ]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: [row.get(name, math.nan) for row in rows] for name in names}
+
+    @property
+    def questions(self) -> int:
+        """The number of different questions."""
+        return len(set(self.cluster))
+
+
+def _numbers(trace: ServedTrace) -> dict[str, float]:
+    found: dict[str, float] = {f"ms/{TOTAL}": trace.milliseconds, "money": trace.money}
+    found["results"] = trace.results if trace.query else math.nan
+    if trace.abstained is not None:
+        found |= {"abstained": float(trace.abstained), "tokens": trace.tokens_in + trace.tokens_out}
+    for step in trace.steps:
+        found |= {f"ms/{step.name}": step.milliseconds, f"top_score/{step.name}": step.top_score,
+                  f"gap/{step.name}": step.gap}  # fmt: skip
+    return found
+
+
+@dataclass(frozen=True)
+class RequestComparison:
+    """Requests beside a reference.
+
+    ``stale``: of each request 1 where the documents that concern it are other ones today, and 0; None where today's
+    documents are not known. ``tolerance`` is by kind (see `stats.drift`).
+    """
+
+    requests: Requests
+    reference: Reference
+    tolerance: Mapping[str, float]
+    stale: Sequence[float] | None = None
+
+    def drifts(self, alpha: float) -> list[Drift]:
+        """Compare all quantities at once; see `stats.drift.compare`."""
+        return compare(list(self._quantities()), alpha)
+
+    def _quantities(self) -> Iterator[Quantity]:
+        """Yield what both sides have."""
+        yield self._quantity(EMPTY, SHARE, *self._pair("results", lambda length: float(length == 0)))
+        zeros = [0.0] * len(self.reference.cluster)
+        failed = self.reference.numbers.get("failed", zeros)
+        yield self._quantity(FAILED, SHARE, self._now(self.requests.numbers["failed"]), self._before(failed))
+        if "abstained" in self.reference.numbers:
+            yield self._quantity(REFUSED, SHARE, *self._pair("abstained"))
+        if self.stale is not None:
+            yield self._quantity(STALE, SHARE, self._now(self.stale), self._before(zeros))
+        yield from self._shares()
+        yield self._quantity(UNKNOWN_WORDS, SHARE, *self._unknown())
+        for name in self.reference.numbers:
+            what, _, step = name.partition("/")
+            if what in (TOP_SCORE, GAP) or name in (TOKENS, MONEY):
+                yield self._quantity(name, ORDER, *self._pair(name))
+            elif what == "ms" and self._is_worth(name):
+                yield self._quantity(f"{LATENCY}/{step}", RATIO, *self._pair(name, lambda ms: max(ms, 1e-3)))
+
+    def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
+        """Return whether questions have more unknown words than 95 % of those evaluated.
+
+        Requests in languages that are not the golden set's count as unmeasured: all their words are unknown.
+        """
+        before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
+        known = ~np.isnan(before)
+        most, _, _ = weighted_quantile_interval(before[known], weights[known], MANY)
+        own = [one in self._own_languages for one in self.requests.language]
+        now = np.where(own, self.requests.numbers["unknown"], math.nan)
+        sides = [np.where(np.isnan(side), math.nan, side > most).tolist() for side in (now, before)]
+        return self._now(sides[0]), self._before(sides[1])
+
+    def _shares(self) -> Iterator[Quantity]:
+        """Yield the share of each language among those detected, and of each form, where it could be a drift."""
+        pairs = {LANGUAGE: (self.requests.language, self.reference.language),
+                 FORM: (self.requests.form, self.reference.form)}  # fmt: skip
+        for what, (now, before) in pairs.items():
+            for value in sorted({*now, *before} - {""}):
+                samples = (self._now([float(one == value) if one else math.nan for one in now]),
+                           self._before([float(one == value) if one else math.nan for one in before]))  # fmt: skip
+                if max(float(one.weights @ one.values) for one in samples) > self.tolerance[SHARE]:
+                    yield self._quantity(f"{what}/{value}", SHARE, *samples)
+
+    @cached_property
+    def _own_languages(self) -> set[str]:
+        """The languages of the golden set; "" where that many of its questions are of none."""
+        languages, weights = np.array(self.reference.language), np.array(self.reference.weight)
+        return {str(one) for one in np.unique(languages) if weights[languages == one].sum() >= USUAL * weights.sum()}
+
+    def _is_worth(self, name: str) -> bool:
+        medians = [np.median(one.values) for one in self._pair(name) if len(one.values)]
+        return max(medians, default=0.0) >= WORTH_MS
+
+    def _quantity(self, name: str, kind: str, now: ClusteredSample, before: ClusteredSample) -> Quantity:
+        return Quantity(name, kind, now, before, self.tolerance[kind])
+
+    def _pair(self, name: str, change: Callable[[float], float] = float) -> tuple[ClusteredSample, ClusteredSample]:
+        now = self.requests.numbers.get(name, [math.nan] * len(self.requests.traces))
+        before = self.reference.numbers.get(name, [math.nan] * len(self.reference.cluster))
+        return self._now(_changed(now, change)), self._before(_changed(before, change))
+
+    def _now(self, values: Sequence[float]) -> ClusteredSample:
+        return ClusteredSample.of(values, self.requests.cluster)
+
+    def _before(self, values: Sequence[float]) -> ClusteredSample:
+        return ClusteredSample.of(values, self.reference.cluster, self.reference.weight)
+
+    def lacks(self) -> list[Lack]:
+        """List the languages and forms that no evaluated question has, most frequent first."""
+        found = []
+        pairs = {LANGUAGE: (self.requests.language, self.reference.language),
+                 FORM: (self.requests.form, self.reference.form)}  # fmt: skip
+        for what, (now, before) in pairs.items():
+            for value in sorted(set(now) - set(before) - {""}):
+                sample = self._now([float(one == value) for one in now])
+                found.append(Lack(what, value, now.count(value), _share_measure(sample, 0.0)))
+        return sorted(found, key=lambda one: -one.requests)
+
+    def measures(self) -> dict[str, Measure]:
+        """Return the numbers that a threshold can name, with intervals of 95 % each."""
+        found: dict[str, Measure] = {}
+        shares = {EMPTY: ("results", lambda length: float(length == 0)), FAILED: ("failed", float),
+                  REFUSED: ("abstained", float)}  # fmt: skip
+        for name, (column, change) in shares.items():
+            now, before = self._pair(column, change)
+            if len(now.values):
+                found[name] = _share_measure(now, float(before.weights @ before.values) if len(before.values) else 0.0)
+        if self.stale is not None:
+            found[STALE] = _share_measure(self._now(self.stale), 0.0)
+        for what, now_, before_ in ((LANGUAGE, self.requests.language, set(self.reference.language)),
+                                    (FORM, self.requests.form, set(self.reference.form))):  # fmt: skip
+            new = [float(one not in before_ and one != "") for one in now_]
+            found[f"new_{what}_share"] = _share_measure(self._now(new), 0.0)
+        for name in self.requests.numbers:
+            what, _, step = name.partition("/")
+            if what == "ms":
+                found |= self._latencies(name, step)
+            elif what in (TOP_SCORE, GAP):
+                found |= {name: _quantile_measure(*self._pair(name), 50)}
+            elif name in (TOKENS, MONEY) or name == "unknown":
+                found |= {UNKNOWN_MEAN if name == "unknown" else name: _mean_measure(*self._pair(name))}
+        return {name: one for name, one in found.items() if not math.isnan(one.value)}
+
+    def _latencies(self, name: str, step: str) -> dict[str, Measure]:
+        suffix = "" if step == TOTAL else f"/{step}"
+        return {f"{LATENCY}_p{p}_ms{suffix}": _quantile_measure(*self._pair(name), p) for p in QUANTILES}
+
+
+def _changed(values: Sequence[float], change: Callable[[float], float]) -> list[float]:
+    return [value if math.isnan(value) else change(value) for value in values]
+
+
+def _share_measure(sample: ClusteredSample, before: float) -> Measure:
+    return Measure(*share_interval(sample, 0.05), before) if len(sample.values) else Measure(*[math.nan] * 4)
+
+
+def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: int) -> Measure:
+    if not len(now.values):
+        return Measure(*[math.nan] * 4)
+    value, then = (float(np.quantile(one.values, percent / 100)) if len(one.values) else math.nan
+                   for one in (now, before))  # fmt: skip
+    return Measure(value, *quantile_interval(now.values, percent / 100), then)
+
+
+def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
+    if not len(now.values):
+        return Measure(*[math.nan] * 4)
+    return Measure(*mean_interval(now, 0.05), float(before.weights @ before.values) if len(before.values) else math.nan)
+
+
+def is_alarm(drift: Drift) -> bool:
+    """Return whether a drift is one that somebody should look at: slower, and not faster."""
+    less = drift.compared.estimate < {SHARE: 0.0, ORDER: 0.5, RATIO: 1.0}[drift.kind]
+    return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
+
+
+def can_tell(requests: Requests) -> bool:
+    """Return whether there are enough different questions for any comparison."""
+    return requests.questions >= FEWEST
