@@ -14,7 +14,7 @@ import pytest
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.results import Failure
-from ragsweep.report.terminal import Terminal, _rate
+from ragsweep.report.terminal import Terminal, _left, _rate
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.executor import Executor
@@ -183,3 +183,8 @@ def test_failed_calls_are_shown_with_what_the_service_said(terminal: Terminal, s
 @pytest.mark.parametrize(("speed", "shown"), [(0.042, "0.042/s"), (1.96, "2/s"), (9.94, "9.9/s"), (1234.5, "1,234/s")])
 def test_speed_of_a_slow_model_is_not_0(speed: float, shown: str) -> None:
     assert _rate(speed) == shown
+
+
+@pytest.mark.parametrize(("done", "shown"), [(0, ""), (8, "about 104 s left"), (59, "less than 1 s left"), (60, "")])
+def test_time_left_is_that_of_the_rest_at_the_mean_rate(done: int, shown: str) -> None:
+    assert _left(done, 60, 16.0) == shown

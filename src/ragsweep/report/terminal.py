@@ -101,13 +101,12 @@ class Terminal:
 
         ``live(request, result)`` returns the line of an answer as it arrives; empty where none is printed.
         """
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         columns = (
             TextColumn(f"[bold]{{task.description:<{_MARGIN - 1}}}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
             TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as progress:
@@ -279,6 +278,11 @@ class Lines(Listener):
         self._terminal.line("waiting", f"another process computes {f'{node.stage} {node.label}'.strip()}")
 
 
+def _left(done: int, total: int, seconds: float) -> str:
+    """Write the time for the rest at the mean rate so far; in the last seconds a whole batch may have arrived."""
+    return f"{about((total - done) * seconds / done)} left" if 0 < done < total else ""
+
+
 class _Bars(Lines):
     """Show a stage's progress as a bar while it runs, and leave a line behind if it took long."""
 
@@ -307,7 +311,7 @@ class _Bars(Lines):
         seconds = time.perf_counter() - self._begun.get(node.address, time.perf_counter())
         rate = _rate(done / seconds) if seconds > 0 else ""
         spent = self._meter.describe(self._before.get(node.address, self._meter.totals))
-        note = " · ".join(part for part in (rate, spent) if part)
+        note = " · ".join(part for part in (_left(done, total, seconds), rate, spent) if part)
         self._progress.update(self._tasks[node.address], completed=done, note=note)
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
