@@ -5,7 +5,7 @@
 
 Every way answers the same questions of SQuAD 2.0, each with its paragraph, in a process of its own, one way after the
 other in one run. "CPU s a request" counts the seconds of all processors, which other processes change less. "other"
-counts the answers that differ from those of the first way with the same engine; "unstable" those of the first 8
+counts the answers that differ from those of the first way with the same engine; "unstable" those of the first 4
 requests that change where the same model answers them again, in reverse order and without the others.
 """
 
@@ -29,16 +29,15 @@ from ragsweep.parts.generators import Gguf, Transformers
 from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.requests import collect
 
-NEW_TOKENS, WINDOW, AGAIN = 32, 2048, 8
+NEW_TOKENS, WINDOW, AGAIN = 32, 2048, 4
 Q4_1, Q8_0, FLOAT32 = "llama.cpp, Q4_1", "llama.cpp, Q8_0", "transformers, float32"
 WAYS = {
     f"{Q4_1}: 1 request, 1 thread": {"parallel": 1},
-    f"{Q4_1}: 1 request, 2 threads": {"parallel": 1, "threads": 2},
     f"{Q4_1}: 2 requests, 1 thread each": {"parallel": 2},
-    f"{Q8_0}: 1 request, 1 thread": {"parallel": 1},
     f"{Q8_0}: 2 requests, 1 thread each": {"parallel": 2},
     f"{FLOAT32}: 1 request, 1 thread": {"batch": 1},
-    f"{FLOAT32}: batches of 8, 1 thread": {"batch": 8},
+    f"{FLOAT32}: batches of 4, 1 thread": {"batch": 4},
+    f"{Q4_1}: 1 request, 2 threads": {"parallel": 1, "threads": 2},
 }
 """Settings of llm=gguf or llm=transformers by engine and way; Q4_1 is the file of the package."""
 

@@ -19,6 +19,7 @@ from ragsweep.parts.generators import Transformers
 from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
+from real_model import PROMPT, save_for_transformers
 from tiny_models import WORDS
 
 SHORT = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows"], False)
@@ -112,6 +113,15 @@ def test_shapes_that_a_prompt_is_computed_in_do_not_depend_on_other_requests(
         alone += collect(part.generate, [request])
     assert shapes == found
     assert [answer.text for answer in alone] == [answer.text for answer in together]
+
+
+@pytest.mark.nightly
+def test_answers_of_real_weights_do_not_depend_on_their_batch(tmp_path: Path) -> None:
+    part = writer(save_for_transformers(tmp_path), prompt=PROMPT, batch=2)
+    passages = ["Normandy is in France.", "Water boils at 100 degrees. " * 9]
+    requests = [Request(f"Tell {n} facts.", (Passage("n", one),)) for n in (1, 2, 3) for one in passages]
+    texts = [answer.text for answer in collect(part.generate, requests)]
+    assert [answer.text for answer in collect(part.generate, requests[::-1])][::-1] == texts
 
 
 def test_batch_that_is_written_is_done_before_the_next_begins(tiny_writer: Path) -> None:
