@@ -30,9 +30,9 @@ class Transformers(LocalModel):
     """Continue a prompt: the model's chat template where it has one, else the messages as plain text.
 
     Every batch has ``batch`` rows: an incomplete one repeats its last prompt. Above 1, prompts are padded to a multiple
-    of STEP tokens. So the shape of a computation, and an answer, depend on the request and ``batch``, and not on other
-    requests. A prompt that leaves no room for ``max_new_tokens`` in the model's window is a failed answer. Usage counts
-    tokens but no calls: it costs nothing.
+    of STEP tokens. So the shapes of a computation, which set its rounding, depend on the request and ``batch`` and not
+    on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's window is a failed answer.
+    Usage counts tokens but no calls: it costs nothing.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -99,8 +99,8 @@ class Transformers(LocalModel):
                 yield numbers[start : start + self.batch]
 
     def _width(self, prompt: list[int]) -> int:
-        """Return the padded length of a prompt in tokens, which depends on the prompt alone."""
-        return len(prompt) if self.batch == 1 else math.ceil(len(prompt) / STEP) * STEP
+        """Return the padded length of a prompt in tokens; at least 1 is padding, as a batch without any has no mask."""
+        return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
 
     def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:
         """Continue prompts of one width in one batch, padded on the left; return the new tokens of each."""
