@@ -37,7 +37,6 @@ WAYS = {
     f"{Q8_0}: 2 requests, 1 thread each": {"parallel": 2},
     f"{FLOAT32}: 1 request, 1 thread": {"batch": 1},
     f"{FLOAT32}: batches of 4, 1 thread": {"batch": 4},
-    f"{Q4_1}: 1 request, 2 threads": {"parallel": 1, "threads": 2},
 }
 """Settings of llm=gguf or llm=transformers by engine and way; Q4_1 is the file of the package."""
 
