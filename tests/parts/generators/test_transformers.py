@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import THINKING, TOO_LONG
@@ -16,6 +19,8 @@ from ragsweep.parts.generators import Transformers
 from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
+from real_model import PROMPT, save_for_transformers
+from tiny_models import WORDS
 
 SHORT = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows"], False)
 ASKED = Request("who sat", (Passage("n", "the cat sat"),))
@@ -31,6 +36,13 @@ class TestTransformers(GeneratorContract):
     @pytest.fixture(autouse=True)
     def _model(self, tiny_writer: Path) -> None:
         part = writer(tiny_writer, temperature=1.5, seed=5, max_new_tokens=3)  # what is drawn is repeatable, too
+        self.part = lambda: part
+
+
+class TestBatches(GeneratorContract):
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_writer: Path) -> None:
+        part = writer(tiny_writer, batch=3)
         self.part = lambda: part
 
 
@@ -74,6 +86,54 @@ def test_prompt_beyond_the_window_is_a_failure_and_not_half_an_answer(tiny_write
     assert [answer.failed for answer in found] == [TOO_LONG, ""]
 
 
+def asked(*lengths: int) -> list[Request]:
+    """Ask about passages of so many words."""
+    return [Request("who sat", (Passage("n", " ".join(WORDS[(n + k) % 9] for k in range(n))),)) for n in lengths]
+
+
+def test_every_row_of_a_batch_is_the_likeliest_text_of_its_prompt(tiny_writer: Path) -> None:
+    requests = asked(1, 7, 30, 80, 3)
+    one = collect(writer(tiny_writer, max_new_tokens=20).generate, requests)
+    assert len({answer.usage.tokens_out for answer in one}) > 1  # some end before their neighbours
+    batched = collect(writer(tiny_writer, max_new_tokens=20, batch=4).generate, requests)
+    assert [(answer.text, answer.usage) for answer in batched] == [(answer.text, answer.usage) for answer in one]
+
+
+@given(lengths=st.lists(st.integers(0, 100), min_size=1, max_size=7), batch=st.integers(2, 4))
+@example(lengths=[56, 3], batch=2)  # a prompt of 64 tokens, the width of the other: where no row has padding, no mask
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_shapes_that_a_prompt_is_computed_in_do_not_depend_on_other_requests(
+    lengths: list[int], batch: int, tiny_writer: Path
+) -> None:
+    part, shapes = writer(tiny_writer, batch=batch, max_new_tokens=2), set()
+    part._loaded[1].model.layers[0].register_forward_pre_hook(
+        lambda _, read, given: shapes.add((read[0].shape, given["attention_mask"] is None)), with_kwargs=True
+    )
+    together = collect(part.generate, asked(*lengths))
+    found, alone = set(shapes), []
+    shapes.clear()
+    for request in asked(*lengths):
+        alone += collect(part.generate, [request])
+    assert shapes == found
+    assert [answer.text for answer in alone] == [answer.text for answer in together]
+
+
+@pytest.mark.nightly
+def test_answers_of_real_weights_do_not_depend_on_their_batch(tmp_path: Path) -> None:
+    part = writer(save_for_transformers(tmp_path), prompt=PROMPT, batch=2)
+    passages = ["Normandy is in France.", "Water boils at 100 degrees. " * 9]
+    requests = [Request(f"Tell {n} facts.", (Passage("n", one),)) for n in (1, 2, 3) for one in passages]
+    texts = [answer.text for answer in collect(part.generate, requests)]
+    assert [answer.text for answer in collect(part.generate, requests[::-1])][::-1] == texts
+
+
+def test_batch_that_is_written_is_done_before_the_next_begins(tiny_writer: Path) -> None:
+    part, events = writer(tiny_writer, batch=2), []
+    part._loaded[1].get_input_embeddings().register_forward_hook(lambda *_: events.append(-1))
+    part.generate(asked(1, 100, 2, 3, 99), lambda number, _: events.append(number))
+    assert [number for number, _ in groupby(events)] == [-1, 0, 2, -1, 3, -1, 1, 4]
+
+
 def test_words_of_refusal_are_an_abstention(tiny_writer: Path) -> None:
     (said,) = collect(writer(tiny_writer).generate, [ASKED])
     first = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows", said.text], False)
@@ -85,7 +145,8 @@ def test_words_of_refusal_are_an_abstention(tiny_writer: Path) -> None:
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [({"max_new_tokens": 0}, "max_new_tokens is 0"), ({"temperature": -1.0}, "temperature is -1.0"),
-     ({"dtype": "float7"}, "llm.dtype is 'float7'")],
+     ({"dtype": "float7"}, "llm.dtype is 'float7'"), ({"batch": 0}, "llm.batch is 0"),
+     ({"batch": 2, "temperature": 0.5}, "llm.batch is 2 and llm.temperature is 0.5")],
 )  # fmt: skip
 def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str, tiny_writer: Path) -> None:
     with pytest.raises(ConfigError, match=said):

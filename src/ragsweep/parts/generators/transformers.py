@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,13 +21,18 @@ from ragsweep.services.thoughts import TAGS, check_tags, is_tag, separate
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of classes that generate text; any other class would get a head of random weights."""
 
+STEP = 64
+"""Tokens: padded prompts have a multiple of it. Few widths fill batches; a small step computes little padding."""
+
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
     """Continue a prompt: the model's chat template where it has one, else the messages as plain text.
 
-    Requests are answered one by one, so that an answer depends on its request only. A prompt that leaves no room for
-    ``max_new_tokens`` in the model's window is a failed answer. Usage counts tokens but no calls: it costs nothing.
+    Every batch has ``batch`` rows: an incomplete one repeats its last prompt. Above 1, prompts are padded to a multiple
+    of STEP tokens. So the shapes of a computation, which set its rounding, depend on the request and ``batch`` and not
+    on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's window is a failed answer.
+    Usage counts tokens but no calls: it costs nothing.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -45,12 +50,20 @@ class Transformers(LocalModel):
     dtype: str = "auto"
     download: bool = False
     replicates: int = 1
+    batch: int = 1
 
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded or generates no text, without loading it."""
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
         check_drawing(self)
+        if self.batch < 1:
+            raise ConfigError(f"llm.batch is {self.batch}; it must be 1 or more")
+        if self.batch > 1 and self.temperature:
+            raise ConfigError(
+                f"llm.batch is {self.batch} and llm.temperature is {self.temperature}: what is drawn depends on the"
+                " other requests of a batch; set llm.batch=1, or llm.temperature=0"
+            )
         architecture = str((self._config().get("architectures") or ["nothing"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
@@ -58,56 +71,81 @@ class Transformers(LocalModel):
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer one request after the other."""
+        """Answer every request, ``batch`` at a time."""
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer one request after the other, with the seed of one repetition."""
+        """Answer every request with the seed of one repetition; an answer's seconds are those of its batch."""
         if requests:
             self._loaded  # noqa: B018 (loading is no part of a question's time)
-        for number, request in enumerate(requests):
+        prompts = [self._read(request) for request in requests]
+        for numbers in self._batches(prompts, done):
             begin = time.perf_counter()
-            answer = self._answer(request, self.seed + replicate * SEEDS)
-            done(number, answer._replace(seconds=time.perf_counter() - begin))
+            written = self._write([prompts[number] for number in numbers], self.seed + replicate * SEEDS)
+            seconds = time.perf_counter() - begin
+            for number, tokens in zip(numbers, written, strict=True):
+                done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
-    def _answer(self, request: Request, seed: int) -> Answer:
+    def _batches(self, prompts: Sequence[list[int]], done: Callable[[int, Answer], None]) -> Iterator[list[int]]:
+        """Yield the numbers of prompts of one width, at most ``batch``; prompts beyond the window fail at once."""
+        widths: dict[int, list[int]] = {}
+        for number, prompt in enumerate(prompts):
+            if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):
+                done(number, Answer(failed=TOO_LONG))
+            else:
+                widths.setdefault(self._width(prompt), []).append(number)
+        for numbers in widths.values():
+            for start in range(0, len(numbers), self.batch):
+                yield numbers[start : start + self.batch]
+
+    def _width(self, prompt: list[int]) -> int:
+        """Return the padded length of a prompt in tokens; at least 1 is padding, as a batch without any has no mask."""
+        return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
+
+    def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:
+        """Continue prompts of one width in one batch, padded on the left; return the new tokens of each."""
         import torch
 
         tokenizer, model = self._loaded
-        read = self._read(request).to(model.device)
-        length = read.shape[1]
-        if length + self.max_new_tokens > (self._longest_input or math.inf):
-            return Answer(failed=TOO_LONG)
+        width = self._width(prompts[0])
+        rows = [*prompts, *[prompts[-1]] * (self.batch - len(prompts))]
+        filler = next((n for n in (tokenizer.pad_token_id, tokenizer.eos_token_id) if n is not None), 0)
+        read = torch.tensor([[filler] * (width - len(row)) + row for row in rows], device=model.device)
+        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=model.device)
         torch.manual_seed(seed)
         drawn = {"do_sample": True, "temperature": self.temperature} if self.temperature else {"do_sample": False}
+        limits = {"max_new_tokens": self.max_new_tokens, "pad_token_id": filler}
         with torch.inference_mode():
-            whole = model.generate(
-                read, attention_mask=torch.ones_like(read), max_new_tokens=self.max_new_tokens,
-                pad_token_id=tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
-                **drawn,
-            )[0]  # fmt: skip
-        written = whole[length:]
-        text, thoughts, unclosed = separate(self._decode(written), self.thoughts, str(tokenizer.decode(read[0])))
-        declined, usage = not unclosed and self.prompt.is_refusal(text), Usage(0, length, len(written))
+            whole = model.generate(read, attention_mask=mask, **limits, **drawn)
+        ends = model.generation_config.eos_token_id
+        ends = set(ends if isinstance(ends, list) else [ends])
+        return [_until(row, ends) for row in whole[: len(prompts), width:].tolist()]
+
+    def _answer(self, read: list[int], written: list[int]) -> Answer:
+        before = str(self._loaded[0].decode(read))
+        text, thoughts, unclosed = separate(self._decode(written), self.thoughts, before)
+        declined, usage = not unclosed and self.prompt.is_refusal(text), Usage(0, len(read), len(written))
         return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
 
-    def _decode(self, written: Any) -> str:
+    def _decode(self, written: list[int]) -> str:
         """Decode tokens without the special ones, except for those that are tags of thoughts (Mistral's [THINK])."""
         tokenizer = self._loaded[0]
         added = tokenizer.added_tokens_decoder.items()
         left_out = {n for n, token in added if token.special and not is_tag(token.content, self.thoughts)}
-        return str(tokenizer.decode([n for n in written.tolist() if n not in left_out])).strip()
+        return str(tokenizer.decode([n for n in written if n not in left_out])).strip()
 
-    def _read(self, request: Request) -> Any:
-        """Return the prompt's tokens (1, tokens)."""
+    def _read(self, request: Request) -> list[int]:
+        """Return the prompt's tokens."""
         tokenizer = self._loaded[0]
         messages = self.prompt.messages(request)
         if not tokenizer.chat_template:
             text = "\n\n".join([*(message["content"] for message in messages), "Answer:"])
-            return tokenizer([text], return_tensors="pt", verbose=False)["input_ids"]
-        return tokenizer.apply_chat_template(
-            [messages], add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
-        )["input_ids"]
+            return list(tokenizer(text, verbose=False)["input_ids"])
+        return list(
+            tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)[
+                "input_ids"
+            ]
+        )
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -124,3 +162,9 @@ class Transformers(LocalModel):
             dtype = getattr(torch, self._resolved_dtype())
             model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **safe)
             return tokenizer, model.to(device).eval()
+
+
+def _until(tokens: list[int], ends: Set[int]) -> list[int]:
+    """Cut tokens behind the first that ends a text: the rest of a row is padding."""
+    last = next((n for n, token in enumerate(tokens) if token in ends), len(tokens))
+    return tokens[: last + 1]
