@@ -29,7 +29,7 @@ OWN = re.compile(r"\b(?:shortest|unlabelled|mend|overlap)\b")
 
 GROUPS = sorted(path.name for path in (ROOT / "conf").iterdir() if path.is_dir() and path.name != "hydra")
 
-COMMANDS = (*cli._COMMANDS, *entry_points(group=cli.GROUP).names)
+KNOWN = (*cli._COMMANDS, *entry_points(group=cli.GROUP).names)
 
 
 def documented() -> Iterator[tuple[str, list[str]]]:
@@ -77,7 +77,7 @@ def test_a_documented_run_can_be_composed(words: list[str], monkeypatch: pytest.
 @cache
 def helps() -> dict[str, str]:
     """Return the help of every command and of every golden command."""
-    names = {name: [name] for name in COMMANDS} | {f"golden {name}": ["golden", name] for name in SUBCOMMANDS}
+    names = {name: [name] for name in KNOWN} | {f"golden {name}": ["golden", name] for name in SUBCOMMANDS}
     pairs = (("judge", "calibrate"), ("judge", "noise"), ("store", "list"), ("store", "evict"))
     names |= {" ".join(pair): list(pair) for pair in pairs}
     found = in_one_process({name: [*words, "--help"] for name, words in names.items()}, ROOT)
@@ -167,7 +167,7 @@ def test_a_command_in_a_printed_sentence_exists_with_its_options() -> None:
     for place, text in sentences():
         for found in re.finditer(r"\bragsweep ((?:[a-z]+ )?[a-z]+)((?: [^`;,)]*)?)", text):
             first = found[1].split()[0]
-            if first == "run" or first not in COMMANDS or text.startswith("usage:"):
+            if first == "run" or first not in KNOWN or text.startswith("usage:"):
                 continue
             name = found[1] if found[1] in helps() else first
             unknown += [
