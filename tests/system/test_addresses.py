@@ -175,8 +175,8 @@ METRICS = "metrics"
 TARGETS = "targets"
 """No key of the groups of targets is part of any address, nor of a signature."""
 
-TASKS = ("task", "answer_metrics")
-"""The groups of tasks choose options of other groups."""
+TASKS = ("task", "answer_metrics", "answer_context")
+"""The groups of tasks, and of what an llm adds, choose options and keys of other groups."""
 
 PRICES = "prices"
 """Every key of the groups of prices is part of the definition of the metrics that count money, and of nothing else."""
