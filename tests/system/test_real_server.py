@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from command_line import RUN, call, write_dataset
+from command_line import RUN, Finished, call, write_dataset
 from ragsweep.core.missing import THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import OpenAI
@@ -127,15 +128,51 @@ def test_thoughts_in_a_reply_are_no_part_of_the_answer_and_thoughts_without_end_
     assert (answer.text, answer.failed) == ("", THINKING)
 
 
+COSTLY = ("answer_correctness", "factual_correctness", "semantic_similarity", "noise_sensitivity")
+NOWHERE = ("who invented the telephone", "how far is the moon", "when did the war end", "why is the sky blue",
+           "which king had six wives", "how many people live in Peru")  # fmt: skip
+ANSWERED = {"cats": "where does the cat sleep", "dogs": "what do dogs guard", "bread": "what is bread baked from",
+            "ships": "what do ships carry"}  # fmt: skip
+
+
+def judged(server: Server, folder: Path, *overrides: str) -> Finished:
+    """Have answers cut from passages judged by the small model."""
+    judge = [f"judge.base_url={server.url}", "judge.model=smollm2", "judge.max_tokens=48", "judge.concurrency=4"]
+    left_out = [f"~metrics.ragas_{name}" for name in COSTLY]
+    options = ["llm=extractive", "judge=vllm", "metrics=[retrieval,ragas]", "tracking=none", *judge, *left_out]
+    return call(folder, RUN, *overrides, *options)
+
+
 def test_small_model_as_a_judge_is_shown_to_be_a_bad_one(server: Server, tmp_path: Path) -> None:
-    judge = [f"judge.base_url={server.url}", "judge.model=smollm2", "judge.max_tokens=64", "judge.concurrency=4"]
-    done = call(
-        tmp_path, RUN, *write_dataset(tmp_path), "llm=extractive", "judge=vllm", "metrics=[retrieval,ragas]",
-        *judge, "tracking=none",
-    )  # fmt: skip
+    done = judged(server, tmp_path, "-m", "top_k=1,2", *write_dataset(tmp_path), "objective=ragas_faithfulness")
     assert "Traceback" not in done.stdout + done.stderr
-    assert done.returncode in (0, 1), done.stderr
-    print(done.stdout, done.stderr, done.returncode)
+    assert done.returncode == 1, done.stdout + done.stderr
+    print(done.stdout)
+    assert re.search(r"failed +[0-9]+ calls truncated", done.stdout)
+    assert re.search(r"failed +[0-9]+ calls prompt too long", done.stdout)
+    assert "is PARTIAL" in done.stdout
+    assert "CHOICE" not in done.stdout
+
+
+def test_calibration_shows_that_verdicts_of_the_small_model_do_not_follow_the_answers(
+    server: Server, tmp_path: Path
+) -> None:
+    golden: list[dict[str, object]] = [
+        {"id": text, "question": text, "evidence": [{"document": name}]} for name, text in ANSWERED.items()
+    ]
+    golden += [{"id": text, "question": text, "answerable": False} for text in NOWHERE]
+    overrides = write_dataset(tmp_path, golden)
+    done = judged(server, tmp_path, *overrides, "top_k=1", "~metrics.ragas_faithfulness", "name=judged")
+    print(done.stdout, done.stderr)
+    labels = [
+        {"question_id": row["id"], "metric": "ragas_answer_relevancy", "label": int(row.get("answerable", True))}
+        for row in golden
+    ]
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
+    command = ["-m", "ragsweep", "judge", "calibrate", "labels.jsonl", "--run", "judged"]
+    shown = call(tmp_path, *command)
+    (found,) = json.loads(call(tmp_path, *command, "--json").stdout)
+    print(shown.stdout, found)
 
 
 def test_served_model_and_the_same_file_in_process_read_the_same_prompt(server: Server) -> None:
