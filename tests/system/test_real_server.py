@@ -153,10 +153,14 @@ def test_calibration_shows_that_verdicts_of_the_small_model_do_not_follow_the_an
     server: Server, tmp_path: Path
 ) -> None:
     """Four answers are quoted from the right passage, six from some passage."""
-    right = {"where does the cat sleep": "cats", "what do dogs guard": "dogs", "what is bread baked from": "bread",
-             "what do ships carry": "ships"}  # fmt: skip
-    wrong = ("who painted the mat", "how old is the stove", "when did strangers come", "why is the sea blue",
-             "which king ate bread", "how much is salt in Peru")  # fmt: skip
+    right = {
+        "where does the cat sleep": "cats",
+        "what do dogs guard": "dogs",
+        "what is bread baked from": "bread",
+        "what do ships carry": "ships",
+    }
+    wrong = ["who painted the mat", "how old is the stove", "when did strangers come"]
+    wrong += ["why is the sea blue", "which king ate bread", "how much is salt in Peru"]
     golden: list[dict[str, object]] = [
         {"evidence": [{"document": name}], "question": text} for text, name in right.items()
     ]
@@ -171,7 +175,6 @@ def test_calibration_shows_that_verdicts_of_the_small_model_do_not_follow_the_an
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
     done = call(tmp_path, "-m", "ragsweep", "judge", "calibrate", "labels.jsonl", "--run", "judged", "--json")
     (found,) = json.loads(done.stdout)
-    print(found)
     assert found["n_compared"] == 10
     assert found["kappa"][0] < 0.5
     assert found["corrected_passed"] == [None, None, None]
