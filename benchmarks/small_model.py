@@ -59,14 +59,21 @@ def answers(sweeps: dict[str, list[Result]]) -> Iterator[Sequence[object]]:
 
 
 def hallucinations(results: list[Result]) -> Iterator[Sequence[object]]:
-    """Yield how many unanswerable questions of each type are answered, by config."""
-    kinds = [kind for kind, flag in zip(*columns(results[0]), strict=True) if not flag]
-    for kind, count in sorted(Counter(kinds).items()):
-        cells = []
+    """Yield how many unanswerable questions of each type are answered: a row for each retriever, a number a prompt."""
+    types = unanswerable(results[0])
+    for retriever in dict.fromkeys(settings(result)[0] for result in results):
+        cells = {kind: list[str]() for kind in types}
         for result in results:
-            rows = zip(*columns(result), result.outcomes["hallucinated_answer"], strict=True)
-            cells.append(f"{sum(score for one, flag, score in rows if one == kind and not flag):.0f}")
-        yield kind, count, *cells
+            if settings(result)[0] == retriever:
+                rows = list(zip(*columns(result), result.outcomes["hallucinated_answer"], strict=True))
+                for kind, told in cells.items():
+                    told.append(f"{sum(score for one, flag, score in rows if one == kind and not flag):.0f}")
+        yield retriever, *(" / ".join(told) for told in cells.values())
+
+
+def unanswerable(result: Result) -> dict[str, int]:
+    """Count the unanswerable questions by type."""
+    return dict(sorted(Counter(kind for kind, flag in zip(*columns(result), strict=True) if not flag).items()))
 
 
 def columns(result: Result) -> tuple[Sequence[str], Sequence[bool]]:
@@ -81,8 +88,7 @@ def main() -> None:
     fill("small_model.md", "quadrants", [*write(head, quadrants(sweeps)), ""])
     head = ("set", "retriever", "prompt", "right", "refuses answerable", "refuses unanswerable", "cut", "in", "out")
     fill("small_model.md", "answers", [*write(head, answers(sweeps)), ""])
-    names = [" ".join(settings(result)) for result in sweeps["prompts"]]
-    head = ("type", "questions", *names)
+    head = ("retriever", *(f"{kind} ({count})" for kind, count in unanswerable(sweeps["prompts"][0]).items()))
     fill("small_model.md", "hallucinations", [*write(head, hallucinations(sweeps["prompts"])), ""])
 
 
