@@ -139,7 +139,8 @@ def judged(server: Server, folder: Path, *overrides: str, without: Sequence[str]
 
 def test_small_model_as_a_judge_is_shown_to_be_a_bad_one(server: Server, tmp_path: Path) -> None:
     """Its replies are cut, or the prompt is too long for it: no score, a reason, and a choice that is not by it."""
-    done = judged(server, tmp_path, "-m", "top_k=1,2", *write_dataset(tmp_path), "objective=ragas_faithfulness")
+    overrides = ("-m", "top_k=1,2", *write_dataset(tmp_path), "objective=ragas_faithfulness")
+    done = judged(server, tmp_path, *overrides, without=["answer_relevancy"])
     assert "Traceback" not in done.stdout + done.stderr
     assert done.returncode == 1, done.stdout + done.stderr
     printed = " ".join(done.stdout.split())
@@ -152,15 +153,9 @@ def test_small_model_as_a_judge_is_shown_to_be_a_bad_one(server: Server, tmp_pat
 def test_calibration_shows_that_verdicts_of_the_small_model_do_not_follow_the_answers(
     server: Server, tmp_path: Path
 ) -> None:
-    """Four answers are quoted from the right passage, six from some passage."""
-    right = {
-        "where does the cat sleep": "cats",
-        "what do dogs guard": "dogs",
-        "what is bread baked from": "bread",
-        "what do ships carry": "ships",
-    }
-    wrong = ["who painted the mat", "how old is the stove", "when did strangers come"]
-    wrong += ["why is the sea blue", "which king ate bread", "how much is salt in Peru"]
+    """Three answers are quoted from the right passage, three answer nothing."""
+    right = {"where does the cat sleep": "cats", "what do dogs guard": "dogs", "what do ships carry": "ships"}
+    wrong = ["who painted the mat", "how old is the stove", "why is the sea blue"]
     golden: list[dict[str, object]] = [
         {"evidence": [{"document": name}], "question": text} for text, name in right.items()
     ]
@@ -175,7 +170,7 @@ def test_calibration_shows_that_verdicts_of_the_small_model_do_not_follow_the_an
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
     done = call(tmp_path, "-m", "ragsweep", "judge", "calibrate", "labels.jsonl", "--run", "judged", "--json")
     (found,) = json.loads(done.stdout)
-    assert found["n_compared"] == 10
+    assert found["n_compared"] == 6
     assert found["kappa"][0] < 0.5
     assert found["corrected_passed"] == [None, None, None]
 
