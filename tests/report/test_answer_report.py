@@ -77,7 +77,7 @@ def test_config_is_compared_with_the_one_without_context() -> None:
     ) in said
 
 
-def test_configs_of_several_prompts_stand_below_the_one_without_context_that_they_are_compared_with() -> None:
+def test_effect_follows_the_config_without_context_that_it_is_measured_against() -> None:
     def named(name: str, prompt: str) -> Result:
         made = dataclasses.replace(BASE if "none" in name else BM25, name=name)
         return dataclasses.replace(made, config={**made.config, "prompt": {"system": prompt}})
