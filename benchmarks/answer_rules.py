@@ -2,9 +2,10 @@
 
     RAGSWEEP_COLLECTIONS=... PYTHONPATH=src:benchmarks python benchmarks/answer_rules.py [--each]
 
-``tests/fixtures/answer_labels.jsonl`` has the replies of SmolLM2-135M-Instruct (Q4_1) to questions of SQuAD 2.0 and
-PIAF that have an answer, each with a label: right, partly (a part of the right answer is missing, or a wrong one is
-added), wrong or refused.
+``tests/fixtures/answer_labels.jsonl`` has replies of SmolLM2-135M-Instruct (Q4_1) to questions of SQuAD 2.0 and PIAF,
+each with the prompt that asked for it and a label: right, partly (a part of the right answer is missing, or a wrong one
+is added), wrong, or refused, which is right where the question is unanswerable. ``differs`` names the kind of
+difference where the default rule and the label disagree.
 Questions and right answers are read from the collections. A rule agrees where it counts what is labelled right, and
 nothing else. ``--each`` also prints the replies on which the default rule and the label differ.
 """
@@ -14,103 +15,126 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from doc_pages import fill
-from ragsweep.core.types import Question
-from ragsweep.parts.metrics.answer_words import SHORT, articles_of, contains, f1, is_right, normalise, recall
+from ragsweep.core.types import Answer, Answers, Metric, Question
+from ragsweep.parts.metrics import ContainsAnswer, ExactMatch, SuccessRate, TokenF1, TokenRecall
+from ragsweep.parts.metrics.answer_words import SHORT
+from ragsweep.parts.prompts import begins_with_refusal
 from ragsweep.stats.calibration import kappa
+from ragsweep.testing.answers import answered
 
 LABELS = Path(__file__).parents[1] / "tests/fixtures/answer_labels.jsonl"
 COLLECTIONS = ("squad2_dev", "piaf_1_1")
-THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8)
+REFUSALS = ("I don't know", "I do not know", "Je ne sais pas")
+"""Of the prompt."""
+
+RULES: dict[str, Metric] = {
+    "exact_match": ExactMatch(),
+    "token_f1 from .5": TokenF1(),
+    "contains_answer": ContainsAnswer(),
+    "token_recall from .5": TokenRecall(),
+    **{f"success_rate, threshold {threshold}": SuccessRate(threshold) for threshold in (0.4, 0.5, 0.6, 0.7, 0.8)},
+}
+"""A reply with a score from .5 counts as right."""
 
 
 class Labelled(NamedTuple):
-    """A reply to a question with a right answer, and its label."""
+    """A reply to a question, its label, and why the default rule differs from it."""
 
-    collection: str
+    part: str
     question: Question
-    answer: str
+    answer: Answer
     label: str
+    differs: str
+
+    @property
+    def right(self) -> bool:
+        """Return whether the reader counts the reply as right."""
+        return self.label == "right" or (self.label == "refused" and not self.question.answerable)
 
 
 def read(collections: Path, labels: Path = LABELS) -> list[Labelled]:
     """Read the labelled replies."""
-    rows = [json.loads(line) for line in labels.read_text("utf-8").splitlines()]
-    found = []
+    questions = {}
     for name in COLLECTIONS:
-        golden = map(json.loads, (collections / name / "golden.jsonl").read_text("utf-8").splitlines())
-        questions = {
-            one["id"]: Question(one["id"], one["question"], references=tuple(one["answers"]),
-                                answerable=one["answerable"], labels={"language": one["lang"]})
-            for one in golden
-        }  # fmt: skip
-        mine = (row for row in rows if row["collection"] == name)
-        found += [Labelled(name, questions[row["id"]], row["answer"], row["label"]) for row in mine]
+        for one in map(json.loads, (collections / name / "golden.jsonl").read_text("utf-8").splitlines()):
+            labelled = {"language": one["lang"]}
+            questions[name, one["id"]] = Question(
+                one["id"],
+                one["question"],
+                answerable=one["answerable"],
+                references=tuple(one["answers"]),
+                labels=labelled,
+            )
+    found = []
+    for row in map(json.loads, labels.read_text("utf-8").splitlines()):
+        question = questions[row["collection"], row["id"]]
+        part = f"{row['collection']}, {row['prompt']}" + ("" if question.answerable else ", unanswerable")
+        answer = Answer(row["answer"], begins_with_refusal(row["answer"], REFUSALS))
+        found.append(Labelled(part, question, answer, row["label"], row.get("differs", "")))
     return found
 
 
-Rule = Callable[[str, str, str], bool]
-"""Whether a reply gives a right answer, in a language."""
+def decide(rule: Metric, rows: list[Labelled]) -> NDArray[np.float64]:
+    """Return 1 where a rule counts a reply as right, else 0; NaN where it does not score the question."""
+    answers = Answers([row.answer for row in rows], [()] * len(rows), np.arange(len(rows)))
+    view = replace(answered([]), questions=tuple(row.question for row in rows), answers=answers)
+    values = rule.score(view).values
+    return np.where(np.isnan(values), np.nan, values >= 0.5)
 
 
-def rules() -> dict[str, Rule]:
-    """Return the rules by name."""
-    return {
-        "exact_match": lambda text, right, language: normalise(text, language) == normalise(right, language),
-        "token_f1 from .5": lambda text, right, language: (
-            f1(normalise(text, language), normalise(right, language)) >= 0.5
-        ),
-        "contains_answer": contains,
-        "token_recall from .5": lambda text, right, language: recall(text, right, language) >= 0.5,
-        **{f"success_rate, threshold {threshold}": _success(threshold) for threshold in THRESHOLDS},
-    }
-
-
-def _success(threshold: float) -> Rule:
-    return lambda text, right, language: is_right(text, right, language, threshold)
-
-
-def decide(rule: Rule, row: Labelled) -> bool:
-    """Return whether a rule counts a reply as right."""
-    language = articles_of(row.question, "label")
-    return any(rule(row.answer, right, language) for right in row.question.references)
-
-
-def agreement(rows: list[Labelled], rule: Rule) -> str:
+def agreement(rows: list[Labelled], rule: Metric) -> str:
     """Return agreement, kappa, and how many the rule counts wrongly as right and as wrong."""
-    counted = np.array([decide(rule, row) for row in rows])
-    right = np.array([row.label == "right" for row in rows])
+    scored = decide(rule, rows)
+    if np.isnan(scored).any():
+        return "not scored"
+    counted, right = scored == 1, np.array([row.right for row in rows])
     wrongly, missed = int((counted & ~right).sum()), int((~counted & right).sum())
     return f"{np.mean(counted == right):.2f} / {kappa(counted, right):.2f} / {wrongly} / {missed}"
 
 
 def table(rows: list[Labelled]) -> Iterator[str]:
-    """Yield the lines of the table: a row for each rule, a column for each collection and for long right answers."""
-    long = [one for one in rows if all(len(text.split()) > SHORT for text in one.question.references)]
-    parts = {name: [one for one in rows if one.collection == name] for name in COLLECTIONS}
-    parts |= {"both": rows, f"of it, right answers of more than {SHORT} words": long}
-    sizes = (f"{name} ({len(part)}, {sum(one.label == 'right' for one in part)} right)" for name, part in parts.items())
+    """Yield the lines of the table: a row for each rule, a column for each part and for long right answers."""
+    parts = {row.part: [one for one in rows if one.part == row.part] for row in rows}
+    answerable = [row for row in rows if row.question.answerable]
+    parts[f"right answers of more than {SHORT} words"] = [
+        one for one in answerable if all(len(text.split()) > SHORT for text in one.question.references)
+    ]
+    sizes = (f"{name} ({len(part)}, {sum(one.right for one in part)} right)" for name, part in parts.items())
     yield f"| rule | {' | '.join(sizes)} |"
     yield f"| --- |{' --- |' * len(parts)}"
-    for name, rule in rules().items():
+    for name, rule in RULES.items():
         yield f"| {name} | {' | '.join(agreement(part, rule) for part in parts.values())} |"
 
 
+def differences(rows: list[Labelled]) -> Iterator[str]:
+    """Yield the lines of the table of replies on which the default rule and the label differ, by kind."""
+    counted = decide(SuccessRate(), rows)
+    kinds = Counter((row.right, row.differs) for row, one in zip(rows, counted, strict=True) if one != row.right)
+    yield "| labelled | kind | replies |"
+    yield "| --- | --- | --- |"
+    for (right, kind), count in sorted(kinds.items(), key=lambda item: (not item[0][0], -item[1])):
+        yield f"| {'right, not counted' if right else 'not right, counted'} | {kind} | {count} |"
+
+
 def main() -> None:
-    """Write the table, and print the replies that need a look."""
+    """Write the tables, and print the replies that need a look."""
     rows = read(Path(os.environ["RAGSWEEP_COLLECTIONS"]))
-    lines = list(table(rows))
-    print(*lines, sep="\n")
-    fill("measurements.md", "answer-rules", [*lines, ""])
-    for row in rows if "--each" in sys.argv else ():
-        if decide(_success(0.5), row) != (row.label == "right"):
-            print(row.label, row.question.id, row.question.text, row.question.references, row.answer, sep=" | ")
+    for name, lines in (("answer-rules", list(table(rows))), ("answer-differences", list(differences(rows)))):
+        print(*lines, sep="\n")
+        fill("measurements.md", name, [*lines, ""])
+    for row, counted in zip(rows, decide(SuccessRate(), rows), strict=True) if "--each" in sys.argv else ():
+        if counted != row.right:
+            print(row.label, row.question.id, row.question.text, row.question.references, row.answer.text, sep=" | ")
 
 
 if __name__ == "__main__":

@@ -186,6 +186,24 @@ def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert (found["n_labels"], found["n_compared"], found["n_verdicts"]) == (3, 2, 2)
 
 
+def test_labels_without_a_verdict_are_counted_by_the_reason_of_the_failed_judgement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = judged([1.0, 0.0, math.nan, math.nan, math.nan])
+    why = [{}, {}, {FAITHFUL: "truncated"}, {FAITHFUL: "truncated"}, {FAITHFUL: "malformed"}]
+    recorded(tmp_path, replace(result, outcomes={**result.outcomes, "unscored": list(map(json.dumps, why))}))
+    rows = [{"question_id": f"q{n}", "metric": FAITHFUL, "label": 1} for n in range(6)]
+    source = ("--run", "run0abc", "--path", str(tmp_path))
+    (found,) = told(capsys, "calibrate", written(tmp_path / "labels.jsonl", rows), *source)
+    unknown = "not among the judged questions (are the ids the same?)"
+    assert found["missing"] == {"truncated": 2, "malformed": 1, unknown: 1}
+    assert found["n_compared"] + sum(found["missing"].values()) == found["n_labels"]
+    assert judge(["calibrate", str(tmp_path / "labels.jsonl"), *source]) == 0
+    assert f"2 truncated, 1 malformed, 1 {unknown}" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(InputError, match=r"none of the 3 labelled questions has a verdict: 2 truncated, 1 malformed$"):
+        judge(["calibrate", written(tmp_path / "failed.jsonl", rows[2:5]), *source])
+
+
 def test_a_run_that_is_not_there_or_not_one_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no ledger\.db in it"):
         judge(["noise", "a", "b", "--path", str(tmp_path)])

@@ -77,6 +77,18 @@ def test_config_is_compared_with_the_one_without_context() -> None:
     ) in said
 
 
+def test_effect_follows_the_config_without_context_that_it_is_measured_against() -> None:
+    def named(name: str, prompt: str) -> Result:
+        made = dataclasses.replace(BASE if "none" in name else BM25, name=name)
+        return dataclasses.replace(made, config={**made.config, "prompt": {"system": prompt}})
+
+    results = [named(f"{retriever} {prompt}", prompt) for retriever in ("none", "bm25") for prompt in ("p", "q")]
+    said = [text for _, text in answer_lines(results)]
+    for prompt in ("p", "q"):
+        base = next(n for n, text in enumerate(said) if text.endswith(f"against none {prompt}"))
+        assert said[base + 1].startswith(f"bm25 {prompt}: ")
+
+
 def test_what_the_config_names_says_which_questions_context_helped() -> None:
     """Here token F1 and the objective disagree on one question; the objective decides."""
     config = {"objective": "judged", "success": {"metric": "judged", "threshold": 0.7}}

@@ -17,7 +17,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.conclusion import Decision, percent, result_facts
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.inference.rare_losses import RareLosses
-from weighed import noisy, scored
+from weighed import METRIC, noisy, scored
 
 BASE, EQUAL_MEAN, BETTER = noisy(0.4), noisy(0.4, seed=2), noisy(0.6, seed=1)
 
@@ -58,6 +58,18 @@ def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None
     assert (decision.kind, decision.chosen, facts(decision)["against_baseline"]) == ("keep", "a", None)
     assert decision.sentence.startswith("Keep a")
     assert any("shown worse b" in line for line in decision.evidence())
+
+
+@pytest.mark.parametrize("limits", [{}, {"cost_per_1000": 1}])
+def test_choice_by_another_metric_than_the_objective_has_the_reason_in_it(limits: dict[str, float]) -> None:
+    config = {"objective": "faithfulness", "headline": [METRIC], "constraints": limits}
+    costs = {"cost_per_1000": 2.0}
+    results = scored("a", BASE, config=config, **costs), scored("b", BETTER, config=config, **costs)
+    decision = decide(*results)
+    assert decision.chosen == (None if limits else "b")
+    why = f"it was not measured of every config; {METRIC} replaces it"
+    assert f"The objective, faithfulness, does not decide: {why}." in decision.sentence
+    assert "does not decide" not in decide(scored("a", BASE), scored("b", BETTER)).sentence
 
 
 def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show_it() -> None:

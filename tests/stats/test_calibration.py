@@ -51,6 +51,13 @@ def test_kappa_lies_within_its_interval() -> None:
     assert math.isnan(kappa_interval(one[:9], other[:9], "none").low)
 
 
+def test_rater_with_one_value_has_a_kappa_of_0_and_no_bounds() -> None:
+    people = np.arange(20) % 3 == 0
+    for pair in ((np.zeros(20, dtype=bool), people), (people, np.ones(20, dtype=bool))):
+        found = kappa_interval(*pair, "none")
+        assert (found.value, math.isnan(found.low), math.isnan(found.high)) == (0, True, True)
+
+
 def test_sensitivity_is_of_what_people_pass_and_specificity_of_what_they_fail() -> None:
     counts = confusion([True, True, False, False, True], [True, True, True, False, False])
     assert counts == Confusion(Share(2, 3), Share(1, 2))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from command_line import RUN, call, write_dataset
+from command_line import RUN, Finished, call, write_dataset
 from ragsweep.core.missing import THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import OpenAI
@@ -127,15 +128,51 @@ def test_thoughts_in_a_reply_are_no_part_of_the_answer_and_thoughts_without_end_
     assert (answer.text, answer.failed) == ("", THINKING)
 
 
+def judged(server: Server, folder: Path, *overrides: str, without: Sequence[str] = ()) -> Finished:
+    """Have the small model judge answers cut from passages, but for the metrics that cost most calls."""
+    judge = [f"judge.base_url={server.url}", "judge.model=smollm2", "judge.max_tokens=48", "judge.concurrency=4"]
+    costly = ("answer_correctness", "factual_correctness", "semantic_similarity", "noise_sensitivity", *without)
+    left_out = [f"~metrics.ragas_{name}" for name in costly]
+    options = ["llm=extractive", "judge=vllm", "metrics=[retrieval,ragas]", "tracking=none", *judge, *left_out]
+    return call(folder, RUN, *overrides, *options)
+
+
 def test_small_model_as_a_judge_is_shown_to_be_a_bad_one(server: Server, tmp_path: Path) -> None:
-    judge = [f"judge.base_url={server.url}", "judge.model=smollm2", "judge.max_tokens=64", "judge.concurrency=4"]
-    done = call(
-        tmp_path, RUN, *write_dataset(tmp_path), "llm=extractive", "judge=vllm", "metrics=[retrieval,ragas]",
-        *judge, "tracking=none",
-    )  # fmt: skip
+    """Its replies are cut, or the prompt is too long for it: no score, a reason, and a choice that is not by it."""
+    overrides = ("-m", "top_k=1,2", *write_dataset(tmp_path), "objective=ragas_faithfulness")
+    done = judged(server, tmp_path, *overrides, without=["answer_relevancy"])
     assert "Traceback" not in done.stdout + done.stderr
-    assert done.returncode in (0, 1), done.stderr
-    print(done.stdout, done.stderr, done.returncode)
+    assert done.returncode == 1, done.stdout + done.stderr
+    printed = " ".join(done.stdout.split())
+    assert re.search(r"failed [0-9]+ calls? truncated;", printed)
+    assert re.search(r"failed [0-9]+ calls? prompt too long;", printed)
+    assert re.search(r"is PARTIAL: ragas_faithfulness is known of 0% of its questions \([0-9]+ truncated\)", printed)
+    assert "The objective, ragas_faithfulness, does not decide" in printed
+
+
+def test_calibration_shows_that_verdicts_of_the_small_model_do_not_follow_the_answers(
+    server: Server, tmp_path: Path
+) -> None:
+    """Three answers are quoted from the right passage, three answer nothing."""
+    right = {"where does the cat sleep": "cats", "what do dogs guard": "dogs", "what do ships carry": "ships"}
+    wrong = ["who painted the mat", "how old is the stove", "why is the sea blue"]
+    golden: list[dict[str, object]] = [
+        {"evidence": [{"document": name}], "question": text} for text, name in right.items()
+    ]
+    golden += [{"answerable": False, "question": text} for text in wrong]
+    overrides = write_dataset(tmp_path, [{"id": row["question"], **row} for row in golden])
+    left_out = ("faithfulness", "context_precision_without_reference")
+    judged(server, tmp_path, *overrides, "top_k=1", "llm.threshold=-1", "name=judged", without=left_out)
+    labels = [
+        {"question_id": text, "metric": "ragas_answer_relevancy", "label": int(text in right)}
+        for text in (*right, *wrong)
+    ]
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
+    done = call(tmp_path, "-m", "ragsweep", "judge", "calibrate", "labels.jsonl", "--run", "judged", "--json")
+    (found,) = json.loads(done.stdout)
+    assert found["n_compared"] == 6
+    assert found["kappa"][0] < 0.5
+    assert found["corrected_passed"] == [None, None, None]
 
 
 def test_served_model_and_the_same_file_in_process_read_the_same_prompt(server: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
-from ragsweep.commands.labels import bounds_of_scores, check_run_labels
+from ragsweep.commands.judge_noise import show_noise
+from ragsweep.commands.labels import Scores, bounds_of_scores, check_run_labels, scores_by_question
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
@@ -20,23 +22,20 @@ from ragsweep.report.tables import to_json
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import (
     Interval,
-    Noise,
     Share,
     confusion,
     corrected_share,
     kappa_interval,
-    noise,
 )
-from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import WAY_OUT, match_labels
+from ragsweep.stats.inference.declined import missing_reason
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.sweep.recorded_runs import RecordedRun, find_run
 
 FEW = 30
 """Fewer labels than this of either kind are called few."""
-_JUDGED = "ragas_"
-_REPLICATE = "judge.replicate"
+UNKNOWN = "not among the judged questions (are the ids the same?)"
 
 _CALIBRATE = """Compare a judge's verdicts with labels by people: agreement beyond chance (kappa), how much of the right
 it passes (sensitivity) and of the wrong it fails (specificity), and its score corrected for these errors, with an
@@ -47,9 +46,6 @@ name) and answer (the text) say whose answer was labelled: labels of other answe
 
 _NOISE = """Compare two runs of one config that were judged twice (judge.replicate=0,1): differences smaller than the
 ones shown here are noise of the judge, whatever their cause seems to be."""
-
-Scores = Mapping[str, Mapping[str, float]]
-"""Metric -> question id -> number."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +72,7 @@ class Calibration:
     corrected_passed: Interval
     mean: float
     corrected_mean: Interval
+    missing: Mapping[str, int]  # labels without a verdict, by reason
 
 
 def judge(arguments: Sequence[str]) -> int:
@@ -98,11 +95,8 @@ def judge(arguments: Sequence[str]) -> int:
         add_path(command)
     options = parser.parse_args(arguments or ["--help"])
     with ignore_closed_pipe():
-        (_show_calibration if options.command == "calibrate" else _show_noise)(options, Terminal.current())
+        (_show_calibration if options.command == "calibrate" else show_noise)(options, Terminal.current())
     return 0
-
-
-# --- calibrate ---------------------------------------------------------------------------------------------------
 
 
 def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
@@ -110,7 +104,7 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
     given = read_labels(options.labels)
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
-    verdicts = _scores(run.result) if run else by_metric(read_labels(options.verdicts, "value"))
+    verdicts = scores_by_question(run.result) if run else by_metric(read_labels(options.verdicts, "value"))
     if run:
         check_run_labels(given, [run.result])
     else:
@@ -122,11 +116,11 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
             if metric not in known:
                 raise InputError(f'no {kind} of the metric "{metric}"{nearest(metric, known)}')
     sources = dict(zip(run.result.outcomes["question_id"], clusters_of(run.result), strict=True)) if run else {}
-    found = [
-        measure(metric, verdicts[metric], _labels_of(run, given, metric) if run else by_metric(given)[metric],
-                options.threshold, sources)
-        for metric in metrics
-    ]  # fmt: skip
+    found = []
+    for metric in metrics:
+        chosen = _labels_of(run, given, metric) if run else by_metric(given)[metric]
+        reasons = _reasons(run.result, metric) if run else {}
+        found.append(measure(metric, verdicts[metric], chosen, options.threshold, sources, reasons))
     if options.json:
         print(to_json([vars(calibration) for calibration in found]))
     else:
@@ -169,31 +163,32 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
     return given
 
 
-def _scores(result: Result) -> Scores:
-    """Return the scores of an evaluated config that were measured."""
-    return {
-        name: {
-            question: float(value)
-            for question, value in zip(result.outcomes["question_id"], result.outcomes[name], strict=True)
-            if value is not None and math.isfinite(value)
-        }
-        for name in result.summaries
-        if name in result.outcomes
-    }
+def _reasons(result: Result, metric: str) -> dict[str, str]:
+    """Return why questions have no score of a metric."""
+    return {question: missing_reason(result, n, metric) for n, question in enumerate(result.outcomes["question_id"])}
 
 
 def measure(
     metric: str, verdicts: Mapping[str, float], labels: Mapping[str, float], threshold: float,
-    sources: Mapping[str, str] | None = None,
+    sources: Mapping[str, str] | None = None, reasons: Mapping[str, str] | None = None,
 ) -> Calibration:  # fmt: skip
-    """Compare the verdicts of a metric with the labels for the same questions; ``sources``: question -> its cluster.
+    """Compare the verdicts of a metric with the labels for the same questions.
+
+    Args:
+        metric: Its name.
+        verdicts: Question -> score by the judge.
+        labels: Question -> label by people.
+        threshold: From which score on a verdict or a label passes.
+        sources: Question -> its cluster.
+        reasons: Question -> why it has no verdict.
 
     Raises:
         InputError: No labelled question has a verdict.
     """
     both = [question for question in labels if question in verdicts]
+    missing = Counter((reasons or {}).get(question) or UNKNOWN for question in labels if question not in verdicts)
     if not both:
-        raise InputError(f"{metric}: none of the {len(labels)} labelled questions has a verdict; are the ids the same?")
+        raise InputError(f"{metric}: none of the {len(labels)} labelled questions has a verdict: {_counted(missing)}")
     judge = np.array([verdicts[question] for question in both])
     people = np.array([labels[question] for question in both])
     everything = np.array(list(verdicts.values()))
@@ -218,6 +213,7 @@ def measure(
         corrected_passed=corrected_share(passed, errors),
         mean=float(everything.mean()),
         corrected_mean=Interval() if marks else Interval(*corrected[:3]),
+        missing=missing,
     )  # fmt: skip
 
 
@@ -227,6 +223,7 @@ def _lines(found: Calibration) -> Iterator[tuple[str, str]]:
         (
             f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict, of"
             f" {found.n_verdicts} verdicts; {found.threshold:g} or more passes"
+            + (f"; without a verdict: {_counted(found.missing)}" if found.missing else "")
         ),
     )
     yield "kappa", f"{_shown(found.kappa)} pass against fail, {_shown(found.weighted_kappa)} weighted"
@@ -246,52 +243,12 @@ def _lines(found: Calibration) -> Iterator[tuple[str, str]]:
         yield "few", f"{fewest} labels of what is {kind}: more would narrow all this"
 
 
+def _counted(missing: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in missing.items())
+
+
 def _shown(interval: Interval) -> str:
     if math.isnan(interval.value):
         return "-"
     bounds = "" if math.isnan(interval.low) else f" [{interval.low:.3f}, {interval.high:.3f}]"
     return f"{interval.value:.3f}{bounds}"
-
-
-# --- noise -------------------------------------------------------------------------------------------------------
-
-
-def _show_noise(options: argparse.Namespace, terminal: Terminal) -> None:
-    """Print the noise floor of the chosen metrics, else of all that are judged and that both runs have."""
-    first, second = (find_run(options.path, run).result for run in options.runs)
-    scores, others = _scores(first), _scores(second)
-    shared = [name for name in scores if name in others]
-    for name in options.metric or ():
-        if name not in shared:
-            raise InputError(f'not both runs have the metric "{name}"{nearest(name, shared)}')
-    metrics = options.metric or [name for name in shared if name.startswith(_JUDGED)]
-    if not metrics:
-        raise InputError(f"both runs have no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")
-    floors, weights = {}, dict(zip(first.outcomes["question_id"], first.outcomes.get(WEIGHT, ()), strict=False))
-    for name in metrics:
-        both = [question for question in scores[name] if question in others[name]]
-        one, other = ([values[name][question] for question in both] for values in (scores, others))
-        floors[name] = noise(one, other, [weights[question] for question in both] if weights else None)
-    differing = [name for name in differing_parameters(first, second) if name != _REPLICATE]
-    digests = [(result.dataset.golden_digest, result.dataset.corpus_digest) for result in (first, second)]
-    if digests[0] != digests[1]:
-        differing.append("dataset")
-    if options.json:
-        metrics_json = {name: found._asdict() for name, found in floors.items()}
-        print(to_json({"differing": differing, "metrics": metrics_json}))
-        return
-    if differing:
-        terminal.line("warning", f"the runs differ in more than chance: {', '.join(differing)}")
-    elif first.parameters.get(_REPLICATE) == second.parameters.get(_REPLICATE):
-        terminal.line("warning", "both have the same judge.replicate: stored verdicts are the same ones, not new ones")
-    for name, found in floors.items():
-        terminal.line("noise", f"{name}: {_noise_text(found)}")
-
-
-def _noise_text(found: Noise) -> str:
-    if math.isnan(found.spread):
-        return f"{found.n} questions that both judged; two are needed"
-    return (
-        f"{found.spread:.3f} a question (standard deviation of the difference), {found.changed:.0%} of {found.n}"
-        f" questions changed; means that differ by less than {found.of_the_mean:.3f} cannot be told apart"
-    )

@@ -12,6 +12,9 @@ from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 
+Scores = Mapping[str, Mapping[str, float]]
+"""Metric -> question id -> number."""
+
 
 def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanLabel]:
     """Read labels of the answers of recorded configs; none without a file.
@@ -69,3 +72,16 @@ def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]
             low, high = part.bounds
             return (-math.inf if low is None else low), (math.inf if high is None else high)
     raise ConfigError(f"the bounds of {metric} are unknown, as the recorded config does not define it")
+
+
+def scores_by_question(result: Result) -> Scores:
+    """Return the scores of an evaluated config that were measured."""
+    return {
+        name: {
+            question: float(value)
+            for question, value in zip(result.outcomes["question_id"], result.outcomes[name], strict=True)
+            if value is not None and math.isfinite(value)
+        }
+        for name in result.summaries
+        if name in result.outcomes
+    }

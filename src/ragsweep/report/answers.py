@@ -68,23 +68,28 @@ def success_of(result: Result) -> Success:
 def _quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     """Yield label and text of the effect of context on each config; none without a config that has none."""
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
-    for base in {id(pair.base): pair.base for pair in pairs}.values():
-        same = [pair for pair in pairs if pair.base is base]
+    shown = pairs[:MOST_LINES]
+    for base in {id(pair.base): pair.base for pair in shown}.values():
+        same = [pair for pair in shown if pair.base is base]
         rule = same[0].success
         success = f"{rule.metric} {'from' if rule.higher_is_better else 'up to'} {number(rule.threshold)}"
         always = any(pair.effect.always_abstains for pair in same)
         note = " (without context it always abstains, which solves the unanswerable questions and no other)"
         yield "context", f"what it is worth by {success}, against {rounded(base.name)}{note if always else ''}"
-    for pair in pairs[:MOST_LINES]:
-        effect = pair.effect
-        counts = ", ".join(f"{count} {kind}" for kind, count in effect.counts.items())
-        left_out = f"; {effect.left_out} not compared" if effect.left_out else ""
-        p = f"p = {effect.p_value:.3f}" if effect.p_value >= 0.001 else "p < .001"
-        by_traffic = f"· {effect.gain:+.0%} of all by traffic " if effect.weights else ""
-        questions = f"{counts} of {len(effect.kinds)} questions{left_out}"
-        yield "", f"{rounded(pair.result.name)}: {questions} {by_traffic}· helped against hurt: {p}"
+        yield from (("", _effect(pair)) for pair in same)
     if len(pairs) > MOST_LINES:
         yield "", f"and {len(pairs) - MOST_LINES} configs that gain no more; see quadrants.csv"
+
+
+def _effect(pair: ContextPair) -> str:
+    """Describe the effect of context on one config."""
+    effect = pair.effect
+    counts = ", ".join(f"{count} {kind}" for kind, count in effect.counts.items())
+    left_out = f"; {effect.left_out} not compared" if effect.left_out else ""
+    p = f"p = {effect.p_value:.3f}" if effect.p_value >= 0.001 else "p < .001"
+    by_traffic = f"· {effect.gain:+.0%} of all by traffic " if effect.weights else ""
+    questions = f"{counts} of {len(effect.kinds)} questions{left_out}"
+    return f"{rounded(pair.result.name)}: {questions} {by_traffic}· helped against hurt: {p}"
 
 
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:

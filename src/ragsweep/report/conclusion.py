@@ -84,8 +84,10 @@ def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
     if choice.row is None:
         highest = f"{name(verdict, choice.best)} ({score(verdict, float(verdict.means[choice.best]))})"
         yield f"None: no config is known to be within {_bounds(choice.limits)}; without that, {highest}."
+        yield from _replaced(verdict)
         return
     yield _headline(verdict, choice.row)
+    yield from _replaced(verdict)
     yield from _refusing(verdict, choice.row)
     if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
         runner_up = name(verdict, choice.runner_up.row)
@@ -100,6 +102,12 @@ def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
     yield from _confounded(verdict, choice.row)
     if chosen := verdict.chosen:
         yield from _leg_alone(chosen)
+
+
+def _replaced(verdict: SweepComparison) -> Iterator[str]:
+    """Yield why another metric than the objective decides, where one does."""
+    if why := verdict.skipped.get(verdict.objective):
+        yield f"The objective, {verdict.objective}, does not decide: {why}; {verdict.metric} replaces it."
 
 
 def _refusing(verdict: SweepComparison, row: int) -> Iterator[str]:

@@ -145,8 +145,6 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
     for why, count in Counter(config.why for config in verdict.left_out).items():
         named = [short(config.name) for config in verdict.left_out if config.why == why][:MOST_NAMED]
         parts.append(f"without {count} {why} ({', '.join(named)}{', ...' if count > len(named) else ''})")
-    if verdict.objective in verdict.skipped:
-        parts.append(f"not by {verdict.objective}: {verdict.skipped[verdict.objective]}")
     if parts:
         yield f"Compared: {'; '.join(parts)}."
 

@@ -82,10 +82,11 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
     """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed).
 
-    NaN from fewer than 10 items, and from more than 5,000, where it would take long.
+    No bounds (NaN) from fewer than 10 items, from more than 5,000, where it would take long, and where a rater gives
+    one value only: every resample then has a kappa of 0, as if that were certain.
     """
     value = kappa(one, other, weights)
-    if len(one) < 10 or len(one) > 5000 or math.isnan(value):
+    if len(one) < 10 or len(one) > 5000 or math.isnan(value) or 1 in (len(set(one)), len(set(other))):
         return Interval(value)
     draws = np.random.default_rng(0).integers(0, len(one), (1000, len(one)))
     resampled = [kappa(one[rows], other[rows], weights) for rows in draws]

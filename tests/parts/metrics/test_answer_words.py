@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ragsweep.core.types import Answer, Answers, Metric, Question
 from ragsweep.parts.metrics import AnswerFate, ContainsAnswer, ExactMatch, SuccessRate, TokenF1, TokenRecall
 from ragsweep.parts.metrics.answer_words import contains, normalise, recall
+from ragsweep.parts.prompts import begins_with_refusal
 from ragsweep.testing.answers import answered
 
 
@@ -113,6 +114,15 @@ def test_longer_right_answer_is_compared_by_its_words() -> None:
     assert score(SuccessRate(), phrase[:5], phrase) == 0
 
 
+def test_words_around_the_core_of_a_right_answer_are_not_enough() -> None:
+    core, longer = "the Old Mill Museum", "the Old Mill Museum beside the river in North Barley"
+    said = "It stands beside the river in North Barley."
+    assert score(SuccessRate(), said, longer) == 1
+    assert score(SuccessRate(), said, core, longer) == score(SuccessRate(), said, longer, core) == 0
+    assert score(SuccessRate(), f"It is the Old Mill Museum. {said}", longer, core) == 1
+    assert score(SuccessRate(), said, "a windmill", longer) == 1
+
+
 def test_recall_counts_repeated_words_once_each_and_takes_the_best_right_answer() -> None:
     assert score(TokenRecall(), "cat", "cat cat dog") == pytest.approx(1 / 3)
     assert score(TokenRecall(), "cat", "red dog", "red cat") == pytest.approx(1 / 2)
@@ -153,20 +163,44 @@ def test_number_contains_no_other_number(one: int, other: int) -> None:
 LABELS = Path(__file__).parents[2] / "fixtures" / "answer_labels.jsonl"
 
 
-def test_success_rate_agrees_with_a_reader_on_replies_of_a_model(collections: Path) -> None:
-    labelled = [json.loads(line) for line in LABELS.read_text("utf-8").splitlines()]
+def labelled(collections: Path) -> list[tuple[dict[str, str], Question, Answer]]:
+    """Read the labels with their questions and answers."""
     golden = {
         (name, row["id"]): row
         for name in ("squad2_dev", "piaf_1_1")
         for row in map(json.loads, (collections / name / "golden.jsonl").read_text("utf-8").splitlines())
     }
-    right = [row["label"] == "right" for row in labelled]
-    asked = [(golden[row["collection"], row["id"]], row["answer"]) for row in labelled]
+    rows = [json.loads(line) for line in LABELS.read_text("utf-8").splitlines()]
+    asked = [golden[row["collection"], row["id"]] for row in rows]
+    questions = [
+        Question(
+            "", "", answerable=one["answerable"], references=tuple(one["answers"]), labels={"language": one["lang"]}
+        )
+        for one in asked
+    ]
+    refusals = ["I don't know", "I do not know", "Je ne sais pas"]
+    answers = [Answer(row["answer"], begins_with_refusal(row["answer"], refusals)) for row in rows]
+    return list(zip(rows, questions, answers, strict=True))
+
+
+def is_welcome(row: dict[str, str], question: Question) -> bool:
+    return row["label"] == "right" or (row["label"] == "refused" and not question.answerable)
+
+
+def test_success_rate_agrees_with_a_reader_on_replies_of_a_model_to_answerable_questions(collections: Path) -> None:
+    rows = [one for one in labelled(collections) if one[1].answerable]
 
     def agreement(metric: Metric) -> float:
-        scores = [score(metric, said, *one["answers"], language=one["lang"]) for one, said in asked]
+        scores = [score_question(metric, answer, question) for _, question, answer in rows]
+        right = [is_welcome(row, question) for row, question, _ in rows]
         return float(np.mean([(found >= 0.5) == label for found, label in zip(scores, right, strict=True)]))  # type: ignore[operator]
 
     assert agreement(SuccessRate()) > 0.93
     assert agreement(ContainsAnswer()) > 0.93
     assert agreement(TokenF1()) < 0.8
+
+
+def test_success_rate_differs_from_a_reader_only_where_the_kind_of_difference_is_known(collections: Path) -> None:
+    for row, question, answer in labelled(collections):
+        counted = score_question(SuccessRate(), answer, question) == 1
+        assert (counted != is_welcome(row, question)) == ("differs" in row), row

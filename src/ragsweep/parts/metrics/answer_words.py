@@ -121,15 +121,22 @@ class ContainsAnswer(TokenRecall):
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 
 
-def is_right(text: str, right: str, language: str, threshold: float) -> bool:
-    """Return whether a reply gives a right answer.
+def is_right(text: str, expected: Sequence[str], language: str, threshold: float) -> bool:
+    """Return whether a reply gives one of the right answers.
 
     A right answer of at most SHORT words must be contained; of a longer one the reply has at least this share of the
-    words. Two characters of a script without spaces count as one word.
+    words, unless the longer one contains a short one, which is then its core and must be there. Two characters of a
+    script without spaces count as one word.
     """
-    words = normalise(right, language).split()
-    length = sum(0.5 if _is_word(word[0]) else 1 for word in words)
-    return contains(text, right, language) if length <= SHORT else recall(text, right, language) >= threshold
+    short = [one for one in expected if _length(one, language) <= SHORT]
+    long = [one for one in expected if one not in short and not any(contains(one, core, language) for core in short)]
+    return any(contains(text, one, language) for one in short) or any(
+        recall(text, one, language) >= threshold for one in long
+    )
+
+
+def _length(text: str, language: str) -> float:
+    return sum(0.5 if _is_word(word[0]) else 1 for word in normalise(text, language).split())
 
 
 def contains(text: str, right: str, language: str) -> bool:

@@ -87,7 +87,7 @@ class SuccessRate(AnswerMetric):
 
     Args:
         threshold: An answer is correct that contains a right one of at most six words, has this share of the words of
-            a longer one, or has all keywords of its question.
+            a longer one that contains no short one, or has all keywords of its question.
         language: As for TokenF1, and for the stems of keywords.
         match: As for KeywordCoverage.
 
@@ -95,7 +95,7 @@ class SuccessRate(AnswerMetric):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "3"
+    VERSION = "4"
     name: str = "success_rate"
 
     def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
@@ -118,7 +118,7 @@ class SuccessRate(AnswerMetric):
         text = answer_text(answer, question.expected)
         has_keywords = bool(question.keywords) and keyword_coverage(question, text, self.match, self.language) == 1.0
         language = articles_of(question, self.language)
-        is_correct = has_keywords or any(is_right(text, one, language, self.threshold) for one in question.expected)
+        is_correct = has_keywords or is_right(text, question.expected, language, self.threshold)
         return "correct_answer" if is_correct else "wrong_answer"
 
 
@@ -137,7 +137,7 @@ class AnswerFate(SuccessRate):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "3"
+    VERSION = "4"
 
     def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.name = fate

@@ -1,0 +1,59 @@
+"""``ragsweep judge noise``: the agreement of a judge with itself."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from ragsweep.commands.labels import scores_by_question
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.report.tables import to_json
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.calibration import Noise, noise
+from ragsweep.stats.comparable import differing_parameters
+from ragsweep.stats.inference.matrix import WEIGHT
+from ragsweep.sweep.recorded_runs import find_run
+
+_JUDGED = "ragas_"
+_REPLICATE = "judge.replicate"
+
+
+def show_noise(options: argparse.Namespace, terminal: Terminal) -> None:
+    """Print the noise floor of the chosen metrics, else of all that are judged and that both runs have."""
+    first, second = (find_run(options.path, run).result for run in options.runs)
+    scores, others = scores_by_question(first), scores_by_question(second)
+    shared = [name for name in scores if name in others]
+    for name in options.metric or ():
+        if name not in shared:
+            raise InputError(f'not both runs have the metric "{name}"{nearest(name, shared)}')
+    metrics = options.metric or [name for name in shared if name.startswith(_JUDGED)]
+    if not metrics:
+        raise InputError(f"both runs have no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")
+    floors, weights = {}, dict(zip(first.outcomes["question_id"], first.outcomes.get(WEIGHT, ()), strict=False))
+    for name in metrics:
+        both = [question for question in scores[name] if question in others[name]]
+        one, other = ([values[name][question] for question in both] for values in (scores, others))
+        floors[name] = noise(one, other, [weights[question] for question in both] if weights else None)
+    differing = [name for name in differing_parameters(first, second) if name != _REPLICATE]
+    digests = [(result.dataset.golden_digest, result.dataset.corpus_digest) for result in (first, second)]
+    if digests[0] != digests[1]:
+        differing.append("dataset")
+    if options.json:
+        metrics_json = {name: found._asdict() for name, found in floors.items()}
+        print(to_json({"differing": differing, "metrics": metrics_json}))
+        return
+    if differing:
+        terminal.line("warning", f"the runs differ in more than chance: {', '.join(differing)}")
+    elif first.parameters.get(_REPLICATE) == second.parameters.get(_REPLICATE):
+        terminal.line("warning", "both have the same judge.replicate: stored verdicts are the same ones, not new ones")
+    for name, found in floors.items():
+        terminal.line("noise", f"{name}: {_noise_text(found)}")
+
+
+def _noise_text(found: Noise) -> str:
+    if math.isnan(found.spread):
+        return f"{found.n} questions that both judged; two are needed"
+    return (
+        f"{found.spread:.3f} a question (standard deviation of the difference), {found.changed:.0%} of {found.n}"
+        f" questions changed; means that differ by less than {found.of_the_mean:.3f} cannot be told apart"
+    )
