@@ -30,17 +30,12 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Rewrite the links of a page."""
-    made = {name: source for source, name in PAGES.items()}
-    source = made.get(page.file.src_uri)
-    return rewrite_links(markdown, ROOT / source if source else DOCS / page.file.src_uri, repository())
-
-
-def repository() -> str:
-    """Return ``[project.urls] Repository`` of pyproject.toml; empty where there is none."""
+    written = {made: ROOT / source for source, made in PAGES.items()}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return str(project.get("urls", {}).get("Repository", "")).rstrip("/")
+    url = project.get("urls", {}).get("Repository", "").rstrip("/")
+    return rewrite_links(markdown, written.get(page.file.src_uri, DOCS / page.file.src_uri), url)
 
 
 def rewrite_links(markdown: str, source: Path, url: str) -> str:
@@ -49,17 +44,14 @@ def rewrite_links(markdown: str, source: Path, url: str) -> str:
     A link within docs/, or to a file that has a page, leads to the page. A link to any other file of the repository
     leads to ``url``; without a URL only its text remains. A link to a file that does not exist is left unchanged.
     """
-    page = DOCS / PAGES.get(source.name, "") if source.parent == ROOT else source
+    pages = {ROOT / name: DOCS / made for name, made in PAGES.items()}
 
     def rewrite(link: re.Match[str]) -> str:
-        file = Path(os.path.normpath(source.parent / link["path"]))
-        if not file.exists() or not file.is_relative_to(ROOT):
+        text, file, anchor = link["text"], Path(os.path.normpath(source.parent / link["path"])), link["anchor"] or ""
+        if not (file.exists() and file.is_relative_to(ROOT)):
             return link[0]
-        if file.parent == ROOT:
-            file = DOCS / PAGES[file.name] if file.name in PAGES else file
-        if file.is_relative_to(DOCS):
-            return f"{link['text']}({Path(os.path.relpath(file, page.parent)).as_posix()}{link['anchor'] or ''})"
-        outside = f"({url}/blob/HEAD/{file.relative_to(ROOT).as_posix()}{link['anchor'] or ''})"
-        return link["text"] + outside if url else link["text"].strip("![]")
+        if (target := pages.get(file, file)).is_relative_to(DOCS):
+            return f"{text}({Path(os.path.relpath(target, pages.get(source, source).parent)).as_posix()}{anchor})"
+        return f"{text}({url}/blob/HEAD/{file.relative_to(ROOT).as_posix()}{anchor})" if url else text.strip("![]")
 
     return _LINK.sub(rewrite, markdown)
