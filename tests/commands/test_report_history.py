@@ -1,4 +1,4 @@
-"""`ragsweep report --history`: all sweeps of a ledger on one page."""
+"""`ragsweep report`: the newest sweep, or with --history all sweeps of a ledger on one page."""
 
 from __future__ import annotations
 
@@ -76,5 +76,15 @@ def test_history_needs_a_sweep_that_was_measured_and_no_name_of_one(tmp_path: Pa
     with pytest.raises(InputError, match="no config of a sweep was measured in full"):
         report(["--history", *path])
     markdown = ["--history", "--format", "markdown"]
-    cases = {"not allowed with argument": ["--history", "abc"], "is a page only": markdown, "is required": []}
+    cases = {"not allowed with argument": ["--history", "abc"], "is a page only": markdown, "no sweep was run": []}
     refuse(report, cases, *path)
+
+
+def test_the_newest_sweep_is_reported_where_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for parent, gain in (("b", 0.1), ("a", 0.2)):
+        record_sweep(tmp_path, parent * 32, asked(config(gain, 1, k="3"), "1"))
+    written = []
+    for named in ([], ["a" * 8], ["b" * 8]):
+        assert report([*named, "--format", "markdown", "--path", str(tmp_path)]) == 0
+        written.append(capsys.readouterr().out)
+    assert written[0] == written[1] != written[2]

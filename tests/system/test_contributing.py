@@ -12,8 +12,6 @@ from command_line import ROOT, call
 from configs import evaluate
 from ragsweep.sweep.session import Session
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-
 
 def blocks(path: Path) -> dict[str, str]:
     """Take the blocks of Python and YAML that name their file in the first line."""
@@ -73,12 +71,6 @@ def test_own_task_runs_and_its_success_decides(tmp_path: Path, monkeypatch: pyte
         for llm, answer in (("do_nothing", "'```\n{input}\n```'"), ("expected", "'```\n{expected}\n```'"))
     ]  # fmt: skip
     assert solved == [0.0, 1.0]
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        assert "://" in target or (path.parent / target).exists(), target
 
 
 def test_readme_is_short() -> None:

@@ -39,6 +39,7 @@ def table(command: list[str], folder: Path, **variables: str) -> list[str]:
 def test_wheel_carries_configs_sweeps_golden_set_and_licence(wheel: Path) -> None:
     assert (wheel / "ragsweep" / "conf" / "config.yaml").is_file()
     assert (wheel / "ragsweep" / "sweeps" / "top_k.yaml").is_file()
+    assert (wheel / "ragsweep" / "py.typed").is_file()
     assert {path.suffix for path in (wheel / "ragsweep" / "report" / "page").iterdir()} >= {".html", ".css", ".js"}
     assert (wheel / "ragsweep" / "parts" / "datasets" / "python_reference.jsonl").is_file()
     assert (wheel / "hydra_plugins" / "ragsweep_searchpath" / "searchpath.py").is_file()

@@ -42,7 +42,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep list [SWEEP] [--all]
        ragsweep name RUN | SWEEP NAME
        ragsweep show RUN [--metric METRIC] [--missed]
-       ragsweep report SWEEP [-o FILE] [--format html | markdown]
+       ragsweep report [SWEEP] [-o FILE] [--format html | markdown]
        ragsweep report --history [-o FILE]
        ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
        ragsweep power RUN [RUN] [--metric METRIC] [--effect X] ...

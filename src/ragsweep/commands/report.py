@@ -27,9 +27,9 @@ sets that were asked, the best config of each sweep, and what changed. The file 
 def report(arguments: Sequence[str]) -> int:
     """Run ``ragsweep report``; return the exit status."""
     parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
-    shown = parser.add_mutually_exclusive_group(required=True)
+    shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
-        "sweep", nargs="?", metavar="SWEEP", help="the id of a sweep, or its beginning, as ragsweep list shows it"
+        "sweep", nargs="?", metavar="SWEEP", help="the id of a sweep in ragsweep list, or its beginning (the newest)"
     )
     shown.add_argument("--history", action="store_true", help="all sweeps, by the golden set that they asked")
     parser.add_argument(
@@ -43,13 +43,16 @@ def report(arguments: Sequence[str]) -> int:
             parser.error("--history: is a page only; --format markdown writes one sweep")
         return _history(options.path, options.output or "history.html")
     ledger = open_ledger(options.path)
-    sweep = find_sweep_record(ledger, options.path, options.sweep)
+    sweeps = ledger.sweeps()
+    if not sweeps:
+        raise InputError(f"{options.path}: no sweep was run; ragsweep run -m sweeps=demo runs one")
+    sweep = sweeps[-1] if options.sweep is None else find_sweep_record(ledger, options.path, options.sweep)
     summary = summarise_sweep(ledger, ledger.records(sweep.id))
     if not (summary.results or summary.failures):
-        raise InputError(f'no config of the sweep "{options.sweep}" has ended yet')
+        raise InputError(f'no config of the sweep "{reference(sweep)}" has ended yet')
     if options.format == "markdown":
         if not summary.results:
-            raise InputError(f'no config of the sweep "{options.sweep}" was measured: there is no table')
+            raise InputError(f'no config of the sweep "{reference(sweep)}" was measured: there is no table')
         text = f"## {markdown_text(sweep_title(sweep))}\n\n{summary.description()}"
         if options.output:
             _write(options.output, text.encode("utf-8", "replace"))
