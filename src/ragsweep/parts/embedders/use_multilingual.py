@@ -80,4 +80,4 @@ class UseMultilingualEmbedder:
 
     @staticmethod
     def _files() -> list[Path]:
-        return packaged(PACKAGE, DIGESTS, "embedder", "'ragsweep[multilingual]'")
+        return packaged(PACKAGE, DIGESTS, "'ragsweep[multilingual]'")

@@ -100,4 +100,4 @@ class WordLlamaEmbedder:
 
     @staticmethod
     def _files() -> list[Path]:
-        return packaged(PACKAGE, DIGESTS, "embedder", "'ragsweep[wordllama]'")
+        return packaged(PACKAGE, DIGESTS, "'ragsweep[wordllama]'")

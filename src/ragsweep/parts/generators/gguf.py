@@ -73,7 +73,7 @@ class Gguf:
             if (given := getattr(self, name)) is not None and given < least:
                 raise ConfigError(f"llm.{name} is {given}; it must be {least} or more")
         if importlib.util.find_spec(LIBRARY) is None:
-            raise ConfigError(f"llm: {LIBRARY} is not installed; pip install 'ragsweep[gguf]'")
+            raise ConfigError(f"{LIBRARY} is not installed; pip install 'ragsweep[gguf]'")
         self._file()
 
     def fingerprint(self) -> Mapping[str, str]:
