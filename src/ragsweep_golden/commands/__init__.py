@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from keyword import iskeyword
 
+from ragsweep.commands.command_line import ignore_closed_pipe
 from ragsweep.core.errors import ConfigError, nearest
 
 SUBCOMMANDS = {
@@ -33,7 +34,8 @@ def golden(arguments: Sequence[str]) -> int:
     command, *rest = arguments or ["--help"]
     if command in ("-h", "--help"):
         widest = max(map(len, SUBCOMMANDS))
-        print(_USAGE + "\n".join(f"  {name:<{widest}}  {what}" for name, what in SUBCOMMANDS.items()))
+        with ignore_closed_pipe():
+            print(_USAGE + "\n".join(f"  {name:<{widest}}  {what}" for name, what in SUBCOMMANDS.items()))
         sys.exit(0)
     if command not in SUBCOMMANDS:
         raise ConfigError(f'golden: no command "{command}"{nearest(command, SUBCOMMANDS)}')
