@@ -117,13 +117,17 @@ class GoldenSet:
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
         rows = [
-            [q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval, q.references, q.keywords,
-             [[e.document, e.anchor, e.start, e.grade] for e in q.evidence], sorted(q.labels.items()),
-             *([[[turn.role, turn.text] for turn in q.history]] if q.history else []),
-             *([{"weight": f"{weights[n] / total:.9g}"}] if weights else []),
-             *([{"query": q.query, "fields": q.fields}] if q.query or q.fields else [])]
+            [
+                *(q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval),
+                *(q.references, q.keywords),
+                [[e.document, e.anchor, e.start, e.grade] for e in q.evidence],
+                sorted(q.labels.items()),
+                *([[[turn.role, turn.text] for turn in q.history]] if q.history else []),
+                *([{"weight": f"{weights[n] / total:.9g}"}] if weights else []),
+                *([{"query": q.query, "fields": q.fields}] if q.query or q.fields else []),
+            ]
             for n, q in enumerate(self.questions)
-        ]  # fmt: skip
+        ]
         return content_hash([rows, self.repeated_passages])
 
     @cached_property

@@ -237,8 +237,9 @@ class Secrets:
         A stream's ``styled`` is the same stream for a writer that escapes texts, and has control sequences of its own.
         """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
-        masked: Any = tuple(_MaskedStream(stream, lambda text: printable(self.mask_text(text)), self.mask_text)
-                            for stream in streams)  # fmt: skip
+        masked: Any = tuple(
+            _MaskedStream(stream, lambda text: printable(self.mask_text(text)), self.mask_text) for stream in streams
+        )
         sys.stdout, sys.stderr = masked
         logging.setLogRecordFactory(_masked_records(factory, lambda text: visible(self.mask_text(text))))
         try:

@@ -186,6 +186,4 @@ def wording_node(
         contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, questions, strict=True)}
         return ask_all(work, rows, contents, ask)
 
-    return Node(
-        stage, spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(kind), check=key_check(part)
-    )  # fmt: skip
+    return Node(stage, spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(kind), check=key_check(part))

@@ -20,9 +20,13 @@ def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> Bui
 
 
 def build_graph(
-    builder: Builder, plain: Mapping[str, Any], corpus: Corpus, judged: Mapping[str, BuiltPart] | None = None,
-    exact: bool = False, excluded: Mapping[str, Sequence[str]] | None = None,
-) -> ConfigGraph:  # fmt: skip
+    builder: Builder,
+    plain: Mapping[str, Any],
+    corpus: Corpus,
+    judged: Mapping[str, BuiltPart] | None = None,
+    exact: bool = False,
+    excluded: Mapping[str, Sequence[str]] | None = None,
+) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
     ``exact``: search exactly beside approximate indexes, too; ``excluded``: documents by search text, see Dataset.
@@ -35,7 +39,18 @@ def build_graph(
     generator, router, query = (optional_part(builder, plain, group) for group in ("llm", "router", "query"))
     return graph(
         Parts(
-            corpus, chunker, retriever, reranker, depth, plain["top_k"], exact, plain["context_budget"], generator,
-            judged or {}, router, query, excluded or {},
+            corpus,
+            chunker,
+            retriever,
+            reranker,
+            depth,
+            plain["top_k"],
+            exact,
+            plain["context_budget"],
+            generator,
+            judged or {},
+            router,
+            query,
+            excluded or {},
         )
-    )  # fmt: skip
+    )

@@ -34,8 +34,12 @@ COMPARABLE = 1.5
 
 
 KINDS: dict[str, type[Any]] = {
-    "generate": Answer, "judge": Judgement, "query": Answer, "route": Route, "respond": Response,
-}  # fmt: skip
+    "generate": Answer,
+    "judge": Judgement,
+    "query": Answer,
+    "route": Route,
+    "respond": Response,
+}
 """What the rows are of the stages that may have a cost."""
 
 
@@ -44,9 +48,7 @@ def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: E
     planned.currency = experiments[0].currency if experiments else ""
     estimator, seen = _Estimator(executor), set()
     # Rows with unknown keys are counted by the address of their reader, which precedes each.
-    counts = {
-        address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()
-    }  # fmt: skip
+    counts = {address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()}
     for experiment in experiments:
         for stage in experiment.graph.paid_stages:
             count, reader = counts.get(stage.node.address), stage.reader.address if stage.reader else ""
@@ -92,9 +94,7 @@ class _Estimator:
 
     def _sample(self, stage: PaidStage, alike: bool) -> list[Any]:
         kind = KINDS[stage.node.stage]
-        items = [
-            one for rows in self._executor.sample(stage.node, SAMPLED, alike) for one in unpacked(rows, kind)
-        ]  # fmt: skip
+        items = [one for rows in self._executor.sample(stage.node, SAMPLED, alike) for one in unpacked(rows, kind)]
         return [one.answer for one in items] if kind is Response else items
 
     def _size(self, stage: PaidStage, experiment: Experiment) -> RequestSize:

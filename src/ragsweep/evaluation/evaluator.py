@@ -351,10 +351,10 @@ def _new_verdicts(
 def facts(dataset: Dataset) -> DatasetFacts:
     """Return the facts of questions and corpus."""
     questions, division = dataset.golden.questions, dataset.division
-    divided: dict[str, Any] = {} if division is None else {
-        "partition": division.name, "partition_digest": division.digest, "whole_digest": division.whole,
-        "held": division.held,
-    }  # fmt: skip
+    divided: dict[str, Any] = {}
+    if division is not None:
+        divided = {"partition": division.name, "partition_digest": division.digest}
+        divided |= {"whole_digest": division.whole, "held": division.held}
     return DatasetFacts(
         name=dataset.name,
         corpus_digest=dataset.corpus.digest,

@@ -194,10 +194,11 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
     chunks = _whole(
         "chunk", Spec("ragsweep.existing.chunks", "1"), (aligned,), lambda work, rows: work.get(aligned).spans, Spans
     )
-    counts = _whole(
-        "count", Spec("ragsweep.evidence.count_tokens", "1"), (searched, chunks),
-        lambda work, rows: {"tokens": count_tokens(Chunks(work.get(searched), work.get(chunks)))},
-    )  # fmt: skip
+
+    def count(work: StageContext, rows: Any) -> dict[str, Any]:
+        return {"tokens": count_tokens(Chunks(work.get(searched), work.get(chunks)))}
+
+    counts = _whole("count", Spec("ragsweep.evidence.count_tokens", "1"), (searched, chunks), count)
     ranking = exclude(parts.excluded, _ranking_node(parts, aligned, chunks), searched, chunks)
 
     def answer(work: StageContext, rows: Rows) -> Packed:
@@ -208,9 +209,16 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         return packed(answers)
 
     answer_node = Node(
-        "answer", Spec("ragsweep.existing.answer", "1"), (respond,), answer, "rows", result=np.ndarray,
-        stored=False, cacheable=cacheable(Answer), input_rows=lambda node, rows: _wording_keys(rows),
-    )  # fmt: skip
+        "answer",
+        Spec("ragsweep.existing.answer", "1"),
+        (respond,),
+        answer,
+        "rows",
+        result=np.ndarray,
+        stored=False,
+        cacheable=cacheable(Answer),
+        input_rows=lambda node, rows: _wording_keys(rows),
+    )
     answering = Answering(Context(searched, chunks, ranking), system_answer=answer_node)
     verdicts = answering.verdicts(parts.judged)
     return ConfigGraph(

@@ -140,9 +140,15 @@ class Answering:
             return ask_all(work, rows, contents, ask)
 
         return Node(
-            "generate", spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
+            "generate",
+            spec,
+            (),
+            compute,
+            "rows",
+            result=np.ndarray,
+            cacheable=cacheable(Answer),
             check=key_check(part),
-        )  # fmt: skip
+        )
 
     @cached_property
     def answer(self) -> Node | None:
@@ -168,9 +174,15 @@ class Answering:
             return packed([Answer(failed=one) if isinstance(one, str) else next(answered) for one in passages])
 
         return Node(
-            "answer", Spec("ragsweep.generation.answer", "1"), (*self.context.nodes, generate), compute, "rows",
-            result=np.ndarray, cacheable=cacheable(Answer), input_rows=_input_rows,
-        )  # fmt: skip
+            "answer",
+            Spec("ragsweep.generation.answer", "1"),
+            (*self.context.nodes, generate),
+            compute,
+            "rows",
+            result=np.ndarray,
+            cacheable=cacheable(Answer),
+            input_rows=_input_rows,
+        )
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
         """Build the further repetitions of all answers, with the verdicts that read them."""
@@ -185,8 +197,11 @@ class Answering:
         self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node], repeated: Sequence[Repetition] = ()
     ) -> list[PaidStage]:
         """List the paid stages: the generator, where there is one, and the judges, with what their verdicts read."""
-        judged = [(metrics[name].value, node) for some in (verdicts, *(one.verdicts for one in repeated))
-                  for name, node in some.items()]  # fmt: skip
+        judged = [
+            (metrics[name].value, node)
+            for some in (verdicts, *(one.verdicts for one in repeated))
+            for name, node in some.items()
+        ]
         stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judged]
         if self.generator and self.answer:
             answers = (self.answer, *(one.answer for one in repeated))
@@ -214,9 +229,16 @@ class Answering:
             return ask_all(work, rows, self.contents, catch_judge_errors(part, ask))
 
         judge_node = Node(
-            "judge", metric.spec, (), judge, "rows", label, np.ndarray, cacheable=cacheable(Judgement),
+            "judge",
+            metric.spec,
+            (),
+            judge,
+            "rows",
+            label,
+            np.ndarray,
+            cacheable=cacheable(Judgement),
             check=key_check(part),
-        )  # fmt: skip
+        )
 
         def compute(work: StageContext, rows: Rows) -> Packed:
             questions = list(map(read_question_key, rows))
@@ -229,10 +251,16 @@ class Answering:
             return packed([one if isinstance(one, Judgement) else next(judged) for one in cases])
 
         return Node(
-            "verdict", Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)}),
-            (*context, *([answer] if answer else []), judge_node), compute, "rows", label, np.ndarray,
-            cacheable=cacheable(Judgement), input_rows=_input_rows,
-        )  # fmt: skip
+            "verdict",
+            Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)}),
+            (*context, *([answer] if answer else []), judge_node),
+            compute,
+            "rows",
+            label,
+            np.ndarray,
+            cacheable=cacheable(Judgement),
+            input_rows=_input_rows,
+        )
 
 
 def _case(

@@ -40,8 +40,9 @@ def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, 
     foreign = [metric for metric in metrics if not is_ours(metric)]
     if not foreign or not dataset.golden.questions:
         return {}
-    judgements = {metric.name: [Judgement(metric.bounds[1] or 1.0)] for metric in metrics
-                  if isinstance(metric, JudgedMetric)}  # fmt: skip
+    judgements = {
+        metric.name: [Judgement(metric.bounds[1] or 1.0)] for metric in metrics if isinstance(metric, JudgedMetric)
+    }
     example = replace(_example(dataset, answered, routed), judgements=judgements)
     outcomes = {metric.name: try_metric(metric, example) for metric in foreign}
     return {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, str)}

@@ -154,10 +154,8 @@ class _Stages:
         self.legs: dict[str, Node] = {}  # of the outermost hybrid
         self.corpus = corpus_node(parts.corpus)
         self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # the same node but for nested chunkers
-        self.counts = self._whole(
-            "count", Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.context_chunks),
-            lambda work: {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.context_chunks)))}, dict,
-        )  # fmt: skip
+        counting, inputs = Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.context_chunks)
+        self.counts = self._whole("count", counting, inputs, self._count_tokens, dict)
 
     def _chunk_nodes(self, built: BuiltPart) -> tuple[Node, Node]:
         """Build the nodes of the chunks handed to the generator, and of those searched."""
@@ -176,11 +174,19 @@ class _Stages:
         return parents, self._whole("chunk", specs["child"], (self.corpus, parents), compute, Spans)
 
     def _whole(
-        self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext], Any], result: type,
+        self,
+        stage: str,
+        spec: Spec,
+        inputs: tuple[Node, ...],
+        compute: Callable[[StageContext], Any],
+        result: type,
         label: str = "",
-    ) -> Node:  # fmt: skip
+    ) -> Node:
         amount = max(self.parts.corpus.characters, 1)
         return Node(stage, spec, inputs, lambda work, rows: compute(work), "whole", label, result, amount=amount)
+
+    def _count_tokens(self, work: StageContext) -> Arrays:
+        return {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.context_chunks)))}
 
     def _texts(self, work: StageContext) -> Texts:
         return Texts(Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address))
@@ -229,10 +235,11 @@ class _Stages:
     def _vector(self, built: BuiltPart, label: str) -> Node:
         embedder, spec = built.value.embedder, built.spec.parameters["embedder"]
         embeddings = self._embeddings(embedder, spec)
-        queries = Node(
-            "embed_queries", spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label, np.ndarray,
-            check=key_check(embedder),
-        )  # fmt: skip
+
+        def embed(work: StageContext, rows: Rows) -> Any:
+            return embedder.embed_queries(list(rows))
+
+        queries = Node("embed_queries", spec, (), embed, "rows", label, np.ndarray, check=key_check(embedder))
         node = self._search(built, "index", (embeddings, queries), label)
         self._add_latency(f"embed_queries/{label}".strip("/"), queries)
         self._add_latency(f"retrieve/{label}".strip("/"), node)
@@ -244,10 +251,12 @@ class _Stages:
     def _search(self, built: BuiltPart, key: str, inputs: tuple[Node, Node], label: str) -> Node:
         """Build the search by the index at this key: its choice makes the same node, whichever the key is."""
         (embeddings, queries), search, spec = inputs, getattr(built.value, key), built.spec.parameters[key]
-        index = self._whole(
-            "index", spec.without(*getattr(search, "SEARCH_ONLY", ())), (embeddings,),
-            lambda work: search.build(work.get(embeddings).vectors), dict, label,
-        )  # fmt: skip
+
+        def build(work: StageContext) -> Any:
+            return search.build(work.get(embeddings).vectors)
+
+        building = spec.without(*getattr(search, "SEARCH_ONLY", ()))
+        index = self._whole("index", building, (embeddings,), build, dict, label)
         index = replace(index, check=key_check(search))
 
         def compute(work: StageContext, rows: Rows) -> Rankings:

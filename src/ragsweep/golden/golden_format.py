@@ -15,9 +15,14 @@ QUESTION_KEYS = (
     "distractors", "notes", "corpus_version", "labels", "weight",
 )  # fmt: skip
 GROUPS = {
-    "content": (), "multiple_choice": (), "provenance": (), "validation": (), "processing": (), "audit": ("status",),
+    "content": (),
+    "multiple_choice": (),
+    "provenance": (),
+    "validation": (),
+    "processing": (),
+    "audit": ("status",),
     "classification": ("question_type", "bloom", "reasoning_class"),
-}  # fmt: skip
+}
 """Groups of the full schema (docs/datasets.md) -> their fields that group results; the others are not read."""
 REJECTED = "rejected"
 """The ``validation.status`` of an entry that is not to be asked."""

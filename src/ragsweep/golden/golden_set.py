@@ -132,8 +132,11 @@ def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
         return
     weighted = len(questions) - len(without)
     for one in without:
-        faults.add(one.where, f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions'
-                              " have one; give every question a weight, or none")  # fmt: skip
+        faults.add(
+            one.where,
+            f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions'
+            " have one; give every question a weight, or none",
+        )
 
 
 def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:

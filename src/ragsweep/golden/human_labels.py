@@ -28,9 +28,10 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
     labels: list[HumanLabel] = []
     names = ("question_id", "metric", column)
     rows = (
-        read_table(path, Columns("the file", {}, (*names, *_OPTIONAL), names), faults) if is_table(path)
+        read_table(path, Columns("the file", {}, (*names, *_OPTIONAL), names), faults)
+        if is_table(path)
         else read_rows(path, faults)
-    )  # fmt: skip
+    )
     for row in rows:
         question, metric = row.identifier("question_id"), row.identifier("metric")
         text = row.scalars().get(column, "").strip().lower()

@@ -78,8 +78,11 @@ def _decoded(value: Any) -> Any:
 
 def _python_literal(text: str) -> Any:
     found = ast.literal_eval(text.strip())
-    kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
-             if token.type not in (tokenize.NL, tokenize.NEWLINE)]  # fmt: skip
+    kinds = [
+        token.type
+        for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
+        if token.type not in (tokenize.NL, tokenize.NEWLINE)
+    ]
     if any(pair == (tokenize.STRING, tokenize.STRING) for pair in pairwise(kinds)):
         raise ValueError("literals without a comma")
     return found

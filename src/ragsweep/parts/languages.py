@@ -77,7 +77,7 @@ _STOP_WORDS = {
     " nosso num numa o onde os ou outra outras outro outros para pela pelas pelo pelos pode podem pois por porque"
     " pouco quais qual quando que quem se seja sem ser sera seu seus sido so sobre sua suas tambem tanto tao tem"
     " tendo ter teve tinha toda todas todo todos tu tudo um uma umas uns voce voces",
-}  # fmt: skip
+}
 
 STOP_WORDS: Mapping[str, frozenset[str]] = {code: frozenset(words.split()) for code, words in _STOP_WORDS.items()}
 """The stop words of each known language, without accents and in lower case."""
@@ -90,8 +90,13 @@ NAMES = {
 """The name of each language that stop words or a script show."""
 
 _CODES = {name: code for code, name in NAMES.items()} | {
-    "francais": "fr", "deutsch": "de", "espanol": "es", "italiano": "it", "nederlands": "nl", "portugues": "pt",
-}  # fmt: skip
+    "francais": "fr",
+    "deutsch": "de",
+    "espanol": "es",
+    "italiano": "it",
+    "nederlands": "nl",
+    "portugues": "pt",
+}
 
 _SCRIPTS = {
     "ja": re.compile("[\u3041-\u30ff]"),

@@ -40,8 +40,11 @@ class LocalModel:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is loaded: a worker that gets the part loads it itself."""
         own = type(self)
-        return {name: value for name, value in vars(self).items()
-                if not isinstance(getattr(own, name, None), cached_property)}  # fmt: skip
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(own, name, None), cached_property)
+        }
 
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded as configured; loads nothing."""

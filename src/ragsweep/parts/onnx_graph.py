@@ -155,10 +155,16 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
         warnings.simplefilter("ignore")  # of tracing: lengths that become constants are found by the probes
         path = Path(folder) / "model.onnx"
         torch.onnx.export(
-            OneText().eval(), (ids, torch.zeros_like(ids))[: 1 + typed], str(path), dynamo=False, opset_version=OPSET,
-            input_names=names, output_names=["found"], dynamic_axes={name: {1: "tokens"} for name in names},
+            OneText().eval(),
+            (ids, torch.zeros_like(ids))[: 1 + typed],
+            str(path),
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=names,
+            output_names=["found"],
+            dynamic_axes={name: {1: "tokens"} for name in names},
             custom_opsets={"com.microsoft": 1},
-        )  # fmt: skip
+        )
         return onnx.load(str(path))
 
 

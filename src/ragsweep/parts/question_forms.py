@@ -33,7 +33,7 @@ _PHRASES: Mapping[str, str] = {
     " has, have, had; fr: est ce que, est ce qu, est il, est elle, peut on, puis je, faut il, dois je, y a t il;"
     " de: ist, sind, war, kann, darf, muss, soll, wird, hat, haben, gibt; es: es, son, puede, pueden, puedo, hay, debo;"
     " it: posso, puo, si puo, devo, e possibile; nl: is, zijn, kan, mag, moet, heeft; pt: posso, pode, ha, devo",
-}  # fmt: skip
+}
 
 
 def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:

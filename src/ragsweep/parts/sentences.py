@@ -10,9 +10,15 @@ from ragsweep.core.spans import Piece, encodable
 
 LIBRARY = "sentencex"
 LANGUAGES = {
-    "english": "en", "french": "fr", "german": "de", "spanish": "es", "italian": "it", "dutch": "nl",
-    "portuguese": "pt", "russian": "ru",
-}  # fmt: skip
+    "english": "en",
+    "french": "fr",
+    "german": "de",
+    "spanish": "es",
+    "italian": "it",
+    "dutch": "nl",
+    "portuguese": "pt",
+    "russian": "ru",
+}
 """Languages with rules for sentences, and their codes."""
 
 WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")

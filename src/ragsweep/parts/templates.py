@@ -35,8 +35,10 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
     for name in placeholders(template):
         if name not in fields:
             raise ConfigError(f'no field "{name}"{nearest(name, fields)}')
-    texts = {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-             for name, value in fields.items()}  # fmt: skip
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in fields.items()
+    }
     return template.format_map(texts)
 
 

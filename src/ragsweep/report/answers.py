@@ -155,13 +155,15 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
     """Make the files about answers by name; none where no generator answered."""
     files = {}
     if pairs := against_no_context(results):
-        header = ["config", "base", "metric", "threshold", *(kind.replace(" ", "_") for kind in KINDS), "left_out",
-                  "p_value", "base_always_abstains"]  # fmt: skip
+        kinds = [kind.replace(" ", "_") for kind in KINDS]
+        header = ["config", "base", "metric", "threshold", *kinds, "left_out", "p_value", "base_always_abstains"]
         rows: list[list[Any]] = [
-            [pair.result.name, pair.base.name, *pair.success[:2], *pair.effect.counts.values(), pair.effect.left_out,
-             pair.effect.p_value, str(pair.effect.always_abstains).lower()]
+            [
+                *(pair.result.name, pair.base.name, *pair.success[:2], *pair.effect.counts.values()),
+                *(pair.effect.left_out, pair.effect.p_value, str(pair.effect.always_abstains).lower()),
+            ]
             for pair in pairs
-        ]  # fmt: skip
+        ]
         files["quadrants.csv"] = csv_table(header, rows)
         rows = [[pair.result.name, pair.base.name, *item] for pair in pairs for item in pair.effect.kinds.items()]
         files["quadrants_by_question.csv"] = csv_table(["config", "base", "question_id", "kind"], rows)

@@ -275,8 +275,8 @@ def _bounds(limits: Mapping[str, float]) -> str:
 def result_facts(decision: Decision) -> dict[str, Any]:
     """Return the conclusion in JSON types: the choice with its figures, what is expected of it, and the evidence."""
     verdict, where = decision
-    texts = {"kind": decision.kind, "choice": decision.chosen, "sentence": decision.sentence,
-             "evidence": list(decision.evidence()), "where": where}  # fmt: skip
+    texts: dict[str, Any] = {"kind": decision.kind, "choice": decision.chosen, "sentence": decision.sentence}
+    texts |= {"evidence": list(decision.evidence()), "where": where}
     if isinstance(verdict, NoComparison):
         return texts
     choice, configs = verdict.choice, verdict.matrix.configs
@@ -328,7 +328,7 @@ def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
     if found.ratios:
         ratio, low, high = (math.exp(one[row]) for one in (found.estimate, found.low, found.high))
         gained = sign * float(verdict.means[row] - verdict.means[verdict.reference])
-        return {"estimate": gained, "low": math.nan, "high": math.nan,
-                "ratio": ratio, "ratio_low": low, "ratio_high": high}  # fmt: skip
+        ratios = {"ratio": ratio, "ratio_low": low, "ratio_high": high}
+        return {"estimate": gained, "low": math.nan, "high": math.nan, **ratios}
     low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
     return {"estimate": sign * float(found.estimate[row]), "low": low, "high": high}

@@ -147,8 +147,13 @@ def slice_table(
     numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
     shown = [numbered[one] for one in order]
     groups = [result.groups.get(label, {}) for result in shown]
-    values = list(dict.fromkeys(value for group in groups for value, metrics in group.items()
-                                if (found := metrics.get(metric)) and found.n_scored))  # fmt: skip
+    scored = (
+        value
+        for group in groups
+        for value, metrics in group.items()
+        if (found := metrics.get(metric)) and found.n_scored
+    )
+    values = list(dict.fromkeys(scored))
     parts = [[group.get(value, {}).get(metric) for value in values] for group in groups]
     counts = [max((one.n_scored for one in row if one), default=0) for row in zip(*parts, strict=True)]
     first = [Column(label, values), Column(">questions", [f"{count:,}" for count in counts])]
@@ -166,8 +171,10 @@ def label_table(result: Result, label: str, metrics: Sequence[str]) -> SweepTabl
     """Make a table of one config by slice: a row for each value of a label, a column for each metric."""
     groups = result.groups.get(label, {})
     counts = [max((one.n_total for one in group.values()), default=0) for group in groups.values()]
-    rows = [[value, f"{count:,}", *(cell(group.get(name)) for name in metrics)]
-            for (value, group), count in zip(groups.items(), counts, strict=True)]  # fmt: skip
+    rows = [
+        [value, f"{count:,}", *(cell(group.get(name)) for name in metrics)]
+        for (value, group), count in zip(groups.items(), counts, strict=True)
+    ]
     return SweepTable([label, ">questions", *(f">{name}" for name in metrics)], rows, 0)
 
 
@@ -184,8 +191,9 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
         values = [means.get(result.name, math.nan) for result in results]
     elif results and (names := objectives(results[0].config)):
         summaries = [result.summaries.get(names[0]) for result in results]
-        values = [math.nan if one is None else one.value * (-1 if one.higher_is_better is False else 1)
-                  for one in summaries]  # fmt: skip
+        values = [
+            math.nan if one is None else one.value * (-1 if one.higher_is_better is False else 1) for one in summaries
+        ]
     return sorted(range(len(results)), key=lambda row: (math.isnan(values[row]), -np.nan_to_num(values[row]), row))
 
 

@@ -153,8 +153,9 @@ class Terminal:
 
         indent = " " * _MARGIN
         for n, sentence in enumerate(dict.fromkeys(sentences)):
-            lines = textwrap.wrap(mask_text(sentence), max(self.width - len(indent), 40), break_long_words=False,
-                                  break_on_hyphens=False)  # fmt: skip
+            lines = textwrap.wrap(
+                mask_text(sentence), max(self.width - len(indent), 40), break_long_words=False, break_on_hyphens=False
+            )
             for line, text in enumerate(lines):
                 start = f"{word:<{_MARGIN - 1}} " if n == line == 0 else indent
                 self.console.print(Text.assemble((start, "bold"), text), soft_wrap=True)
@@ -173,9 +174,12 @@ class Terminal:
         for n, name in enumerate(header):
             right = name.startswith(">")
             table.add_column(
-                Text(name.removeprefix(">")), justify="right" if right else "left", no_wrap=right,
-                overflow="fold", min_width=None if right else min(12, max((len(row[n]) for row in rows), default=0)),
-            )  # fmt: skip
+                Text(name.removeprefix(">")),
+                justify="right" if right else "left",
+                no_wrap=right,
+                overflow="fold",
+                min_width=None if right else min(12, max((len(row[n]) for row in rows), default=0)),
+            )
         for row in rows:
             table.add_row(*map(Text, row))
         self.console.print(table, width=width)

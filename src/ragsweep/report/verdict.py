@@ -243,7 +243,6 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
     row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
     other = verdict.reference
     if other == row:
-        other = verdict.choice.runner_up.row if verdict.choice.runner_up else next(
-            one for one in range(len(verdict.results)) if one != row
-        )  # fmt: skip
+        second = verdict.choice.runner_up
+        other = second.row if second else next(one for one in range(len(verdict.results)) if one != row)
     return verdict.matrix.configs[other], verdict.matrix.configs[row]

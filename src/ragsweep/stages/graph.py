@@ -64,9 +64,13 @@ class Charge:
     def __add__(self, other: Charge) -> Charge:
         """Add; a sum with an unknown part is unknown."""
         return Charge(
-            self.calls + other.calls, self.tokens + other.tokens, self.money + other.money,
-            self.estimated or other.estimated, self.most_tokens + other.most_tokens, self.most_money + other.most_money,
-        )  # fmt: skip
+            self.calls + other.calls,
+            self.tokens + other.tokens,
+            self.money + other.money,
+            self.estimated or other.estimated,
+            self.most_tokens + other.most_tokens,
+            self.most_money + other.most_money,
+        )
 
 
 @dataclass

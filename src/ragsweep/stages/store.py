@@ -164,8 +164,9 @@ class Store:
         segments = self._database.rows(
             f"SELECT address, CAST(data AS BLOB) FROM segments WHERE address {others if alike else '= ?'}"
             " ORDER BY id DESC LIMIT ?",
-            *parameters, most,
-        )  # fmt: skip
+            *parameters,
+            most,
+        )
         values = []
         for address, data in segments:
             with suppress(Damaged, OtherFormat):  # which is reported when its value is needed
@@ -185,8 +186,10 @@ class Store:
                 "SELECT total(seconds), total(amount) FROM (SELECT CAST(seconds AS REAL) AS seconds, amount"
                 f" FROM entries WHERE stage = ? AND {column} = ? AND machine = ? AND amount > 0 AND seconds >= 0"
                 " ORDER BY made DESC LIMIT 20)",
-                node.stage, value, machine(),
-            )  # fmt: skip
+                node.stage,
+                value,
+                machine(),
+            )
             for seconds, done in measured:  # one row, or none where the database cannot be read
                 if done and done * EXTRAPOLATED >= amount:
                     return float(seconds / done * amount)
@@ -357,10 +360,20 @@ def insert_entry(
         " amount = excluded.amount + amount * (excluded.kind = 'rows'),"
         " seconds = excluded.seconds + seconds * (excluded.kind = 'rows')",
         (
-            node.address, node.stage, node.spec.target, node.spec.digest, node.kind, size, rows, cost.amount,
-            cost.seconds, machine() if where is None else where, now, now,
+            node.address,
+            node.stage,
+            node.spec.target,
+            node.spec.digest,
+            node.kind,
+            size,
+            rows,
+            cost.amount,
+            cost.seconds,
+            machine() if where is None else where,
+            now,
+            now,
         ),
-    )  # fmt: skip
+    )
 
 
 def keys_digest(keys: Rows) -> str:

@@ -200,9 +200,18 @@ def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -
         if kind == "whole" and address in files:
             data = files[address].st_size
         yield Item(
-            "rows" if kind == "rows" else "whole", str(address), data or 0, made, used, str(stage), str(target), rows,
-            seconds, tuple(users.get(address, ())), data is not None,
-        )  # fmt: skip
+            "rows" if kind == "rows" else "whole",
+            str(address),
+            data or 0,
+            made,
+            used,
+            str(stage),
+            str(target),
+            rows,
+            seconds,
+            tuple(users.get(address, ())),
+            data is not None,
+        )
     for address, size in segments.items():
         yield Item("rows", str(address), size, 0.0, 0.0)
 

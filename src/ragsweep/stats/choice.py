@@ -97,11 +97,14 @@ def choose(
         row = baseline
     rest = [other for other in order if other != row and beliefs.means[other] != beliefs.means[row]]
     return replace(
-        base, row=row, best=best, cost=cost,
+        base,
+        row=row,
+        best=best,
+        cost=cost,
         baseline=None if baseline is None or baseline == row else against(beliefs, row, baseline),
         runner_up=against(beliefs, row, rest[0]) if rest else None,
         sacrificed=against(beliefs, row, best) if row != best else None,
-    )  # fmt: skip
+    )
 
 
 def _is_worth_a_change(beliefs: Beliefs, costs: ConfigCosts, best: int, baseline: int) -> bool:

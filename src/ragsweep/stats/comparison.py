@@ -214,9 +214,12 @@ def compare_configs(
 
 
 def _compare(
-    results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[ExcludedConfig, ...],
+    results: Sequence[Result],
+    metrics: Sequence[str],
+    skipped: Mapping[str, str],
+    left_out: tuple[ExcludedConfig, ...],
     against: tuple[str | None, str | None],
-) -> SweepComparison | NoComparison:  # fmt: skip
+) -> SweepComparison | NoComparison:
     matrix = score_matrix(results, metrics[0])
     if not matrix.questions:
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")

@@ -44,8 +44,8 @@ class ConfigCosts:
         one of higher priority.
         """
         for name, values in self.values.items():
-            if not np.isnan(values[list(rows)]).any() and self._is_saving(name, values[list(rows)].max(),
-                                                                          values[list(rows)].min()):  # fmt: skip
+            both = values[list(rows)]
+            if not np.isnan(both).any() and self._is_saving(name, both.max(), both.min()):
                 return name
         return ""
 

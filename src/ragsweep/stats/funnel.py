@@ -16,8 +16,16 @@ from ragsweep.stats.context_effect import Success
 from ragsweep.stats.evidence_traces import Traces, read_traces
 
 CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET, ANSWER = (
-    "corpus", "chunking", "index", "retrieval", "fusion", "reranking", "top_k", "budget", "answer",
-)  # fmt: skip
+    "corpus",
+    "chunking",
+    "index",
+    "retrieval",
+    "fusion",
+    "reranking",
+    "top_k",
+    "budget",
+    "answer",
+)
 STAGES = (CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET)
 """The stages that can lose an evidence, in their order."""
 
@@ -220,10 +228,8 @@ def _after(traces: Traces) -> Iterator[Counterfactual]:
 
 def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, bound: bool = False) -> Counterfactual:
     recall = traces.recall(after)
-    return Counterfactual(
-        change, to, traces.top_k, int((after & ~before).sum()), int((before & ~after).sum()), recall,
-        recall - traces.recall(before), bound,
-    )  # fmt: skip
+    gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    return Counterfactual(change, to, traces.top_k, gained, lost, recall, recall - traces.recall(before), bound)
 
 
 def _best_order(traces: Traces, seen: Flags) -> Flags:

@@ -223,25 +223,29 @@ def _overall(matrix: Matrix) -> tuple[LegComparison, ...]:
     found = compare_with_baseline(matrix, 0)
     everything = np.ones(len(matrix.questions), dtype=bool)
     ends = np.stack([found.estimate, found.low, found.high, found.randomisation_holm])
-    return tuple(
-        replace(_compared(matrix, everything, row, ends[:, row]), worse=bool(found.better[row]),
-                better=bool(found.worse[row]))
-        for row in range(1, len(matrix.configs))
-    )  # fmt: skip
+    legs = ((row, _compared(matrix, everything, row, ends[:, row])) for row in range(1, len(matrix.configs)))
+    return tuple(replace(leg, worse=bool(found.better[row]), better=bool(found.worse[row])) for row, leg in legs)
 
 
 def _slices(matrix: Matrix, labels: Mapping[str, Sequence[str]]) -> tuple[LegComparison, ...]:
     """Compare in every slice, corrected over all legs and slices."""
     return tuple(
         replace(
-            _compared(matrix, np.array([value == part.value for value in labels[part.label]], dtype=bool), row,
-                      np.array([part.estimate[row], part.low[row], part.high[row], part.p_holm[row]])),
-            worse=bool(part.better[row]), better=bool(part.worse[row]), label=part.label, value=part.value,
+            _compared(
+                matrix,
+                np.array([value == part.value for value in labels[part.label]], dtype=bool),
+                row,
+                np.array([part.estimate[row], part.low[row], part.high[row], part.p_holm[row]]),
+            ),
+            worse=bool(part.better[row]),
+            better=bool(part.worse[row]),
+            label=part.label,
+            value=part.value,
             small=part.small,
         )
         for part in by_slice(matrix, labels)
         for row in range(1, len(matrix.configs))
-    )  # fmt: skip
+    )
 
 
 def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComparison:
@@ -251,10 +255,19 @@ def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComp
     change = matrix.better[0][chosen] - matrix.better[row][chosen]
     estimate, low, high, p_holm = ends.tolist()
     return LegComparison(
-        leg=matrix.configs[row], questions=int(chosen.sum()), hybrid=hybrid, alone=alone, difference=-estimate,
-        low=-high, high=-low, p_holm=p_holm, worse=False, better=False, wins=int((change > 0).sum()),
+        leg=matrix.configs[row],
+        questions=int(chosen.sum()),
+        hybrid=hybrid,
+        alone=alone,
+        difference=-estimate,
+        low=-high,
+        high=-low,
+        p_holm=p_holm,
+        worse=False,
+        better=False,
+        wins=int((change > 0).sum()),
         losses=int((change < 0).sum()),
-    )  # fmt: skip
+    )
 
 
 def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:

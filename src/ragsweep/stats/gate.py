@@ -192,10 +192,8 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         shares = None if label else variance_shares(compared, part, _share_of_baseline(condition, part))
         repetitions = shares.repetitions_for(needed / len(part.questions)) if shares and needed else None
         small = bool(label) and len(part.questions) < SMALL
-        yield Check(
-            condition, unit, label, value, found, small, needed, repetitions,
-            variance=shares, judged=judged, labels=labels,
-        )  # fmt: skip
+        check = Check(condition, unit, label, value, found, small, needed, repetitions)
+        yield replace(check, variance=shares, judged=judged, labels=labels)
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:
@@ -211,9 +209,13 @@ def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> nonin
 
 
 def _correct(
-    judged: noninferiority.Gate, condition: Condition, matrix: Matrix, results: Sequence[Result], worst: Sequence[str],
+    judged: noninferiority.Gate,
+    condition: Condition,
+    matrix: Matrix,
+    results: Sequence[Result],
+    worst: Sequence[str],
     people: RunLabels,
-) -> tuple[noninferiority.Gate, int]:  # fmt: skip
+) -> tuple[noninferiority.Gate, int]:
     """Decide a condition by what people's labels make of the mean, or the difference; return their number, too.
 
     Raises:
@@ -282,10 +284,8 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     lost += [f"not scored in the candidate: {texts[name]}" for name in missing]
     first, second = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
     nearest_slack = float(slack.min()) if len(slack) else math.nan
-    found = noninferiority.Gate(
-        decision, first, second, second - first, margin.size, nearest_slack, math.nan, math.nan, len(slack), math.nan,
-        note,
-    )  # fmt: skip
+    ends = (margin.size, nearest_slack, math.nan, math.nan)
+    found = noninferiority.Gate(decision, first, second, second - first, *ends, len(slack), math.nan, note)
     return Check(margin, unit, EACH, "by itself", found, lost=[f"{margin.metric} {one}" for one in lost])
 
 

@@ -40,6 +40,9 @@ OTHER_ANSWER = "are of an answer that none of these configs gave"
 TWO_CONTEXTS = "name an answer that was given from different contexts, which the metric reads: name the run"
 NO_QUESTION = "are of questions without a score in all configs"
 MARKS = "the labels are 0 and 1: corrected are the shares that people pass, not mean scores"
+_INCOMPLETE = (
+    "labels of one config's answers count for another only where all of its answers to these questions are labelled"
+)
 WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
 
 
@@ -114,11 +117,12 @@ def match_labels(
             values = shared.setdefault(source, np.full(shape, np.nan))
             values[rows, n] = label.value
             drawn.setdefault(source, np.zeros(shape[1], dtype=bool))[n] = True
-    cases = np.array(
-        [_numbered([_case(result, row[name], reads) for result, row in zip(results, numbers, strict=True)])
-         for name in matrix.questions], dtype=np.int64,
-    ).reshape(shape[::-1]).T  # fmt: skip
-    return MatchedLabels(own, shared, drawn, cases, len(chosen), unused)
+    cases = [
+        _numbered([_case(result, row[name], reads) for result, row in zip(results, numbers, strict=True)])
+        for name in matrix.questions
+    ]
+    by_config = np.array(cases, dtype=np.int64).reshape(shape[::-1]).T
+    return MatchedLabels(own, shared, drawn, by_config, len(chosen), unused)
 
 
 def _rows(
@@ -240,9 +244,7 @@ def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) ->
         return ""
     reason = f"{found.labels} labels of {metric} count for the config that has fewest; {FEWEST_LABELS} are needed"
     unused = matched.why_unused()
-    incomplete = "" if unused or not matched.shared else (
-        "labels of one config's answers count for another only where all of its answers to these questions are labelled"
-    )  # fmt: skip
+    incomplete = "" if unused or not matched.shared else _INCOMPLETE
     return "; ".join(part for part in (reason, unused, incomplete, WAY_OUT) if part)
 
 

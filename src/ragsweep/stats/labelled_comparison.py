@@ -96,9 +96,13 @@ class CorrectedMeans:
 
 
 def compare_labelled(
-    results: Sequence[Result], labels: SweepLabels, failures: Sequence[Failure] = (),
-    set_aside: Sequence[ExcludedConfig] = (), baseline: str | None = None, reference: str | None = None,
-) -> SweepComparison | NoComparison:  # fmt: skip
+    results: Sequence[Result],
+    labels: SweepLabels,
+    failures: Sequence[Failure] = (),
+    set_aside: Sequence[ExcludedConfig] = (),
+    baseline: str | None = None,
+    reference: str | None = None,
+) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep as ``compare_configs`` does, by corrected scores where metrics are labelled.
 
     Intervals of corrected differences hold together (Bonferroni). Where the objective is labelled, configs with too few
@@ -177,11 +181,10 @@ def _differences(judged: Differences, found: Mapping[int, Corrected], matched: M
         np.array([0.0 if one is None else getattr(one, end) for one in own]) for end in ("value", "low", "high")
     )
     notes = [BASELINE if one is None else _note(one) for one in own]
-    return replace(
-        judged, estimate=value, low=low, high=high, standard_error=unknown, wilcoxon=unknown, wilcoxon_holm=unknown,
-        randomisation=unknown, randomisation_holm=unknown, effect=unknown, notes=tuple(notes), by_labels=True,
-        apart=np.array([int((matched.cases[row] != matched.cases[judged.baseline]).sum()) for row in rows]),
-    )  # fmt: skip
+    apart = np.array([int((matched.cases[row] != matched.cases[judged.baseline]).sum()) for row in rows])
+    tests = ("standard_error", "wilcoxon", "wilcoxon_holm", "randomisation", "randomisation_holm", "effect")
+    untested = replace(judged, **dict.fromkeys(tests, unknown))
+    return replace(untested, estimate=value, low=low, high=high, notes=tuple(notes), by_labels=True, apart=apart)
 
 
 def _note(found: Corrected) -> str:
@@ -197,14 +200,18 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
     results, row = verdict.results, choice.row
     keys = () if row is None else rises_with(results[row], results, verdict.matrix)
     return replace(
-        verdict, differences=found.differences, beliefs=beliefs, choice=choice,
+        verdict,
+        differences=found.differences,
+        beliefs=beliefs,
+        choice=choice,
         rises_with=keys,
         pairs=AllPairs(math.nan, _undominated(beliefs)),
         selection_bias=SelectionBias(best, float(found.correction.means[best]), math.nan, math.nan),
         power=Power(unknown, unknown, math.nan, math.nan, verdict.power.questions, verdict.power.clusters),
-        variance={}, reversals=reversals(found.differences, verdict.slices, verdict.sliced),
+        variance={},
+        reversals=reversals(found.differences, verdict.slices, verdict.sliced),
         corrections={verdict.metric: found.correction},
-    )  # fmt: skip
+    )
 
 
 def _undominated(beliefs: CorrectedMeans) -> NDArray[np.bool_]:

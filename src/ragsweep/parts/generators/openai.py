@@ -34,10 +34,18 @@ class OpenAI:
     """
 
     VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({
-        "key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute", "tokens_per_minute",
-        "replicates",
-    })  # fmt: skip
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
+        {
+            "key_env",
+            "timeout",
+            "deadline",
+            "retries",
+            "concurrency",
+            "requests_per_minute",
+            "tokens_per_minute",
+            "replicates",
+        }
+    )
 
     base_url: str
     model: str

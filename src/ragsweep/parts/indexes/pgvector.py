@@ -72,8 +72,10 @@ class PgVector(ExternalIndex):
         if self.build_workers is not None:
             check_at_least(0, build_workers=self.build_workers)
         for key, value, most in (
-            ("m", self.m, 100), ("ef_construction", self.ef_construction, 1000), ("ef_search", self.ef_search, WIDEST)
-        ):  # fmt: skip
+            ("m", self.m, 100),
+            ("ef_construction", self.ef_construction, 1000),
+            ("ef_search", self.ef_search, WIDEST),
+        ):
             if value > most:
                 raise ConfigError(f"index.{key} is {value}; pgvector takes at most {most}")
 

@@ -60,9 +60,18 @@ class OpenAIJudge:
 
     VERSION = "1"
     OPERATIONAL = frozenset(
-        {"key_env", "embeddings_key_env", "concurrency", "timeout", "deadline", "retries", "requests_per_minute",
-         "tokens_per_minute", "labels"}
-    )  # fmt: skip
+        {
+            "key_env",
+            "embeddings_key_env",
+            "concurrency",
+            "timeout",
+            "deadline",
+            "retries",
+            "requests_per_minute",
+            "tokens_per_minute",
+            "labels",
+        }
+    )
 
     base_url: str
     model: str

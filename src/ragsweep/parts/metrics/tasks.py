@@ -96,8 +96,9 @@ class WeightedSum:
     ) -> None:
         self.name, self.unit, self.higher_is_better, self.constant = name, unit, higher_is_better, constant
         self.bounds = (bounds[0], bounds[1])
-        self.terms = {key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}"))
-                      for key, term in terms.items()}  # fmt: skip
+        self.terms = {
+            key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}")) for key, term in terms.items()
+        }
         self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
@@ -124,10 +125,13 @@ class TaskSuccess:
     def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:
         self.name = name
         self.criteria = {
-            key: (_metric(one, f"criteria.{key}"), _limit(one, "at_least", key, -math.inf),
-                  _limit(one, "at_most", key, math.inf))
+            key: (
+                _metric(one, f"criteria.{key}"),
+                _limit(one, "at_least", key, -math.inf),
+                _limit(one, "at_most", key, math.inf),
+            )
             for key, one in criteria.items()
-        }  # fmt: skip
+        }
         for key, one in criteria.items():
             if not {"at_least", "at_most"} & set(one):
                 raise ConfigError(f"criteria.{key}: needs at_least or at_most")

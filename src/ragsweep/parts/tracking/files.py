@@ -115,8 +115,9 @@ def metrics(result: Result) -> dict[str, float]:
     numbers = {name: summaries[name].value for name in first}
     for one in (summaries[name] for name in decides if name in summaries):
         numbers |= {f"{one.name}_low": one.low, f"{one.name}_high": one.high}
-    numbers |= {f"{name}_n_failed": summaries[name].n_failed for name in first
-                if name in shown and summaries[name].n_failed}  # fmt: skip
+    numbers |= {
+        f"{name}_n_failed": summaries[name].n_failed for name in first if name in shown and summaries[name].n_failed
+    }
     for row, used in result.usage.items():
         numbers |= {f"usage_{row}_{name}": float(value) for name, value in used.items() if name != "estimated"}
     numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}

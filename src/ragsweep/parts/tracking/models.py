@@ -133,12 +133,18 @@ def _signature() -> Any:
     from mlflow.types.schema import AnyType, Array, ColSpec, DataType, Object, Property, Schema
 
     text, number, whole = DataType.string, DataType.double, DataType.long
-    passage = Object([Property("document", text), Property("start", whole), Property("end", whole),
-                      Property("text", text), Property("score", number)])  # fmt: skip
+    fields = {"document": text, "start": whole, "end": whole, "text": text, "score": number}
+    passage = Object([Property(name, kind) for name, kind in fields.items()])
     step = Object([Property("step", text), Property("value", number)])
     # A table has NaN as the history of a row without one, which MLflow refuses of an array; `as_turns` checks turns.
     inputs = [ColSpec(text, "question"), ColSpec(AnyType(), "history", required=False)]  # type: ignore[no-untyped-call]
-    outputs = [ColSpec(text, "query"), ColSpec(Array(passage), "context"), ColSpec(text, "answer"),
-               ColSpec(DataType.boolean, "abstained"), ColSpec(text, "failed"), ColSpec(whole, "tokens"),
-               ColSpec(Array(step), "milliseconds")]  # fmt: skip
+    outputs = [
+        ColSpec(text, "query"),
+        ColSpec(Array(passage), "context"),
+        ColSpec(text, "answer"),
+        ColSpec(DataType.boolean, "abstained"),
+        ColSpec(text, "failed"),
+        ColSpec(whole, "tokens"),
+        ColSpec(Array(step), "milliseconds"),
+    ]
     return ModelSignature(Schema([*inputs]), Schema([*outputs]))

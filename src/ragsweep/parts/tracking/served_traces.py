@@ -72,9 +72,10 @@ class ServedTrace:
     @property
     def facts(self) -> dict[str, Any]:
         """What is read back, in JSON types; what was not measured is left out."""
-        numbers = {name: {key: value for key in ("milliseconds", "top_score", "gap")
-                          if math.isfinite(value := getattr(step, key))}
-                   for step in self.steps for name in [step.name]}  # fmt: skip
+        numbers = {}
+        for step in self.steps:
+            values = {key: getattr(step, key) for key in ("milliseconds", "top_score", "gap")}
+            numbers[step.name] = {key: value for key, value in values.items() if math.isfinite(value)}
         one = {name: getattr(self, name) for name in _READ}
         return {**one, **({"money": self.money} if math.isfinite(self.money) else {}), "steps": numbers}
 
@@ -96,12 +97,13 @@ def send_served(trace: ServedTrace) -> None:
 
     begun = round(trace.began * 1e9)
     root = mlflow.start_span_no_context(
-        "question", "CHAIN",
+        "question",
+        "CHAIN",
         inputs={"question": trace.question, **({"history": list(trace.history)} if trace.history else {})},
         attributes=cast(Any, {FACTS: trace.facts}),
         tags={MODEL: trace.model, BUNDLE: trace.bundle},
         start_time_ns=begun,
-    )  # fmt: skip
+    )
     now = begun
     for step in trace.steps:
         kind = KINDS.get(step.name.partition("/")[0], "CHAIN")
@@ -110,10 +112,8 @@ def send_served(trace: ServedTrace) -> None:
             step.name.replace("/", " ", 1), kind, root, step.inputs, cast(Any, numbers), start_time_ns=now
         )
         if step.name == "generate" and trace.tokens_in + trace.tokens_out:
-            part.set_attribute("mlflow.chat.tokenUsage", {
-                "input_tokens": trace.tokens_in, "output_tokens": trace.tokens_out,
-                "total_tokens": trace.tokens_in + trace.tokens_out,
-            })  # fmt: skip
+            usage = {"input_tokens": trace.tokens_in, "output_tokens": trace.tokens_out}
+            part.set_attribute("mlflow.chat.tokenUsage", {**usage, "total_tokens": trace.tokens_in + trace.tokens_out})
         now += round(step.milliseconds * 1e6) if math.isfinite(step.milliseconds) else 0
         part.end(step.outputs, end_time_ns=now)
     outputs = trace.documents if trace.answer is None else trace.answer

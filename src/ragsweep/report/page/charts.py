@@ -29,6 +29,9 @@ NEAR = 0.06
 """Share of an axis within which two labels would overlap."""
 MOST_BARS = 40
 ROW, FRAME = 26, 110  # pixels
+TOP_DOWN = {"autorange": "reversed", "type": "category"}
+"""An axis of names, the first one on top."""
+DOTTED = {"color": MUTED, "width": 1, "dash": "dot"}
 WIDE = 20
 """Ratio of the largest to the smallest number from which on an axis is logarithmic."""
 
@@ -42,10 +45,14 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
     """Draw each config by its cost and its quality, with intervals, and the line of those that none beats in both."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
-    line: Figure = {"type": "scatter", "mode": "lines", "hoverinfo": "skip",
-                    "x": [one.summaries[cost].value for one in front],
-                    "y": [one.summaries[metric].value for one in front],
-                    "line": {"color": ACCENT, "width": 1, "dash": "dot", "shape": "hv"}}  # fmt: skip
+    line: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "x": [one.summaries[cost].value for one in front],
+        "y": [one.summaries[metric].value for one in front],
+        "line": {"color": ACCENT, "width": 1, "dash": "dot", "shape": "hv"},
+    }
     traces = [line]
     values = [one.summaries[cost].value for one in points]
     near = NEAR * (max(values) - min(values))
@@ -68,8 +75,8 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
         middle = (max(values) + min(values)) / 2
         trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
     axis = {"title": {"text": _axis(points[0], cost)}, **axis_type(values)}
-    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0], metric)}},
-                                       "height": 440}}  # fmt: skip
+    layout = {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0], metric)}}, "height": 440}
+    return {"data": traces, "layout": layout}
 
 
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
@@ -86,8 +93,8 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
     middle, low, high = np.exp(ends) if found.ratios else ends if sign > 0 else -ends[[0, 2, 1]]
     start = 1.0 if found.ratios else 0.0
     kept = [bool(verdict.may_be_best[row]) for row in rows]
-    bars = {"type": "data", "symmetric": False, "array": as_list(high - middle), "arrayminus": as_list(middle - low),
-            "thickness": 1.5, "width": 3, "color": MUTED}  # fmt: skip
+    bars: Figure = {"type": "data", "symmetric": False, "thickness": 1.5, "width": 3, "color": MUTED}
+    bars |= {"array": as_list(high - middle), "arrayminus": as_list(middle - low)}
     labels = [literal(short((changes or {}).get(names[row], names[row]))) for row in rows]
     hover = [
         lines(names[row], f"{verdict.metric}: {_against(verdict, row)}", "may be the best" if keep else "")
@@ -99,8 +106,10 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
         trace |= {"type": "bar", "orientation": "h", "base": start, "x": as_list(middle - start), "width": 0.5}
         trace["marker"] = {"color": [ACCENT if gains[row] > 0 else MUTED for row in rows]}
     else:
-        symbols = ["diamond" if names[row] == choice else "circle" if keep else "circle-open"
-                   for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
+        symbols = [
+            "diamond" if names[row] == choice else "circle" if keep else "circle-open"
+            for row, keep in zip(rows, kept, strict=True)
+        ]
         trace |= {"type": "scatter", "mode": "markers", "x": as_list(middle)}
         trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}
     first = names[found.baseline].partition(" ")[0]
@@ -108,10 +117,9 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
     axis: Figure = {"title": {"text": literal(f"{verdict.metric}: {what}")}}
     if found.ratios:  # right is better, whichever direction the metric has
         axis |= {"type": "log", **({"autorange": "reversed"} if sign < 0 else {})}
-    line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start,
-            "line": {"color": MUTED, "width": 1, "dash": "dot"}}  # fmt: skip
-    return {"data": [trace], "layout": {"xaxis": axis, "yaxis": {"autorange": "reversed", "type": "category"},
-                                        "shapes": [line], "height": FRAME + ROW * len(rows)}}  # fmt: skip
+    line: Figure = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start, "line": DOTTED}
+    layout = {"xaxis": axis, "yaxis": TOP_DOWN, "shapes": [line], "height": FRAME + ROW * len(rows)}
+    return {"data": [trace], "layout": layout}
 
 
 def _against(verdict: SweepComparison, row: int) -> str:
@@ -146,9 +154,8 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
         "xgap": 2,
         "ygap": 2,
     }
-    return {"data": [trace], "layout": {"xaxis": {"side": "top", "type": "category"},
-                                        "yaxis": {"autorange": "reversed", "type": "category"},
-                                        "height": FRAME + 30 * len(results)}}  # fmt: skip
+    layout = {"xaxis": {"side": "top", "type": "category"}, "yaxis": TOP_DOWN, "height": FRAME + 30 * len(results)}
+    return {"data": [trace], "layout": layout}
 
 
 def history(past: Sequence[PastSweep], metric: str) -> Figure:
@@ -161,7 +168,7 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
         "x": [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.created)) for one in past],
         "y": [one.value for one in summaries],
         "error_y": interval_bars(summaries, MUTED),
-        "line": {"color": MUTED, "width": 1, "dash": "dot"},
+        "line": DOTTED,
         "marker": {"color": [MUTED] * (len(past) - 1) + [ACCENT], "size": 9},
         "hovertext": hover,
         "hoverinfo": "text",
@@ -186,9 +193,9 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
     ]
     title = literal(with_unit(metric, results[0].summaries[metric].unit))
     order = [literal(value) for value in _sizes(results, label, metric)]
-    return {"data": traces, "layout": {"boxmode": "group", "showlegend": True,
-                                       "xaxis": {"type": "category", "categoryorder": "array", "categoryarray": order},
-                                       "yaxis": {"title": {"text": title}}, "height": 400}}  # fmt: skip
+    layout: Figure = {"boxmode": "group", "showlegend": True, "yaxis": {"title": {"text": title}}, "height": 400}
+    layout["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": order}
+    return {"data": traces, "layout": layout}
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
@@ -215,11 +222,13 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
         "y": [one.value for one in quality],
         "text": [literal(one.name.partition(" ")[0]) for one in results],
         "textfont": {"color": INK},
-        "hovertext": [lines(one.name, f"{metric} {cell(one.summaries[metric])}", f"{cost} {cell(one.summaries[cost])}")
-                      for one in results],
+        "hovertext": [
+            lines(one.name, f"{metric} {cell(one.summaries[metric])}", f"{cost} {cell(one.summaries[cost])}")
+            for one in results
+        ],
         "hoverinfo": "text",
         "marker": marker,
-    }  # fmt: skip
+    }
     if intervals:
         trace["error_y"] = interval_bars(quality, marker["color"])
     return trace

@@ -86,12 +86,12 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Item]
         values, ordered = list(group), list(group.values())
         recall = RECALL if all(RECALL in one.summaries for one in ordered) else metric
         summaries = [one.summaries[recall] for one in ordered]
+        means, texts = [one.value for one in summaries], [cell(one) for one in summaries]
         panels = [
-            CostPanel(recall, [one.value for one in summaries], [cell(one) for one in summaries],
-                  interval_bars(summaries, MUTED)),
+            CostPanel(recall, means, texts, interval_bars(summaries, MUTED)),
             _times("question, ms", [_milliseconds(one, "embed_queries", "retrieve") for one in ordered]),
             _builds(ordered),
-        ]  # fmt: skip
+        ]
         figure = _draw(name, values, [one.name for one in ordered], panels)
         options.append({"label": name, "figure": figure})
     if options:
@@ -167,19 +167,18 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
         layout[f"yaxis{place}"] = {"title": {"text": literal(panel.title)}, "domain": [top - 0.28, top], **scale}
         layout[f"yaxis{place}"] |= {"rangemode": "tozero"} if n and not scale else {}
         traces.append(_points(panel, x, configs, numbers is None) | {"yaxis": f"y{place}"})
+        note = {"y": 0.5, "yref": f"y{place} domain", "text": UNKNOWN, "showarrow": False, "font": {"color": MUTED}}
         layout["annotations"] += [
-            {"x": where, "y": 0.5, "yref": f"y{place} domain", "text": UNKNOWN, "showarrow": False,
-             "font": {"color": MUTED}}
-            for where, value in zip(places, panel.values, strict=True) if not math.isfinite(value)
-        ]  # fmt: skip
+            {"x": where, **note} for where, value in zip(places, panel.values, strict=True) if not math.isfinite(value)
+        ]
     return {"data": traces, "layout": layout}
 
 
 def _points(panel: CostPanel, x: Sequence[Any], configs: Sequence[str], options: bool) -> Figure:
     hover = [lines(config, f"{panel.title} {value:.3g}") for config, value in zip(configs, panel.values, strict=True)]
-    trace: Figure = {"type": "scatter", "mode": "lines+markers", "x": [*x], "y": as_list(panel.values),
-                     "hovertext": hover, "hoverinfo": "text", "marker": marker(ACCENT, "circle", 8),
-                     "line": {"color": ACCENT, "width": 2}}  # fmt: skip
+    trace: Figure = {"type": "scatter", "mode": "lines+markers", "x": [*x], "y": as_list(panel.values)}
+    trace |= {"hovertext": hover, "hoverinfo": "text"}
+    trace |= {"marker": marker(ACCENT, "circle", 8), "line": {"color": ACCENT, "width": 2}}
     if options:
         trace |= {"mode": "markers+text", "textposition": "middle right", "textfont": {"color": INK}}
         trace |= {"text": [f"  {literal(text)}" for text in panel.texts], "cliponaxis": False}

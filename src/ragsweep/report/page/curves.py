@@ -96,12 +96,10 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
     for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():
         found = curve_of_best(best_first, key, metric)
         if found is not None:
-            points, (low, high) = found.points, found.flat
-            yield ParameterMeans(
-                key, name, tuple(f"{one.value:g}" for one in points), tuple(one.value for one in points),
-                np.array([one.mean for one in points]), np.array([one.low for one in points]),
-                np.array([one.high for one in points]), np.array([low <= one.value <= high for one in points]), 1,
-            )  # fmt: skip
+            values = tuple(one.value for one in found.points)
+            mean, low, high = np.array([(one.mean, one.low, one.high) for one in found.points]).T
+            flat = np.array([found.flat[0] <= value <= found.flat[1] for value in values])
+            yield ParameterMeans(key, name, tuple(f"{one:g}" for one in values), values, mean, low, high, flat, 1)
 
 
 def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
@@ -118,10 +116,9 @@ def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Seq
     pooled = replace(verdict.matrix, values=means, configs=tuple(values))
     unbounded = np.full(len(values), np.nan)
     mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
-    return ParameterMeans(
-        key, name, tuple(values), None if numbers is None else tuple(sorted(numbers)), mean, low, high,
-        all_pairs(transform_amounts(pooled, verdict.unit)).may_be_best, len(rows[values[0]]),
-    )  # fmt: skip
+    ordered = None if numbers is None else tuple(sorted(numbers))
+    best = all_pairs(transform_amounts(pooled, verdict.unit)).may_be_best
+    return ParameterMeans(key, name, tuple(values), ordered, mean, low, high, best, len(rows[values[0]]))
 
 
 def _cloud(

@@ -210,8 +210,10 @@ class _Page:
         header = [name.removeprefix(">") for name in table.header]
         by_number = {one.name.partition(" ")[0].lstrip("#"): one for one in self.results}
         rows = table.rows
-        keys = [[sort_key(by_number.get(row[0]), name, text) for name, text in zip(header, row, strict=True)]
-                for row in rows]  # fmt: skip
+        keys = [
+            [sort_key(by_number.get(row[0]), name, text) for name, text in zip(header, row, strict=True)]
+            for row in rows
+        ]
         note = (
             f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
             if self.compared
@@ -265,8 +267,10 @@ class _Page:
         keys = short_keys(varying_keys(list(configs.values())))
         if self.source.sampler and len(keys) > 1:
             shown = [one for one in self.results if one.name in configs]
-            yield make_charts([{"label": "", "figure": effect_charts.parallel(shown, configs, self.metric, keys)}],
-                          "Each line is a config. The best tenth is in colour.")  # fmt: skip
+            yield make_charts(
+                [{"label": "", "figure": effect_charts.parallel(shown, configs, self.metric, keys)}],
+                "Each line is a config. The best tenth is in colour.",
+            )
         if not self.source.sampler:  # a search has too few configs of each option: parameters by themselves tell more
             compared = [one for one in self.results if one.name in configs]
             configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
@@ -277,8 +281,12 @@ class _Page:
 
     def _curves(self, found: SweepComparison, drawn: Sequence[ParameterMeans | Cloud]) -> Iterator[Item]:
         notes = {ParameterMeans: CURVE, Cloud: CLOUD}
-        options = [{"label": one.name, "figure": effect_charts.effect(one, self.metric, found.unit),
-                    "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
+        options = []
+        for one in drawn:
+            note = " ".join([*self._generalising(one), notes[type(one)]])
+            options.append(
+                {"label": one.name, "figure": effect_charts.effect(one, self.metric, found.unit), "note": note}
+            )
         if options:
             yield make_charts(options, "")
 
@@ -309,27 +317,35 @@ class _Page:
         base = next(one for one in self.results if one.name == name)
         changes = {other.name: factors(base, other) for other in self.results if other is not base}
         ablation = all(len(one) == 1 for one in changes.values()) and len({one[0].name for one in changes.values()}) > 1
-        names = short_keys(list(dict.fromkeys(one[0].name for one in changes.values()))) if ablation else {}
-        return {name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}"
-                for name, (one, *_) in changes.items()} if ablation else {}  # fmt: skip
+        if not ablation:
+            return {}
+        names = short_keys(list(dict.fromkeys(one[0].name for one in changes.values())))
+        return {
+            name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}"
+            for name, (one, *_) in changes.items()
+        }
 
     def slices(self) -> Iterator[Item]:
         """Yield a heatmap for each label of the questions, and box plots."""
         others = [one for one in self.best_first if one not in self.chosen]
         shown = self._sorted([*self.chosen, *others][:MOST_SLICED])
-        scored = {label: [value for value, group in shown[0].groups[label].items()
-                          if self.metric in group and group[self.metric].n_scored]
-                  for label in (shown[0].groups if shown else ())}  # fmt: skip
-        labels = [label for label, values in scored.items() if len(values) > 1]
+        labels = []
+        for label, groups in (shown[0].groups if shown else {}).items():
+            scored = [group for group in groups.values() if self.metric in group and group[self.metric].n_scored]
+            labels += [label] if len(scored) > 1 else []
         if not labels:
             return
-        yield make_charts([{"label": label, "figure": charts.slices(shown, label, self.metric)} for label in labels],
-                      f"Mean {self.metric} of each config in each slice; n is the number of scored questions."
-                      " Small slices show large differences only.")  # fmt: skip
+        yield make_charts(
+            [{"label": label, "figure": charts.slices(shown, label, self.metric)} for label in labels],
+            f"Mean {self.metric} of each config in each slice; n is the number of scored questions."
+            " Small slices show large differences only.",
+        )
         few = [one for one in self.chosen[:MOST_BOXES] if all(label in one.outcomes for label in labels)]
         if few and self.metric in few[0].outcomes:
-            yield make_charts([{"label": label, "figure": charts.boxes(few, label, self.metric)} for label in labels],
-                          f"The spread of {self.metric} over the questions. Dashed: the mean.")  # fmt: skip
+            yield make_charts(
+                [{"label": label, "figure": charts.boxes(few, label, self.metric)} for label in labels],
+                f"The spread of {self.metric} over the questions. Dashed: the mean.",
+            )
 
     def losses(self) -> Iterator[Item]:
         """Yield which stage lost the evidence."""
@@ -356,8 +372,10 @@ class _Page:
         )
         yield make_charts([{"label": "", "figure": charts.history(past, self.metric)}], note)
         header = ["sweep", "when", "swept", ">configs", "best", f">{self.metric}"]
-        rows = [[one.reference, _when(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]
-                for one in past[::-1]]  # fmt: skip
+        rows = [
+            [one.reference, _when(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]
+            for one in past[::-1]
+        ]
         yield make_table(header, rows)
 
     def details(self) -> Iterator[Item]:

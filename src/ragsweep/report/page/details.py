@@ -34,8 +34,10 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Item]:
         for summary in (result.summaries[name] for name in names if name in result.summaries):
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.reasons.items()))
             counts[summary.name, summary.n_scored, summary.n_skipped, summary.n_failed, reasons] += 1
-    rows = [[name, f"{configs:,}", f"{scored:,}", f"{skipped:,}", f"{failed:,}", reasons]
-            for (name, scored, skipped, failed, reasons), configs in counts.items()]  # fmt: skip
+    rows = [
+        [name, f"{configs:,}", f"{scored:,}", f"{skipped:,}", f"{failed:,}", reasons]
+        for (name, scored, skipped, failed, reasons), configs in counts.items()
+    ]
     if rows:
         header = ["metric", ">configs", ">scored", ">skipped", ">failed", "why not scored"]
         yield make_table(header, rows, "Questions by metric.", "Coverage")
@@ -43,8 +45,11 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Item]:
 
 def latency(chosen: Sequence[Result]) -> Iterator[Item]:
     """Yield how long each stage takes."""
-    rows = [[one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
-            for one in chosen for stage, found in one.latency.items()]  # fmt: skip
+    rows = [
+        [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
+        for one in chosen
+        for stage, found in one.latency.items()
+    ]
     if rows:
         busy = busy_sentence(chosen, "Latency")
         note = f"Milliseconds of one warm question at a time.{f' {busy}.' if busy else ''}"

@@ -70,12 +70,11 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
     for group in sorted(asked.values(), key=lambda group: -group[-1].past.created):
         dataset = group[-1].best.dataset
         corpora = {one.best.dataset.corpus_digest for one in group}
-        rows.append(
-            [dataset.name, dataset.undivided[:SHOWN], dataset.partition, f"{dataset.questions:,}",
-             f"{dataset.with_evidence:,}", f"{len(corpora):,}", _when(group[0]), _when(group[-1]), f"{len(group):,}"]
-        )  # fmt: skip
-    header = ["golden set", "digest", "partition", ">questions", ">with evidence", ">versions of the corpus", "first",
-              "last", ">sweeps"]  # fmt: skip
+        counts = [f"{count:,}" for count in (dataset.questions, dataset.with_evidence, len(corpora))]
+        names = [dataset.name, dataset.undivided[:SHOWN], dataset.partition]
+        rows.append([*names, *counts, _when(group[0]), _when(group[-1]), f"{len(group):,}"])
+    counted = [">questions", ">with evidence", ">versions of the corpus"]
+    header = ["golden set", "digest", "partition", *counted, "first", "last", ">sweeps"]
     return make_table(header, rows, "An edited question, label or weight makes another digest.")
 
 
@@ -86,10 +85,18 @@ def _group(group: Sequence[RecordedSweep]) -> Iterator[Item]:
         yield make_charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
     changes = ["", *(_changes(before, after) for before, after in pairwise(group))]
     rows = [
-        [one.past.reference, _when(one), _week(one), one.past.title, f"{one.past.configs:,}", one.past.best,
-         cell(one.past.summary), changed]
+        [
+            one.past.reference,
+            _when(one),
+            _week(one),
+            one.past.title,
+            f"{one.past.configs:,}",
+            one.past.best,
+            cell(one.past.summary),
+            changed,
+        ]
         for one, changed in zip(group, changes, strict=True)
-    ]  # fmt: skip
+    ]
     header = ["sweep", "when", "week", "swept", ">configs", "best", f">{metric}", "changed"]
     yield make_table(header, rows[::-1], CHANGED)
 

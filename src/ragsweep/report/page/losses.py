@@ -53,8 +53,11 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
     changes = [(name, text) for name, text in changes if text]
     if changes:
         yield {"kind": "facts", "title": "What a change of one stage would do, by the stored rankings", "rows": changes}
-    phantoms = [[one.config, hit.question, hit.chunk, number(hit.score), number(hit.usual)]
-                for one in funnels for hit in one.phantoms[:MOST_PHANTOMS]]  # fmt: skip
+    phantoms = [
+        [one.config, hit.question, hit.chunk, number(hit.score), number(hit.usual)]
+        for one in funnels
+        for hit in one.phantoms[:MOST_PHANTOMS]
+    ]
     if phantoms:
         note = "Irrelevant chunks that a reranker put first with a score above the median of relevant first chunks."
         yield make_table(["config", "question", "chunk", ">score", ">usual"], phantoms, note, "Phantom hits")
@@ -80,8 +83,8 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
     ]
     yield make_charts(options, "")
     rows = [row for one in found for row in _audit_rows(one)]
-    header = ["config", "questions of", "leg", ">n", f">{found[0].metric} fused", ">leg alone", ">fused less leg",
-              ">gain", ">lose", ""]  # fmt: skip
+    means = [f">{found[0].metric} fused", ">leg alone", ">fused less leg"]
+    header = ["config", "questions of", "leg", ">n", *means, ">gain", ">lose", ""]
     note = (
         "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain and lose: questions that the"
         " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out. *:"
@@ -112,6 +115,6 @@ def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
 def _audit_rows(audit: FusionAudit) -> Iterator[list[str]]:
     for one in loss_charts.known_parts(audit):
         where = f"{one.label} {one.value}" if one.label else "all"
-        yield [audit.config, where, one.leg, f"{one.questions:,}", number(one.hybrid), number(one.alone),
-               with_interval(one.difference, one.low, one.high), f"{one.wins:,}", f"{one.losses:,}",
-               shown_kind(one.better, one.worse, one.wins == one.losses == 0)]  # fmt: skip
+        means = [number(one.hybrid), number(one.alone), with_interval(one.difference, one.low, one.high)]
+        kind = shown_kind(one.better, one.worse, one.wins == one.losses == 0)
+        yield [audit.config, where, one.leg, f"{one.questions:,}", *means, f"{one.wins:,}", f"{one.losses:,}", kind]

@@ -143,6 +143,7 @@ def _config(
     for one in result.summaries.values():
         if one.unit and one.name in columns:
             measured.setdefault(str(columns[one.name]), one.name)
+    numbers = ("top_score", *measured.values())
     return {
         "name": result.name,
         "role": role,
@@ -151,16 +152,17 @@ def _config(
         "ranks": [_rounded(rank) for rank in column("first_evidence_rank") or ()],
         "contexts": contexts,
         "texts": {name: _texts(some, len(ids)) for name, some in _written(column, result).items() if any(some)},
-        "numbers": {name: [_rounded(value) for value in column(name) or ()]
-                    for name in ("top_score", *measured.values()) if _any(column(name))},
-    }  # fmt: skip
+        "numbers": {name: [*map(_rounded, column(name) or ())] for name in numbers if _any(column(name))},
+    }
 
 
 def _written(column: Callable[[str], list[Any] | None], result: Result) -> dict[str, list[str]]:
     """Return texts by row of the table: the answer, what became of it, judges' words, and what each step took."""
     answers = column("answer") or []
-    outcome = [failed or ("declined" if declined else "") for failed, declined in
-               zip(column("answer_failed") or (), column("abstained") or (), strict=True)]  # fmt: skip
+    outcome = [
+        failed or ("declined" if declined else "")
+        for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)
+    ]
     steps = [json.loads(text or "{}") for text in column(STEPS) or ()]
     words = [judge_words(text) for text in column(STEPS) or ()]
     judges = dict.fromkeys(name for one in words for name in one)
@@ -186,9 +188,13 @@ def _by_step(steps: Mapping[str, Any], write: Callable[[Mapping[str, Any]], str]
 
 
 def _prompts(
-    result: Result, ids: Sequence[str], contexts: Sequence[Sequence[int]], chunks: Sequence[str],
-    lines: dict[str, int], given: PageTexts,
-) -> list[list[list[Any]]]:  # fmt: skip
+    result: Result,
+    ids: Sequence[str],
+    contexts: Sequence[Sequence[int]],
+    chunks: Sequence[str],
+    lines: dict[str, int],
+    given: PageTexts,
+) -> list[list[list[Any]]]:
     """Return each question's messages: role and pieces, numbers into ``lines``, or of a chunk n into its text: ``~n``.
 
     The texts of the context stand on the page already, and most other lines are the same for all questions.
@@ -199,8 +205,8 @@ def _prompts(
     prompts = []
     for name, context in zip(ids, contexts, strict=True):
         passages = [(n, given.chunk(chunks[n]).strip()) for n in context]
-        prompts.append([[message["role"], _pieces(message["content"], passages, lines)]
-                        for message in read(name, [chunks[n] for n in context])])  # fmt: skip
+        messages = read(name, [chunks[n] for n in context])
+        prompts.append([[one["role"], _pieces(one["content"], passages, lines)] for one in messages])
     return prompts
 
 

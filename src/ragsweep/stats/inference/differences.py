@@ -108,11 +108,25 @@ def compare_with_baseline(
     weights = np.ones(differences.shape[1]) if matrix.weights is None else matrix.weights
     bounds.low[baseline] = bounds.high[baseline] = 0.0
     found = Differences(
-        baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
-        _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences, weights),
-        np.count_nonzero(differences, axis=1), _notes(differences / weights, baseline, known),
-        ranked.variant, bounds.critical, bounds.degrees, bounds.largest, matrix.higher_is_better,
-    )  # fmt: skip
+        baseline,
+        level,
+        bounds.means,
+        bounds.low,
+        bounds.high,
+        bounds.errors,
+        ranked.p,
+        flipped,
+        _corrected(ranked.p, others),
+        _corrected(flipped, others),
+        _effects(differences, weights),
+        np.count_nonzero(differences, axis=1),
+        _notes(differences / weights, baseline, known),
+        ranked.variant,
+        bounds.critical,
+        bounds.degrees,
+        bounds.largest,
+        matrix.higher_is_better,
+    )
     unconfirmed = others & ((found.low > 0) | (found.high < 0)) & ~found.confirmed
     notes = [UNCONFIRMED if one else note for note, one in zip(found.notes, unconfirmed, strict=True)]
     return replace(found, notes=tuple(notes))

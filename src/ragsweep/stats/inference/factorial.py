@@ -176,8 +176,7 @@ def _effect(
     exposed: bool,
 ) -> Effect:
     estimate, low, high, error = numbers.tolist()
-    return Effect(
-        tuple(name for name, _ in term), tuple(level for _, level in term), tuple(factors[name][0] for name, _ in term),
-        estimate, low, high, error, "" if known else "the configs cannot tell it from another effect",
-        exposed,
-    )  # fmt: skip
+    names, levels = tuple(name for name, _ in term), tuple(level for _, level in term)
+    references = tuple(factors[name][0] for name in names)
+    note = "" if known else "the configs cannot tell it from another effect"
+    return Effect(names, levels, references, estimate, low, high, error, note, exposed)

@@ -106,10 +106,9 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     slack = sign * (candidate - baseline) + margin
     decision: Decision = "pass" if low + margin >= 0 else "fail" if -below + margin < 0 else "inconclusive"
-    return Gate(
-        decision, baseline, candidate, candidate - baseline, margin, slack, low + margin, -below + margin,
-        matrix.values.shape[1], level, "" if differences.any() else SAME,
-    )  # fmt: skip
+    ends, questions = (slack, low + margin, -below + margin), matrix.values.shape[1]
+    note = "" if differences.any() else SAME
+    return Gate(decision, baseline, candidate, candidate - baseline, margin, *ends, questions, level, note)
 
 
 def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:
@@ -190,10 +189,8 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
         low, high = (min(low, least), high) if turn > 0 else (low, max(high, -least))
         decision = decide(slack, low, high, allowed)
         note = note if decision != "inconclusive" else why
-    return Gate(
-        decision, baseline, candidate, candidate - baseline, allowed, slack, low, high, matrix.values.shape[1], level,
-        note,
-    )  # fmt: skip
+    ends, questions = (slack, low, high), matrix.values.shape[1]
+    return Gate(decision, baseline, candidate, candidate - baseline, allowed, *ends, questions, level, note)
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
@@ -243,7 +240,5 @@ def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
 
 def _undecided(matrix: Matrix, margin: float, level: float, note: str) -> Gate:
     baseline, candidate = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
-    return Gate(
-        "inconclusive", baseline, candidate, candidate - baseline, margin, math.nan, math.nan, math.nan,
-        matrix.values.shape[1], level, note,
-    )  # fmt: skip
+    ends, questions = (math.nan, math.nan, math.nan), matrix.values.shape[1]
+    return Gate("inconclusive", baseline, candidate, candidate - baseline, margin, *ends, questions, level, note)

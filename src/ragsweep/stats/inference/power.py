@@ -171,8 +171,10 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
     nodes, weights = np.polynomial.hermite_e.hermegauss(64)
 
     def holds(critical: float) -> float:
-        inside = [normal.cdf(node + critical * math.sqrt(2)) - normal.cdf(node - critical * math.sqrt(2))
-                  for node in nodes.tolist()]  # fmt: skip
+        inside = [
+            normal.cdf(node + critical * math.sqrt(2)) - normal.cdf(node - critical * math.sqrt(2))
+            for node in nodes.tolist()
+        ]
         return float(weights @ np.power(inside, comparisons) / math.sqrt(2 * math.pi))
 
     ends = normal.inv_cdf((1 + level) / 2), normal.inv_cdf(1 - (1 - level) / (2 * comparisons))

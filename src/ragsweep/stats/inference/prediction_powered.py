@@ -76,8 +76,8 @@ def prediction_powered(
     found = _estimate(case, 0.0)
     if np.isin(labels[case.known], (0, 1)).all():
         ends = _interval_of_marks(case, level)
-        return Corrected(found.value, min(ends[0], found.value), max(ends[1], found.value), everything, found.weight,
-                         fewest)  # fmt: skip
+        low, high = min(ends[0], found.value), max(ends[1], found.value)
+        return Corrected(found.value, low, high, everything, found.weight, fewest)
     half = student_quantile(0.5 + level / 2, case.labelled - 1) * found.error
     if found.is_constant:
         spread = float(np.ptp(np.concatenate([matrix.values[case.open], labels[case.known]])))
@@ -103,10 +103,8 @@ class _Case:
         given = np.full(matrix.values.shape, np.nan) if settled is None else settled
         unsettled = np.isnan(given)
         known = ~np.isnan(labels) & unsettled
-        return cls(
-            matrix.values, np.where(known, labels * weights, 0.0), known, np.where(unsettled, 0.0, given * weights),
-            unsettled, matrix.clusters, signs,
-        )  # fmt: skip
+        marks, judged = np.where(known, labels * weights, 0.0), np.where(unsettled, 0.0, given * weights)
+        return cls(matrix.values, marks, known, judged, unsettled, matrix.clusters, signs)
 
     @property
     def labelled(self) -> float:

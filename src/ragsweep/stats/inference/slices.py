@@ -89,9 +89,13 @@ class Reversal(NamedTuple):
 
 
 def by_slice(
-    matrix: Matrix, labels: Mapping[str, Sequence[str]], baseline: int = 0, level: float = 0.95,
-    resamples: int = RESAMPLES, rising: Flags | None = None,
-) -> tuple[Slice, ...]:  # fmt: skip
+    matrix: Matrix,
+    labels: Mapping[str, Sequence[str]],
+    baseline: int = 0,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    rising: Flags | None = None,
+) -> tuple[Slice, ...]:
     """Compare every config with the baseline in every slice, corrected over all of them (max-T; Holm).
 
     Args:
@@ -117,11 +121,13 @@ def by_slice(
     most, guarded = largest_losses(matrix.scores[baseline]), True if rising is None else ~rising
     return tuple(
         Slice(
-            label, value, int(mask.sum()), int(mask.sum()) < SMALL, part.means, part.low, part.high, p, adjusted,
-            _exposed(differences[:, mask], matrix.clusters[mask], part, most) & guarded, matrix.higher_is_better,
+            *(label, value, int(mask.sum()), int(mask.sum()) < SMALL),
+            *(part.means, part.low, part.high, p, adjusted),
+            _exposed(differences[:, mask], matrix.clusters[mask], part, most) & guarded,
+            matrix.higher_is_better,
         )
         for (label, value, mask), part, p, adjusted in zip(chosen, ends, p_values, corrected, strict=True)
-    )  # fmt: skip
+    )
 
 
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
