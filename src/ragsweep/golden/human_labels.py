@@ -17,7 +17,7 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read CSV, TSV or JSON lines with ``question_id``, ``metric``, a number in ``column``, and maybe run and answer.
+    """Read CSV, TSV or JSON lines with ``question_id``, ``metric``, a number in ``column``; run and answer are optional.
 
     The number may be a text (a table's cell), or true or false.
 
@@ -68,7 +68,7 @@ def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, 
 
 
 def _likely_scale(values: Sequence[float], bounds: tuple[float, float]) -> str:
-    """Return what labels beyond the bounds of their metric may mean, and how they become scores on its scale."""
+    """Describe possible meanings of labels beyond the bounds of their metric, and their conversion to its scale."""
     low, high, way = min(values), max(values), f"give scores from {bounds[0]:g} to {bounds[1]:g}, or 1 and 0"
     if bounds != (0.0, 1.0) or low < 0 or high > _PER_CENT:
         return way
