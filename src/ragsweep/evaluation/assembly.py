@@ -14,7 +14,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 
 
 def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
-    """Build an optional part; None where it is switched off."""
+    """Build an optional part; None if it is switched off."""
     built = builder.build(plain[group], group)
     return None if getattr(built.value, "SILENT", False) else built
 
@@ -29,7 +29,7 @@ def build_graph(
 ) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
-    ``exact``: search exactly beside approximate indexes, too; ``excluded``: documents by search text, see Dataset.
+    ``exact``: also search exactly, beside approximate indexes; ``excluded``: documents by search text, see Dataset.
     Raises ConfigError, with the key, for parts that do not fit together.
     """
     chunker, retriever, reranker = (builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker"))

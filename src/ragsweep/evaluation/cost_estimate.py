@@ -30,7 +30,7 @@ SAMPLED = 500
 """Number of the latest stored segments from which the usage of a row is averaged."""
 
 COMPARABLE = 1.5
-"""Ratio of a request's own tokens to the measured ones from which the measurement does not apply."""
+"""Ratio of a request's own tokens to the measured ones at which the measurement no longer applies."""
 
 
 KINDS: dict[str, type[Any]] = {
@@ -40,7 +40,7 @@ KINDS: dict[str, type[Any]] = {
     "route": Route,
     "respond": Response,
 }
-"""What the rows are of the stages that may have a cost."""
+"""Row types of the stages that may have a cost."""
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
@@ -98,7 +98,7 @@ class _Estimator:
         return [one.answer for one in items] if kind is Response else items
 
     def _size(self, stage: PaidStage, experiment: Experiment) -> RequestSize:
-        """Return the mean size of one request or case, the highest where the chunks are not known yet."""
+        """Return the mean size of one request or case, the highest if the chunks are not known yet."""
         questions = experiment.dataset.golden.questions
         rest = 0.0
         if "question" in stage.uses:

@@ -1,4 +1,4 @@
-"""The stages before and behind the context: queries, answers, and verdicts. Parts are used by protocol only."""
+"""The stages before and after the context: queries, answers, and verdicts. Parts are used by protocol only."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ragsweep.stages.stored_replies import reply_node
 def query_node(query: BuiltPart) -> Node:
     """Write the query of every question; rows are keys of the question's wording."""
     parameters = dict(query.spec.parameters)
-    for name, unread in getattr(query.value, "UNREAD", {}).items():  # of nested parts: they cannot change a query
+    for name, unread in getattr(query.value, "UNREAD", {}).items():  # of nested parts, without effect on a query
         if isinstance(parameters.get(name), Spec):
             parameters[name] = parameters[name].without(*unread)
     return wording_node("query", replace(query.spec, parameters=parameters), query.value, query.value.write, Answer)
@@ -56,11 +56,11 @@ def query_node(query: BuiltPart) -> Node:
 def write_queries(
     executor: Executor, graph: ConfigGraph, table: QuestionTable
 ) -> tuple[list[Answer] | None, QuestionTable]:
-    """Have a query written for every question with a history; one that failed is searched for with its text.
+    """Rewrite the query of every question that has a history; on failure, search with the question's text.
 
     Returns:
-        The queries, one a question and empty where none was written, or None where the config writes none; and the
-        questions as they are searched for.
+        The queries, one a question and empty if none was written, or None if the config writes none; and the table with
+        these queries.
     """
     if graph.query is None:
         return None, table
@@ -74,12 +74,12 @@ def write_queries(
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
-"""Why a case is not judged that lacks a field which the metric uses."""
+"""Reasons for skipping a case that lacks a field which the metric uses."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """The nodes of the context, and of the chunks that it is made of."""
+    """The nodes of the context and of its chunks."""
 
     corpus: Node
     chunks: Node
@@ -93,7 +93,7 @@ class Context:
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
         """Assemble each question's passages for the generator; conversation gets none.
 
-        A question whose search failed gets the reason in place of passages.
+        A question whose search failed gets the reason instead of passages.
         """
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
         queries = _queries(questions)
@@ -123,7 +123,7 @@ class Answering:
     system_answer: Node | None = None  # the answers of an external system
     replicate: int = 0  # the number of this repetition of all answers
     contents: dict[str, Any] = field(default_factory=dict)
-    """Requests and cases by their hash, which is a row's key: written by the reading stage, within one process."""
+    """Requests and cases by their hash, the key of a row; filled by the reading stage within one process."""
 
     @cached_property
     def generate(self) -> Node | None:
@@ -266,7 +266,7 @@ class Answering:
 def _case(
     part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...] | str
 ) -> Case | Judgement:
-    """Build a metric's case of a question; where something is lacking, the verdict is the reason."""
+    """Build a metric's case of a question, or, if a field is missing, the verdict with the reason."""
     if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
     if isinstance(context, str):

@@ -17,7 +17,7 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read CSV, TSV or JSON lines with ``question_id``, ``metric``, a number in ``column``; run and answer are optional.
+    """Read CSV, TSV or JSON lines: ``question_id``, ``metric``, a number in ``column``; run and answer if given.
 
     The number may be a text (a table's cell), or true or false.
 

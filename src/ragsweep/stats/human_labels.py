@@ -1,8 +1,8 @@
 """Match people's labels with the answers that they were given to, and correct differences of configs by them.
 
-A label belongs to an answer. It counts for a config only if that config gave the very answer: the config is named by
-``run``, or gave the text in ``answer``, or its case (what the metric reads) equals that of the run that is named.
-Without either column a label counts where one config is corrected, or where all of them have the same case.
+A label belongs to an answer. It counts for a config only if that config gave this answer: ``run`` names the config, or
+the config gave the text in ``answer``, or its case (the metric's input) equals that of the named run. Without either
+column a label counts if a single config is corrected, or if all of them have the same case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     "ragas_context_precision": ("context",),
     "ragas_context_recall": ("context",),
 }
-"""What a metric reads of a config's outcome; others read the answer and the context."""
+"""The fields of an outcome that a metric reads; other metrics read the answer and the context."""
 
 UNNAMED = "name neither run nor answer, which two different answers need"
 NO_RUN = "name a run that is none of these configs"
@@ -239,7 +239,7 @@ def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) 
 
 
 def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:
-    """Return why the labels corrected nothing; "" where they did."""
+    """Return the reason why the labels corrected nothing; "" if they did."""
     if found.value == found.value:
         return ""
     reason = f"{found.labels} labels of {metric} count for the config that has fewest; {FEWEST_LABELS} are needed"

@@ -60,7 +60,7 @@ class SweepLabels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CorrectedMeans:
-    """What corrected means say of the true ones: normal errors, and no shrinkage."""
+    """Beliefs from corrected means: normal errors, no shrinkage."""
 
     matrix: Matrix
     matched: MatchedLabels
@@ -81,7 +81,7 @@ class CorrectedMeans:
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return how much choosing ``row`` loses on average against ``other``: gains count as 0."""
+        """Return the expected loss of choosing ``row`` over ``other``: gains count as 0."""
         gain, error = self._difference(row, other)
         if math.isnan(error) or not error:
             return max(-gain, 0.0)
@@ -148,7 +148,7 @@ class _CorrectedMetric(NamedTuple):
 def _correct(
     matrix: Matrix, judged: Differences, results: Sequence[Result], labels: SweepLabels
 ) -> _CorrectedMetric | str:
-    """Correct the differences of a metric, or return why it is as judged; "" where nobody labelled it."""
+    """Correct the differences of a metric, or return the reason why it is as judged; "" if it has no labels."""
     people = labels.of(matrix.metric, results)
     if people is None:
         return ""
@@ -192,7 +192,7 @@ def _note(found: Corrected) -> str:
 
 
 def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepComparison:
-    """Decide by corrected means; what needs scores of all questions is unknown."""
+    """Decide by corrected means; statistics that need scores of all questions are unknown."""
     beliefs = CorrectedMeans(verdict.matrix, found.matched, found.correction.means)
     constraints = verdict.results[0].config.get("constraints") or {}
     choice = choose(beliefs, verdict.costs, constraints, verdict.choice.loss, verdict.choice.refusing, verdict.baseline)

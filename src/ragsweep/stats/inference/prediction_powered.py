@@ -21,14 +21,14 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 FEWEST_LABELS = 10
-"""From fewer labels no spread is estimated."""
+"""Fewest labels for an estimate of the spread."""
 
 
 class Corrected(NamedTuple):
     """A corrected mean, or difference of means, with its interval; NaN from too few labels.
 
-    ``judged`` is what the judge's scores alone give. ``weight`` is by how much these scores count, from 0 (the labels
-    alone) to 1. ``labels`` counts the labelled questions, the fewest of any row.
+    ``judged`` is the estimate by the judge's scores alone. ``weight`` is the weight of these scores, from 0 (labels
+    only) to 1. ``labels`` counts the labelled questions, the fewest of any row.
     """
 
     value: float
@@ -119,12 +119,12 @@ class _Case:
 
     @property
     def reach(self) -> float:
-        """By how much the contrast moves where every open question moves by 1."""
+        """The change of the contrast if every open question changes by 1."""
         return float((np.abs(self.signs) * self.part).sum())
 
     @property
     def settled_contrasts(self) -> Doubles:
-        """The contrast of each question as far as it is settled."""
+        """The settled part of each question's contrast."""
         return np.asarray((self.signs * self.settled).sum(axis=0))
 
 

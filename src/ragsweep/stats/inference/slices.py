@@ -1,4 +1,4 @@
-"""Where a config is better and where it is worse: every value of every label, corrected for how many there are."""
+"""Compare configs in slices: every value of every label, corrected for multiplicity."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SURE = 0.05
-"""A p-value from which on the randomisation test does not confirm what an interval shows."""
+"""Least p-value at which the randomisation test does not confirm an interval."""
 SMALL = 20
-"""A slice of fewer questions is marked: it sees large differences only."""
+"""Slices of fewer questions are marked: they can only detect large differences."""
 WORK = 20_000_000_000
-"""Multiplications that the intervals of all slices may take: beyond, there are fewer resamples, 1,000 at least."""
+"""Limit of multiplications for the intervals of all slices; beyond it there are fewer resamples, at least 1,000."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Slice:
         return self._sure(-1.0)
 
     def doubt(self, row: int) -> str:
-        """Return what an interval is marked with where an unseen loss could undo it; else empty."""
+        """Return the mark of an interval that an unseen loss could undo; else empty."""
         return TOO_SHORT if self.exposed[row] else ""
 
     def _sure(self, side: float) -> Flags:
@@ -146,7 +146,7 @@ def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int]
 
 def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int) -> Doubles:
     p_values = randomisation(differences[:, mask], clusters[mask])
-    p_values[baseline] = math.nan  # no test, and counted as none
+    p_values[baseline] = math.nan  # no test, and not counted
     return p_values
 
 
