@@ -157,7 +157,7 @@ def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evid
 def _anchor_fault(text: str, label: Evidence, anchor: str) -> str:
     begins = [begin for begin, _ in resolve(text, anchor)]
     if not begins:
-        fact = f'{_named(label)} does not occur in document "{label.document}"; quote it anew'
+        fact = f'{_named(label)} does not occur in document "{label.document}"; quote it again'
         near = nearest_passage(text, anchor)
         return fact if near is None else f'{fact}; the nearest passage, at {near[0]}: "{near[1]}"'
     places = ", ".join(map(str, begins[:5])) + ("" if len(begins) <= 5 else ", ...")

@@ -24,18 +24,18 @@ class TargetRule(Protocol):
 
 @dataclass(eq=False)
 class Target:
-    """Evaluate a metric by a threshold; the metric decides which side is better.
+    """Evaluate a metric by a threshold; the metric determines the better side.
 
     Args:
-        threshold: The value that passes, the least that is wanted. Bands only name values.
+        threshold: The least value that passes. Bands only name values.
         good: Value from which the band is "good"; None: the threshold.
         fair: Value from which the band is "fair", below which it is "poor"; None: the threshold.
         warn: Warn instead of failing.
         action: Suggested action below the best band.
-        bands: Names with the values from which they apply, in place of good and fair.
-        below: The band of values that reach none.
-        ideal: The value to aim at; whether it is reached is shown, and decides nothing.
-        improvement, ideal_improvement: How much better than its baseline a config is to be, in the metric's unit:
+        bands: Names with the values from which they apply, instead of good and fair.
+        below: The band of values below all others.
+        ideal: The value to aim at; it is reported only.
+        improvement, ideal_improvement: The wanted lead of a config over its baseline, in the metric's unit:
             ``ragsweep compare --report`` tests it.
     """
 
@@ -119,18 +119,18 @@ def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, 
 
 
 def misses_target(result: Result) -> bool:
-    """Return whether a config misses an enforced target; a warning is no miss."""
+    """Return whether a config misses an enforced target; a warning does not count."""
     enforced = (result.config.get("targets") or {}).get(ENFORCE)
     return bool(enforced) and any(target.verdict == FAIL for target in result.targets)
 
 
 def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Count the ideals that are reached, and those that there are."""
+    """Count the reached ideals, and all of them."""
     reached = [result.ideal_met for result in results if result.ideal_met is not None]
     return sum(reached), len(reached)
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Count the targets that are met, and those that were evaluated."""
+    """Count the met targets, and the evaluated ones."""
     verdicts = [result.verdict for result in results if result.verdict != NOT_JUDGED]
     return verdicts.count(PASS), len(verdicts)

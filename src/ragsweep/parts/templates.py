@@ -27,7 +27,7 @@ def placeholders(template: str) -> list[str]:
 
 
 def render(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill in a template; a field that is no text is written as JSON.
+    """Fill in a template; a field that is not a text is written as JSON.
 
     Raises:
         ConfigError: A field is not there.
@@ -43,7 +43,7 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def fill(value: Any, fields: Mapping[str, Any]) -> Any:
-    """Fill in every text of a tree of values; a text that is one placeholder alone becomes the field as it is.
+    """Fill in every text of a tree of values; a text that is a single placeholder becomes the field's value.
 
     Raises:
         ConfigError: A field is not there.

@@ -1,4 +1,4 @@
-"""The configs of a sweep as one table: what varies, the metrics, the difference from the baseline; the best first."""
+"""The configs of a sweep as one table: parameters, metrics, difference from the baseline; the best first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Characters of a parameter's value in a cell."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
-"""Parts of metrics' names that narrow tables leave out: the unit stands in the cells."""
+"""Parts of metrics' names that narrow tables omit: the unit is in the cells."""
 GAP = 2
 """Spaces between columns."""
 
@@ -41,7 +41,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield what has no room, and the commands that show it."""
+        """Yield the omitted rows and columns, and the commands that show them."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:
@@ -62,13 +62,13 @@ class Column(NamedTuple):
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return what a config's overrides set and could change a score, as text."""
+    """Return the settings of a config's overrides that could change a score, as text."""
     lines = (line.lstrip("+~").partition("=") for line in result.overrides)
     return {key: result.parameters.get(key, value) for key, _, value in lines if not key.startswith(OF_NO_MATTER)}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Return of what any config sets the value in every config that has it: its own, or the default."""
+    """Return the values, in every config, of the settings that any config sets: its own value, or the default."""
     own = [settings(one) for one in results]
     keys = dict.fromkeys(key for one in own for key in one)
     every = [{**one.parameters, **typed} for one, typed in zip(results, own, strict=True)]
@@ -94,11 +94,11 @@ def sweep_table(
     width: int = 120,
     most: int = MOST_ROWS,
 ) -> SweepTable:
-    """Make the table of numbered configs, at most ``width`` characters wide where dropping metrics can achieve that.
+    """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics can achieve it.
 
-    Rows are ordered by the objective. The choice, the reference and the best always have one. Where the table is too
-    wide, headings are shortened, then intervals left out, then metrics dropped: each from the last metric on
-    that is no objective.
+    Rows are ordered by the objective. The choice, the reference and the best always have one. If the table is too wide,
+    headings are shortened, then intervals omitted, then metrics dropped, each starting with the last metric that is not
+    an objective.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -142,7 +142,7 @@ def slice_table(
 ) -> SweepTable:
     """Make a table of a metric by slice: a row for each scored value of a label, a column for each config of ``order``.
 
-    Intervals are left out where the table would be wider than ``width``.
+    Intervals are omitted if the table would be wider than ``width``.
     """
     numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
     shown = [numbered[one] for one in order]
@@ -238,7 +238,7 @@ def _metric(shown: Sequence[Result], name: str, found: SweepComparison | None, n
 
 
 def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) -> list[str]:
-    """Write a metric of each config; where people's labels correct it, as judged and as corrected."""
+    """Write a metric of each config; if people's labels correct it, as judged and as corrected."""
     cells = [cell(result.summaries.get(metric)) for result in shown]
     if found is None or metric not in found.corrections:
         return cells

@@ -1,4 +1,4 @@
-"""Files of a verdict: tables, a page in markdown, a picture."""
+"""Files of a verdict: tables, a page in markdown, a chart."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[s
 
 
 def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
-    """Return in JSON types what people's labels changed of a metric: judged numbers, and corrected ones."""
+    """Return the correction of a metric by people's labels in JSON types: judged numbers, and corrected ones."""
     found = verdict.corrections[metric]
     matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
     ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))
@@ -105,7 +105,7 @@ def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Name the numbers by which sweeps are compared in a list of runs.
+    """Return the numbers for comparing sweeps in a list of runs, by name.
 
     The names have no slash: MLflow charts metrics with a prefix before all others.
     """

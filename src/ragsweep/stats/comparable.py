@@ -159,7 +159,7 @@ def check_whole(result: Result) -> None:
         raise InputError(f"{result.name}: is PARTIAL, too many questions could not be scored; {advice}")
     if result.state == DROPPED:
         asked, of = result.race["asked"], result.race["of"]
-        raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it by itself")
+        raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it alone")
 
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:

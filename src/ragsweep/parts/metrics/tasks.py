@@ -66,7 +66,7 @@ class UnreadableOutput(TaskMetric):
     unread = 1.0
 
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Score what was read."""
+        """Score the outputs of the answers."""
         return 0.0
 
 
@@ -102,7 +102,7 @@ class WeightedSum:
         self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case of which each term has a score; the others get the first missing term's reason."""
+        """Score every case with a score of each term; the others get the first missing term's reason."""
         total, reasons = np.full(len(view.questions), self.constant), np.full(len(view.questions), "")
         for metric, weight in self.terms.values():
             scores = metric.score(view)

@@ -1,4 +1,4 @@
-"""Traces of served requests: written to MLflow beside the answers, and read back to watch them."""
+"""Traces of served requests: written to MLflow with the answers, and read back for monitoring."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
 """Tags of a trace: the name of the registered model, and the id of the bundle, which a version has as its tag, too."""
 
 FACTS = "ragsweep.facts"
-"""The attribute of a root span with what is compared with the evaluation, as JSON."""
+"""The attribute of a root span with the values for the comparison with the evaluation, as JSON."""
 
 PAGE = 200
 
 LONGEST_TEXT = 100_000
-"""Characters of a question, and of any other text of a trace; a trace with a longer one is skipped."""
+"""Most characters of a question, and of any other text of a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
-"""Steps, documents or turns of a trace at most."""
+"""Most steps, documents or turns of a trace."""
 
 _LARGEST = 1e15
 
@@ -33,7 +33,7 @@ _LARGEST = 1e15
 class ServedStep:
     """A step of a served request: its milliseconds, and of a step that ranks the top score and its gap to the second.
 
-    ``inputs`` and ``outputs`` are shown, and not read back; a gap or a score that there is not is NaN.
+    ``inputs`` and ``outputs`` are shown, and not read back; a missing gap or score is NaN.
     """
 
     name: str  # as in the latencies of an evaluation: retrieve/bm25, fuse, rerank, generate
@@ -71,7 +71,7 @@ class ServedTrace:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is read back, in JSON types; what was not measured is left out."""
+        """The values that are read back, in JSON types, without unmeasured ones."""
         numbers = {}
         for step in self.steps:
             values = {key: getattr(step, key) for key in ("milliseconds", "top_score", "gap")}
@@ -84,7 +84,7 @@ _READ = ("milliseconds", "query", "results", "documents", "abstained", "failed",
 
 
 def is_traced() -> bool:
-    """Return whether this process has a place for traces: a tracking URI, or MLflow's own database in the folder."""
+    """Return whether this process has a place for traces: a tracking URI, or MLflow's database in the folder."""
     import mlflow
 
     path = database_path(mlflow.get_tracking_uri())
@@ -92,7 +92,7 @@ def is_traced() -> bool:
 
 
 def send_served(trace: ServedTrace) -> None:
-    """Send a trace to MLflow's tracking URI and experiment, by its sampling; MLflow's errors are its own warnings."""
+    """Send a trace to MLflow's tracking URI and experiment, by its sampling; MLflow turns errors into warnings."""
     import mlflow
 
     begun = round(trace.began * 1e9)
@@ -133,8 +133,8 @@ class ServedTraces:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
         ``skip`` is called with the reason for each trace that `send_served` does not write. ``experiment``: only its
-        traces; None: those of all that are not deleted. Raises InputError where there is no such experiment, and
-        TrackingError where MLflow cannot be used.
+        traces; None: those of all experiments that are not deleted. Raises InputError if there is no such experiment,
+        and TrackingError if MLflow cannot be used.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
@@ -178,7 +178,7 @@ def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
 
 
 class _Unreadable(Exception):
-    """Why a trace is skipped."""
+    """The reason why a trace is skipped."""
 
 
 def _as_served(trace: Any) -> ServedTrace:
@@ -230,7 +230,7 @@ def _text(values: Any, name: str, default: str | None = None) -> str:
         raise _Unreadable(f"{name} is no text")
     if len(value) > LONGEST_TEXT:
         raise _Unreadable(f"{name} is longer than {LONGEST_TEXT:,} characters")
-    value.encode()  # half of a surrogate pair is not writable
+    value.encode()  # a lone surrogate cannot be written
     return value
 
 

@@ -21,9 +21,9 @@ PAGE = 100
 
 
 def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any]], started: float) -> None:
-    """Send traces of questions one after the other, instead of those of an earlier attempt at their run.
+    """Send traces of questions one by one, replacing those of an earlier attempt at their run.
 
-    ``started`` is in seconds since 1970. What is sent when this returns is in the database.
+    ``started`` is in seconds since 1970. All traces are in the database when this returns.
     """
     import mlflow
 
@@ -33,7 +33,7 @@ def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any
     with connection.as_default(run.experiment):
         for trace in traces:
             _send(client, run, trace, round(started * 1e9))
-        mlflow.flush_trace_async_logging()  # where the user's environment asks for a queue
+        mlflow.flush_trace_async_logging()  # the user's environment may configure a queue
 
 
 def _remove(client: MlflowClient, run: OpenRun) -> None:

@@ -19,30 +19,30 @@ from ragsweep.stats.comparison import SweepComparison
 
 Figure = dict[str, Any]
 Marks = Mapping[str, str]
-"""Name of a config -> what it is: "choice", "baseline, best"."""
+"""Name of a config -> its roles: "choice", "baseline, best"."""
 
 ACCENT, MUTED, INK, GRID, BAND, SURFACE = "$accent", "$muted", "$ink", "$grid", "$band", "$surface"
 MOST_INTERVALS = 60
-"""Configs up to which a scatter shows every interval."""
+"""Most configs for which a scatter shows every interval."""
 MOST_LABELS = 12
 NEAR = 0.06
 """Share of an axis within which two labels would overlap."""
 MOST_BARS = 40
 ROW, FRAME = 26, 110  # pixels
 TOP_DOWN = {"autorange": "reversed", "type": "category"}
-"""An axis of names, the first one on top."""
+"""An axis of names, the first on top."""
 DOTTED = {"color": MUTED, "width": 1, "dash": "dot"}
 WIDE = 20
-"""Ratio of the largest to the smallest number from which on an axis is logarithmic."""
+"""Least ratio of the largest to the smallest number at which an axis is logarithmic."""
 
 
 def literal(text: str) -> str:
-    """Keep plotly from reading a text as markup."""
+    """Escape a text that plotly would read as markup."""
     return html.escape(text, quote=False)
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Draw each config by its cost and its quality, with intervals, and the line of those that none beats in both."""
+    """Draw each config by its cost and quality, with intervals, and the Pareto front."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
     line: Figure = {
@@ -71,7 +71,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
         trace = _points([one], metric, cost, marker(colour, symbol, 12), True, True)
         trace["text"] = [f"{trace['text'][0]} {marks[one.name]}"]
         traces.append(trace)
-    for trace in traces[1:]:  # away from the nearer edge, which would cut the text off
+    for trace in traces[1:]:  # away from the nearer edge, which would clip the text
         middle = (max(values) + min(values)) / 2
         trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
     axis = {"title": {"text": _axis(points[0], cost)}, **axis_type(values)}
@@ -80,7 +80,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
 
 
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
-    """Draw how far each config is from the reference, the best on top.
+    """Draw the difference of each config from the reference, the best on top.
 
     ``changes``: name of a config -> its one change to the baseline, for a tornado with the largest effect on top.
     """
@@ -115,7 +115,7 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
     first = names[found.baseline].partition(" ")[0]
     what = f"ratio to {first}" if found.ratios else f"better than {first} by"
     axis: Figure = {"title": {"text": literal(f"{verdict.metric}: {what}")}}
-    if found.ratios:  # right is better, whichever direction the metric has
+    if found.ratios:  # right is better, for either direction of the metric
         axis |= {"type": "log", **({"autorange": "reversed"} if sign < 0 else {})}
     line: Figure = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start, "line": DOTTED}
     layout = {"xaxis": axis, "yaxis": TOP_DOWN, "shapes": [line], "height": FRAME + ROW * len(rows)}
@@ -159,7 +159,7 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def history(past: Sequence[PastSweep], metric: str) -> Figure:
-    """Draw the best value of each sweep by the time when it was run; the last one is in colour."""
+    """Draw the best value of each sweep over time; the last one in colour."""
     summaries = [one.summary for one in past]
     hover = [lines(f"{one.reference} {one.title}", one.best, f"{metric} {cell(one.summary)}") for one in past]
     trace = {
@@ -199,7 +199,7 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, the most first; values without any are left out."""
+    """Count the scored questions with each value of a label, the most frequent first; skip values without any."""
     sizes: dict[str, int] = {}
     for one in results:
         for value, group in one.groups.get(label, {}).items():
@@ -209,7 +209,7 @@ def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]
 
 
 def marker(colour: str, symbol: str, size: int) -> Figure:
-    """Return how a point looks."""
+    """Return the style of a point."""
     return {"color": colour, "symbol": symbol, "size": size}
 
 
@@ -248,7 +248,7 @@ def interval_bars(summaries: Sequence[Summary], colour: str) -> Figure:
 
 
 def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
-    """List the configs that no other beats in both, the cheapest first."""
+    """List the Pareto front, the cheapest config first."""
     sign = -1 if points[0].summaries[metric].higher_is_better is False else 1
     ordered = sorted(points, key=lambda one: (one.summaries[cost].value, -sign * one.summaries[metric].value))
     front: list[Result] = []
@@ -278,15 +278,15 @@ def is_known(result: Result, metric: str) -> bool:
 
 
 def lines(*texts: str) -> str:
-    """Join the lines of a hover text; empty ones are left out."""
+    """Join the lines of a hover text; skip empty ones."""
     return "<br>".join(literal(text) for text in texts if text)
 
 
 def as_list(values: Any) -> list[float | None]:
-    """Return an array as JSON has it."""
+    """Convert an array to a JSON list."""
     return [finite(value) for value in np.asarray(values).tolist()]
 
 
 def finite(value: float) -> float | None:
-    """Return a number as JSON has it."""
+    """Convert a number to JSON: NaN and infinity become null."""
     return value if math.isfinite(value) else None

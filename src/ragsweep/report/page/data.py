@@ -1,4 +1,4 @@
-"""Everything that the page shows, as one document in JSON types: sections of texts, tables, charts and questions."""
+"""The content of the page as one document in JSON types: sections of texts, tables, charts and questions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 FORMAT = "ragsweep.report/1"
 SIDE_BY_SIDE = 8
-"""Configs whose questions the page has."""
+"""Most configs whose questions are on the page."""
 MOST_SLICED = 20
 MOST_BOXES = 3
 MOST_NAMED = 6
@@ -41,10 +41,10 @@ CLOUD = "Each point is a config; the other settings vary, too."
 
 @dataclass(frozen=True)
 class PageSource:
-    """What the page is made from.
+    """The input of the page.
 
-    ``blocks`` are the conclusions as the terminal has them: a word and its sentences. ``notes`` are further lines, a
-    label and a fact each; ``commands`` lead on from here: a command and what it shows.
+    ``blocks`` are the conclusions as on the terminal: a word and its sentences. ``notes`` are further lines, a label
+    and a fact each; ``commands`` are next steps: a command and its effect.
     """
 
     title: str
@@ -58,7 +58,7 @@ class PageSource:
     sampler: str = ""  # of a search
     texts: PageTexts = field(default_factory=PageTexts)
     history: Sequence[PastSweep] = ()  # the oldest first, this sweep the last
-    baselines: Sequence[Result] = ()  # the declared one, where it is no config of the sweep
+    baselines: Sequence[Result] = ()  # the declared one, if it is not a config of the sweep
 
     @property
     def compared(self) -> SweepComparison | None:
@@ -107,14 +107,14 @@ class _Page:
         self.funnels = follow_evidence(self._sorted(self.chosen))
 
     def _metric(self) -> str:
-        """Name the metric that decides, or else the first that is shown."""
+        """Name the deciding metric, else the first one shown."""
         if self.compared:
             return self.compared.metric
         named = [*(objectives(self.results[0].config) if self.results else ()), *self.headline]
         return next((name for name in named if any(name in one.summaries for one in self.results)), "")
 
     def _roles(self) -> dict[str, str]:
-        """Name the choice, the baseline and the best; a config may be several."""
+        """Name the choice, the baseline and the best; one config may have several roles."""
         if not self.compared:
             return {}
         names = self.compared.matrix.configs
@@ -153,7 +153,7 @@ class _Page:
     # --- sections, in the order of the page ------------------------------------------------------------------------
 
     def asked(self) -> Iterator[Item]:
-        """Yield what was swept, on which questions, and by what it was decided."""
+        """Yield the swept parameters, the questions, and the deciding metric."""
         if not self.results:
             return
         first, facts = self.results[0], [("Swept", self.swept or "one config")]
@@ -178,7 +178,7 @@ class _Page:
         yield {"kind": "facts", "rows": facts}
 
     def result(self) -> Iterator[Item]:
-        """Yield the conclusions, and what leads on."""
+        """Yield the conclusions and the next steps."""
         if self.source.blocks:
             yield {"kind": "blocks", "rows": list(self.source.blocks.items())}
         if self.source.commands:
@@ -225,7 +225,7 @@ class _Page:
             yield {"kind": "definitions", "rows": list(meanings.items())}
 
     def differences(self) -> Iterator[Item]:
-        """Yield the differences from the reference, and which configs may be the best."""
+        """Yield the differences from the reference, and the configs that may be the best."""
         found = self.compared
         if not found or not found.differences.apart.any():
             return
@@ -246,7 +246,7 @@ class _Page:
         yield make_charts([{"label": "", "figure": charts.differences(found, self.choice)}], note)
 
     def effects(self) -> Iterator[Item]:
-        """Yield what each swept parameter does to the objective, and what the swept indexes and embedders cost."""
+        """Yield the effect of each swept parameter on the objective, and the costs of swept indexes and embedders."""
         yield from self._effects_on_quality()
         yield from cost_items(self.best_first, varying_keys(list(self.settings.values())), self.metric)
 
@@ -271,7 +271,7 @@ class _Page:
                 [{"label": "", "figure": effect_charts.parallel(shown, configs, self.metric, keys)}],
                 "Each line is a config. The best tenth is in colour.",
             )
-        if not self.source.sampler:  # a search has too few configs of each option: parameters by themselves tell more
+        if not self.source.sampler:  # a search has too few configs of each option
             compared = [one for one in self.results if one.name in configs]
             configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
         drawn = list(effects(found, configs))
@@ -291,7 +291,7 @@ class _Page:
             yield make_charts(options, "")
 
     def _generalising(self, shown: ParameterMeans | Cloud) -> Iterator[str]:
-        """Yield where a curve is flat, and what its best value is worth on unseen questions."""
+        """Yield the flat region of a curve, and the expected score of its best value on unseen questions."""
         if isinstance(shown, Cloud) or shown.numbers is None:
             return
         one = curve_of_best(self.best_first, shown.key, self.metric)
@@ -348,7 +348,7 @@ class _Page:
             )
 
     def losses(self) -> Iterator[Item]:
-        """Yield which stage lost the evidence."""
+        """Yield the stages that lost evidence."""
         yield from funnel_items(list(self.funnels.values()))
 
     def fusion(self) -> Iterator[Item]:
@@ -362,7 +362,7 @@ class _Page:
             yield browse(self.chosen, metrics, self.roles, self.funnels, self.source.texts)
 
     def history(self) -> Iterator[Item]:
-        """Yield what earlier sweeps on these questions found."""
+        """Yield the results of earlier sweeps on these questions."""
         past = self.source.history
         if len(past) < 2:
             return
@@ -379,7 +379,7 @@ class _Page:
         yield make_table(header, rows)
 
     def details(self) -> Iterator[Item]:
-        """Yield scores, targets, coverage, failures, times and where all this comes from."""
+        """Yield scores, targets, coverage, failures, times and provenance."""
         yield from histogram_items(self.chosen)
         yield from details.targets(self.chosen)
         yield from details.coverage(self.results, list(dict.fromkeys([self.metric, *self.headline])))

@@ -1,4 +1,4 @@
-"""The details at the end of the page: targets, coverage, latency, and where all this comes from."""
+"""The details at the end of the page: targets, coverage, latency, and provenance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragsweep.stats.latencies import busy_sentence
 
 
 def targets(chosen: Sequence[Result]) -> Iterator[Item]:
-    """Yield which config meets which target."""
+    """Yield the targets that each config meets."""
     judged = [one for one in chosen if one.targets]
     if not judged:
         return
@@ -28,7 +28,7 @@ def targets(chosen: Sequence[Result]) -> Iterator[Item]:
 
 
 def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Item]:
-    """Yield how many questions each metric scored, and why not the others."""
+    """Yield the number of scored questions of each metric, and the reasons for missing scores."""
     counts: Counter[tuple[str, int, int, int, str]] = Counter()
     for result in results:
         for summary in (result.summaries[name] for name in names if name in result.summaries):
@@ -44,7 +44,7 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Item]:
 
 
 def latency(chosen: Sequence[Result]) -> Iterator[Item]:
-    """Yield how long each stage takes."""
+    """Yield the duration of each stage."""
     rows = [
         [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
         for one in chosen
@@ -57,7 +57,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Item]:
 
 
 def environment(results: Sequence[Result]) -> Iterator[Item]:
-    """Yield where all this comes from."""
+    """Yield the provenance of the results."""
     if not results:
         return
     dataset = results[0].dataset

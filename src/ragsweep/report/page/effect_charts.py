@@ -1,4 +1,4 @@
-"""The charts of what swept parameters do: curves, clouds, and the parallel coordinates of a search."""
+"""The charts of the effects of swept parameters: curves, clouds, and the parallel coordinates of a search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ragsweep.report.page.curves import Cloud, ParameterMeans, read_numbers
 
 MOST_TICKS = 8
 UNSET = -0.1
-"""Where a line crosses the axis of a parameter that its config does not have."""
+"""Height at which a line crosses the axis of a parameter that its config lacks."""
 MOST_LINES = 300
 _STRETCH = {
     "type": "rect",
@@ -97,7 +97,7 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
 def parallel(
     results: Sequence[Result], settings: Mapping[str, Mapping[str, str]], metric: str, names: Mapping[str, str]
 ) -> Figure:
-    """Draw each config of a search as a line across its parameters to its score; the best tenth stands out.
+    """Draw each config of a search as a line across its parameters to its score; highlight the best tenth.
 
     ``names``: key -> short name of each parameter that varies.
     """

@@ -1,4 +1,4 @@
-"""The page across sweeps: the golden sets that were asked, the best config of each sweep, and what changed between."""
+"""The page across sweeps: the golden sets, the best config of each sweep, and the changes between sweeps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _title(one: RecordedSweep) -> str:
 
 
 def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
-    """Make the table of golden sets, the one that was asked last on top."""
+    """Make the table of golden sets, the most recently used first."""
     asked: dict[tuple[str, str], list[RecordedSweep]] = {}
     for one in sweeps:
         asked.setdefault(one.questions[:2], []).append(one)
@@ -79,7 +79,7 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
 
 
 def _group(group: Sequence[RecordedSweep]) -> Iterator[Item]:
-    """Yield the chart and the table of the sweeps on the same questions, the last one on top."""
+    """Yield the chart and the table of the sweeps on the same questions, the latest first."""
     metric = group[0].past.summary.name
     if len(group) > 1:
         yield make_charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
@@ -102,7 +102,7 @@ def _group(group: Sequence[RecordedSweep]) -> Iterator[Item]:
 
 
 def _changes(before: RecordedSweep, after: RecordedSweep) -> str:
-    """List what differs between the best configs of two sweeps, and whether they read the same documents."""
+    """List the differences between the best configs of two sweeps, and whether they read the same documents."""
     old, new = before.best, after.best
     corpus = [] if old.dataset.corpus_digest == new.dataset.corpus_digest else ["other documents"]
     return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"

@@ -36,7 +36,7 @@ LOST = {
     stages.TOP_K: "below top_k",
     stages.BUDGET: "beyond the budget",
 }
-"""What happened to an evidence that a stage lost."""
+"""The fate of an evidence lost by a stage."""
 LOSS_COLOURS = dict(
     zip(
         STAGES,
@@ -47,7 +47,7 @@ LOSS_COLOURS = dict(
 
 
 def losses(funnels: Sequence[Funnel]) -> Figure:
-    """Draw for each config which stage lost how much of the evidence, and what stands in the context."""
+    """Draw for each config the evidence lost by each stage, and the evidence in the context."""
     labels = [literal(short(one.config)) for one in funnels]
     kept = [one.evidences - sum(stage.lost for stage in one.stages) for one in funnels]
     lost = {

@@ -1,4 +1,4 @@
-"""Where evidence was lost and what fusion does to its legs, as items of the page."""
+"""Losses of evidence and effects of fusion, as items of the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragsweep.stats.verdict import shown_kind
 
 MOST_HYBRIDS = 4
 MOST_PHANTOMS = 10
-"""Phantom hits that are listed of each config."""
+"""Most listed phantom hits of each config."""
 
 FUNNEL = (
     "Each bar is all evidence of the questions. An evidence that is not in the context is counted at the first stage"
@@ -37,7 +37,7 @@ def follow_evidence(results: Sequence[Result]) -> dict[str, Funnel]:
 
 
 def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
-    """Yield the losses by stage, what changes of single stages would do, and phantom hits."""
+    """Yield the losses by stage, the effects of changing single stages, and phantom hits."""
     if not funnels:
         return
     yield make_charts([{"label": "", "figure": loss_charts.losses(funnels)}], FUNNEL)
@@ -73,7 +73,7 @@ def _left(part: StageLoss) -> str:
 
 
 def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
-    """Yield each hybrid against its legs: in a picture and words, in a table, and what single legs find."""
+    """Yield each hybrid against its legs: as a chart with sentences, as a table, and the evidence of single legs."""
     found = _merge_equal(audit for one in results if (audit := _audit(one, metric)))[:MOST_HYBRIDS]
     if not found:
         return
@@ -97,12 +97,12 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
 
 
 def _audit(result: Result, metric: str) -> FusionAudit | None:
-    """Audit by the metric where legs were scored by it, else by the first that they were."""
+    """Audit by the metric if legs were scored by it, else by their first metric."""
     return fusion_audit(result, metric if metric in audited_metrics(result) else None)
 
 
 def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
-    """Keep one of equal audits, named after all their configs: they have the same fused ranking and top_k."""
+    """Merge equal audits, named after all their configs, which share the fused ranking and top_k."""
     merged: dict[str, list[FusionAudit]] = {}
     for one in audits:
         merged.setdefault(repr(replace(one, config="")), []).append(one)

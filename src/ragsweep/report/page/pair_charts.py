@@ -27,7 +27,7 @@ from ragsweep.report.page.charts import (
 )
 
 NONE = "(none)"
-"""The kind of what was not expected, or not found."""
+"""The kind of a missing counterpart: nothing expected, or nothing found."""
 
 COLOURS = (MUTED, ACCENT)
 
@@ -75,7 +75,7 @@ def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Seq
 
 
 def confusion(counts: Counter[tuple[str, str]]) -> Figure:
-    """Draw how often what was expected as one kind was found as which."""
+    """Draw the confusion matrix of expected and found kinds."""
     kinds = [*sorted({kind for pair in counts for kind in pair} - {""}), ""]
     names = [literal(kind or NONE) for kind in kinds]
     rows = [[counts[expected, found] for found in kinds] for expected in kinds]
