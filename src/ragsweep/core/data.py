@@ -96,7 +96,7 @@ class Question:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Return the right answers; the keywords where there is none."""
+        """Return the right answers; the keywords if there are none."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 

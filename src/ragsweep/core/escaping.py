@@ -48,7 +48,7 @@ def original_cell(text: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    """Return whether a text begins as a formula does, after any apostrophes, and is no number."""
+    """Return whether a text begins like a formula, after any apostrophes, and is not a number."""
     if not _FORMULA.match(text):
         return False
     try:

@@ -71,13 +71,13 @@ INAPPLICABLE = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
     NO_COUNT, EXACT, NO_ANSWERS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
-"""The question, or the config, lacks what the metric needs, whatever was retrieved and answered."""
+"""The question, or the config, lacks a requirement of the metric, regardless of retrieval and answers."""
 
 SKIPPED = INAPPLICABLE | {
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NO_PRICE, NO_QUOTES, NO_STATEMENTS,
     NOTHING_JUDGED,
 }  # fmt: skip
-"""The question lacks what the metric needs; any other reason is a failed measurement."""
+"""The question lacks a requirement of the metric; any other reason is a failed measurement."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
 """There is nothing to measure; all other reasons are failures, which another run may not have."""

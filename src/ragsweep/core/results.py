@@ -64,7 +64,7 @@ class TargetResult:
     sure: bool = True
     action: str = ""
     ideal: float | None = None
-    ideal_met: bool | None = None  # None where there is no ideal
+    ideal_met: bool | None = None  # None without an ideal
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def judged_metrics(result: Result) -> tuple[str, ...]:
 
 
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the metrics that the key ``objective`` names, by priority; none where there is no such key.
+    """List the metrics that the key ``objective`` names, by priority; none without this key.
 
     Raises ConfigError for a value that is neither a name nor a list of different names.
     """
@@ -216,7 +216,7 @@ def incomplete(
     """List the summaries with a coverage below ``least`` of the metrics that decide or are shown.
 
     These are the objectives, the columns of the table, ``further`` ones (with a target, or judged), and those with a
-    constraint; all metrics where there are none of these.
+    constraint; all metrics if there are none of these.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())

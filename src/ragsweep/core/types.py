@@ -101,7 +101,7 @@ class Embedder(Protocol):
 class VectorIndex(Protocol):
     """Find nearest vectors. ``build`` returns all that ``search`` needs beside the vectors themselves.
 
-    The vectors may lie in a file that is mapped, read-only: read them in blocks, and never copy them whole. A class may
+    The vectors may be a memory-mapped file, read-only: read them in blocks, and never copy all of them. A class may
     state SEARCH_ONLY, the parameters that ``search`` reads and ``build`` does not: changing one rebuilds nothing.
     """
 

@@ -52,7 +52,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
     """Raise InputError, with the lines, for labels beyond the bounds (lowest, highest) of their metric.
 
-    Labels of a metric that are all 0 and 1 are marks of right and wrong, whatever its bounds are.
+    Labels of a metric that are all 0 and 1 are marks of right and wrong, regardless of its bounds.
     """
     faults = Faults()
     for metric, (low, high) in bounds.items():

@@ -70,7 +70,7 @@ def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[Judge
 
 
 def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
-    """Return the first rank, from 1, whose chunk a label covers; 0 where there is none."""
+    """Return the first rank, from 1, whose chunk a label covers; 0 if there is none."""
     return next((rank for rank, chunk in enumerate(found, start=1) if covers(label, chunk)), 0)
 
 

@@ -24,18 +24,18 @@ class TargetRule(Protocol):
 
 @dataclass(eq=False)
 class Target:
-    """Evaluate a metric by a threshold; the metric determines the better side.
+    """Evaluate a metric by a threshold; the metric decides which side is better.
 
     Args:
-        threshold: The least value that passes. Bands only name values.
+        threshold: The value that passes, the least that is wanted. Bands only name values.
         good: Value from which the band is "good"; None: the threshold.
         fair: Value from which the band is "fair", below which it is "poor"; None: the threshold.
         warn: Warn instead of failing.
         action: Suggested action below the best band.
-        bands: Names with the values from which they apply, instead of good and fair.
-        below: The band of values below all others.
-        ideal: The value to aim at; it is reported only.
-        improvement, ideal_improvement: The wanted lead of a config over its baseline, in the metric's unit:
+        bands: Names with the values from which they apply, in place of good and fair.
+        below: The band of values that reach none.
+        ideal: The value to aim at; whether it is reached is shown, and decides nothing.
+        improvement, ideal_improvement: How much better than its baseline a config is to be, in the metric's unit:
             ``ragsweep compare --report`` tests it.
     """
 

@@ -29,7 +29,7 @@ class RowTable:
 
     @property
     def columns(self) -> Any:
-        """All values: a NamedTuple of arrays, or one array; None where there are none."""
+        """All values: a NamedTuple of arrays, or one array; None if there are none."""
         if len(self.added) > 1:  # concatenated once: appending row by row would copy all of them for every row
             self.added = [_map(self.added, _seal)]
         return self.added[0] if self.added else None

@@ -42,7 +42,7 @@ def busy() -> NoReturn:
 
 
 class StorePlace:
-    """The store below ``path``, the folder that store.path names; raises InputError where there is none."""
+    """The store below ``path``, the folder that store.path names; raises InputError if there is none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -16,7 +16,7 @@ NAN = math.nan
 
 
 class Interval(NamedTuple):
-    """A value and its 95 % interval; NaN where there are no data."""
+    """A value and its 95 % interval; NaN without data."""
 
     value: float = NAN
     low: float = NAN

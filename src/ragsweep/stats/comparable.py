@@ -113,7 +113,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
-    """Name the class of a node; "" of a node without one, None where there is no node."""
+    """Name the class of a node; "" for a node without one, None without a node."""
     node: Any = config
     for word in path.split("."):
         node = node.get(word) if isinstance(node, Mapping) else None

@@ -174,8 +174,8 @@ def compare_configs(
     ``baseline`` names the config that runs today, where one is declared; else differences are against ``reference``, by
     default the choice. A PARTIAL config is compared by the metrics with enough scores (``coverage``) only. Configs that
     a race dropped, that failed, or that have no scored question are left out; ``set_aside`` are others that are not in
-    ``results``. Where the objective is no mean with a direction (a quantile, say), or fewer than two configs have
-    enough scores of it, the first headline metric that can be compared replaces it.
+    ``results``. If the objective is not a mean with a direction (a quantile, for example), or fewer than two configs
+    have enough scores of it, the first headline metric that can be compared replaces it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]

@@ -75,7 +75,7 @@ class Success(NamedTuple):
 
 
 SERVED = Success()
-"""Answered correctly, or refused where there is no answer."""
+"""Answered correctly, or refused if there is no answer."""
 
 
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     The default metric is the objective, where that scores answers and needs no context.
 
     Raises:
-        ConfigError: An unknown key, a threshold that is no number, a metric without a direction, or one that is not
-            measured though there are answers.
+        ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or a metric that is
+        not measured although there are answers.
     """
     settings = dict(config.get("success") or {})
     for key in settings:

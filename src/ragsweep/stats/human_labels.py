@@ -48,7 +48,7 @@ WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or
 
 @dataclass(frozen=True, eq=False)
 class MatchedLabels:
-    """The labels of one metric, by config and question of a matrix; NaN where there is none.
+    """The labels of one metric, by config and question of a matrix; NaN where missing.
 
     ``own`` are labels of the config's run, or of its only possible answer. ``shared`` has, by the source of the labels,
     those of an equal answer of another run or of a text alone; ``drawn`` the questions that a source labelled.
@@ -192,7 +192,7 @@ class RunLabels(NamedTuple):
     runs: Sequence[str]
 
     def of(self, metric: str) -> RunLabels | None:
-        """Return the labels of one metric; None where there are none."""
+        """Return the labels of one metric; None if there are none."""
         chosen = [label for label in self.given if label.metric == metric]
         return RunLabels(chosen, self.runs) if chosen else None
 

@@ -214,7 +214,7 @@ def quantile(ordered: Doubles, share: float) -> float:
 
 
 def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[float, float]:
-    """Bound a quantile by order statistics, whatever the distribution (Conover 1999, section 3.2, exact).
+    """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
     The smallest or the largest score is an end where it suffices for ``LEVEL``. An end beyond all scores is NaN: the
     upper end of a 95th percentile needs 59 scores, of a 99th 299; both ends of a median need 6.

@@ -47,7 +47,7 @@ class Items(NamedTuple):
 class Suspect(NamedTuple):
     """A question with a suspicious label: all ``good`` best configs fail it and ``others`` do not, or it is reversed.
 
-    ``reversed``: the interval of its discrimination lies below 0.
+    ``reversed``: the interval of its discrimination is below 0.
     """
 
     question: int

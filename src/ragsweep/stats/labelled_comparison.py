@@ -54,7 +54,7 @@ class SweepLabels(NamedTuple):
     runs: Mapping[str, str]
 
     def of(self, metric: str, results: Sequence[Result]) -> RunLabels | None:
-        """Return the labels of a metric, with the runs of these configs; None where there are none."""
+        """Return the labels of a metric, with the runs of these configs; None if there are none."""
         return RunLabels(self.given, [self.runs.get(result.name, "") for result in results]).of(metric)
 
 

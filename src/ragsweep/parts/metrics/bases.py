@@ -127,7 +127,7 @@ class AnswerMetric(Proportion):
         return to_scores([self._skip_reason(row[0]) or row[1].failed or self._score_answer(*row) for row in rows])
 
     def _skip_reason(self, question: Question) -> str:
-        """Return why a question is not scored, whatever the answer; empty where it is."""
+        """Return the reason why a question has no score for any answer; empty if it can have one."""
         return ""
 
     @abstractmethod
@@ -157,7 +157,7 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _skip_reason(self, question: Question) -> str:
-        """Return why a question is not scored, whatever the answer; empty where it is."""
+        """Return the reason why a question has no score for any answer; empty if it can have one."""
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -165,7 +165,7 @@ class JudgedAnswerMetric(Proportion):
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
-    """Return a metric's judgements, one per question; "not judged" where there are none."""
+    """Return a metric's judgements, one per question; "not judged" if there are none."""
     return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 

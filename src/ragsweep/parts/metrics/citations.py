@@ -33,7 +33,7 @@ class CitedClaim(NamedTuple):
 class CitationsCorrect(SupportMetric):
     """Proportion of the citations whose passage exists and contains the claim's content words.
 
-    A claim is a sentence, or the part of one that ends with citations.
+    A claim is a sentence, or a part of a sentence that ends with citations.
 
     Args:
         threshold: Proportion of the claim's content words that the passage must contain.

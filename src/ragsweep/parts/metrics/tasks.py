@@ -78,7 +78,7 @@ class WeightedSum:
         terms: Name -> ``metric`` (``${metrics.KEY}``) and ``weight``.
         constant: What is added to the sum.
         unit: Unit of the value.
-        bounds: Lowest and highest possible value; None where there is none.
+        bounds: Lowest and highest possible value; None if there is none.
         higher_is_better: False where less is better.
     """
 

@@ -72,7 +72,7 @@ class Mlflow:
         self._connection.check()
 
     def risk(self) -> str:
-        """Describe the risk of this place; empty where there is none."""
+        """Describe the risk of this place; empty if there is none."""
         parts = urlsplit(self.uri)
         is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
         variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")

@@ -107,7 +107,7 @@ def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     The leader of a question is the config with the highest mean over the questions before its cluster, among the
     others that are asked this question; those that tie lead together, with the mean of their scores, and at first all
     do. So the leader is fixed before the question is scored, and for the best config of all the expected difference is
-    at most 0 whichever config leads: one capital on these differences needs no correction for the number of rivals.
+    at most 0, regardless of the leader: one capital on these differences needs no correction for the number of rivals.
     NaN where a score is missing, or where this config or all others are no longer asked.
 
     Args:

@@ -94,7 +94,7 @@ def compare_with_baseline(
     treats questions one by one, the randomisation test flips clusters together, both of differences times weights;
     Holm's correction counts all other configs. With fewer than ten effective clusters there are no intervals, and the
     tests remain. Where the baseline was chosen by the scores themselves, ``largest`` is that of all pairs of configs
-    (``confidence_set.all_pairs``): then the intervals hold whichever config was chosen.
+    (``confidence_set.all_pairs``): then the intervals hold for any chosen config.
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
