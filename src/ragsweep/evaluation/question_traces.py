@@ -100,8 +100,8 @@ class QuestionTracer:
         given: dict[str, Any] = {"question": question.text, "passages": [passage.name for passage in passages]}
         if isinstance(prompt := getattr(part, "prompt", None), Prompt):
             given = {"messages": prompt.messages(Request(question.text, passages, question.history))}
-        got = {"role": "assistant", "content": answer.text, "failed": answer.failed, "model": answer.model}
-        got |= {"tokens_in": answer.usage.tokens_in, "tokens_out": answer.usage.tokens_out}
+        got: dict[str, Any] = {"role": "assistant", "content": answer.text, "failed": answer.failed}
+        got |= {"model": answer.model, "tokens_in": answer.usage.tokens_in, "tokens_out": answer.usage.tokens_out}
         yield _span("generate", given, {name: value for name, value in got.items() if value}, answer.seconds)
 
     def _judging(self, n: int) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,8 +183,9 @@ def _differences(judged: Differences, found: Mapping[int, Corrected], matched: M
     notes = [BASELINE if one is None else _note(one) for one in own]
     apart = np.array([int((matched.cases[row] != matched.cases[judged.baseline]).sum()) for row in rows])
     tests = ("standard_error", "wilcoxon", "wilcoxon_holm", "randomisation", "randomisation_holm", "effect")
-    untested = replace(judged, **dict.fromkeys(tests, unknown))
-    return replace(untested, estimate=value, low=low, high=high, notes=tuple(notes), by_labels=True, apart=apart)
+    untested: dict[str, Any] = dict.fromkeys(tests, unknown)
+    estimates: dict[str, Any] = {"estimate": value, "low": low, "high": high, "notes": tuple(notes)}
+    return replace(judged, **untested, **estimates, by_labels=True, apart=apart)
 
 
 def _note(found: Corrected) -> str:

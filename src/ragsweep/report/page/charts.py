@@ -29,9 +29,9 @@ NEAR = 0.06
 """Share of an axis within which two labels would overlap."""
 MOST_BARS = 40
 ROW, FRAME = 26, 110  # pixels
-TOP_DOWN = {"autorange": "reversed", "type": "category"}
+TOP_DOWN: Figure = {"autorange": "reversed", "type": "category"}
 """An axis of names, the first on top."""
-DOTTED = {"color": MUTED, "width": 1, "dash": "dot"}
+DOTTED: Figure = {"color": MUTED, "width": 1, "dash": "dot"}
 WIDE = 20
 """Least ratio of the largest to the smallest number at which an axis is logarithmic."""
 

@@ -101,7 +101,7 @@ def over_time(metric: str, names: Sequence[str], runs: Sequence[tuple[float, Seq
             "x": days,
             "y": [finite(found[n].value) for _, found in runs],
             "marker": {"color": colour, "size": 8},
-            "line": {**DOTTED, "color": colour},
+            "line": DOTTED | {"color": colour},
         }
         for n, (name, colour) in enumerate(zip(names, COLOURS, strict=True))
     ]
