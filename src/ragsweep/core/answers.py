@@ -1,4 +1,4 @@
-"""What is answered and judged: requests, answers, judgements, and what they cost. Import it from `types`."""
+"""Requests, answers, judgements, and their cost. Import them from `types`."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ class Judgement(NamedTuple):
 
 
 class RequestSize(NamedTuple):
-    """The expected size of one request or case in tokens; NaN where it is unknown."""
+    """The expected size of one request or case, in tokens; NaN where unknown."""
 
     passages: float = 0.0
     context: float = 0.0  # tokens of all passages together
-    rest: float = 0.0  # tokens of everything else in it: question, answer, reference
+    rest: float = 0.0  # tokens of everything else: question, answer, reference
 
 
 class CostEstimate(NamedTuple):

@@ -19,9 +19,9 @@ from ragsweep.core.trust import find_class
 
 
 class Builder:
-    """Build parts, equal ones once: two configs that share an embedder share the loaded model.
+    """Build each distinct part once: two configs that share an embedder share the loaded model.
 
-    ``connect`` is called once with every part, to hand it what parts of a command share.
+    ``connect`` is called once with every part, to give it the objects that the parts of a command share.
     """
 
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
@@ -32,8 +32,8 @@ class Builder:
     def build(self, node: Any, where: str) -> BuiltPart:
         """Build the part at key ``where``; its own parts are built first.
 
-        Raises ConfigError, with the key, for a class that is not trusted or does not exist, for a key or a value the
-        class does not take, and for whatever the part's constructor or its `check()` refuses.
+        Raises ConfigError, with the key, for a class that is not trusted or does not exist, for a key or a value that
+        the class does not accept, and for values that the part's constructor or its `check()` rejects.
         """
         try:
             text = json.dumps(node)
@@ -55,7 +55,7 @@ class Builder:
         complete = {name: parameter.default for name, parameter in _parameters(made).items()} | values
         kept = {name: _unwrap(value, "spec") for name, value in complete.items() if name not in operational}
         spec = Spec(public_name(made), _version(made), kept)
-        # Operational parameters are no part of the spec, but another device is another object.
+        # Operational parameters are not in the spec, but another device needs another object.
         key = f"{spec.digest} {sorted((name, repr(arguments[name])) for name in operational if name in arguments)}"
         if key not in self._made:
             self._made[key] = _construct(made, values, spec, where)
@@ -74,7 +74,7 @@ class Builder:
 
 
 def public_name(made: type) -> str:
-    """Return the name of a class in Specs: for our own parts the one that ``_target_`` takes, whatever its file."""
+    """Return the name of a class in Specs: for our own parts the name that ``_target_`` takes."""
     group = re.match(r"ragsweep\.parts\.\w+|ragsweep\.sweep\.races", made.__module__)
     return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 
@@ -103,10 +103,10 @@ def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
 
 @cache
 def _version(made: type) -> str:
-    """Return the class's own VERSION, else a hash of its source: an edited part is another part.
+    """Return the class's VERSION, else a hash of its source: an edited part has another identity.
 
-    For a class outside this package the hash covers the whole module and what it imports of its package: results may
-    come from constants and functions beside the class.
+    For a class outside this package the hash covers the whole module and its imports from the same package: results may
+    depend on constants and functions beside the class.
     """
     stated = made.__dict__.get("VERSION")
     if stated is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
 Arrays = Mapping[str, NDArray[Any]]
-"""The result of a stage: named arrays and nothing else, so that it can be stored without pickle."""
+"""The result of a stage: named arrays only, so that it can be stored without pickle."""
 
 NO_CHUNK = -1
 """Pads a ranking that is shorter than its depth."""
@@ -55,7 +55,7 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """Hash ids, titles and texts: equal content has an equal digest wherever it lies."""
+        """Hash ids, titles and texts: equal content has an equal digest in any location."""
         return texts_hash(zip(self.ids, self.titles, self.texts, strict=True))
 
 
@@ -80,23 +80,23 @@ class Question:
     answerable: bool = True
     unanswerable_type: str | None = None
     needs_retrieval: bool = True  # False for conversation
-    references: tuple[str, ...] = ()  # right answers, each by itself
+    references: tuple[str, ...] = ()  # alternative right answers
     keywords: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)  # by which results are grouped: language, ...
     distractors: tuple[str, ...] = ()  # documents that resemble the right ones and are wrong
-    section: str = ""  # heading of the section in which the answer stands
+    section: str = ""  # heading of the section that contains the answer
     expected_count: int | None = None  # number of results that a search should return
     notes: str = ""
-    history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
-    query: str = ""  # what is searched with in place of the text
-    fields: Mapping[str, Any] = field(default_factory=dict)  # of a task's case, for its metrics: what JSON can hold
-    weight: float | None = None  # how often it is asked, in any unit: a share of the traffic, a count; all or none
+    history: tuple[Turn, ...] = ()  # the conversation so far; the config (query=) decides how it is searched with
+    query: str = ""  # the search query that replaces the text
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of a task's case, for its metrics: JSON values
+    weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all questions or none
     where: str = field(default="", compare=False)
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Return the right answers; the keywords where there is none."""
+        """Return the right answers; the keywords if there are none."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
@@ -117,13 +117,17 @@ class GoldenSet:
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
         rows = [
-            [q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval, q.references, q.keywords,
-             [[e.document, e.anchor, e.start, e.grade] for e in q.evidence], sorted(q.labels.items()),
-             *([[[turn.role, turn.text] for turn in q.history]] if q.history else []),
-             *([{"weight": f"{weights[n] / total:.9g}"}] if weights else []),
-             *([{"query": q.query, "fields": q.fields}] if q.query or q.fields else [])]
+            [
+                *(q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval),
+                *(q.references, q.keywords),
+                [[e.document, e.anchor, e.start, e.grade] for e in q.evidence],
+                sorted(q.labels.items()),
+                *([[[turn.role, turn.text] for turn in q.history]] if q.history else []),
+                *([{"weight": f"{weights[n] / total:.9g}"}] if weights else []),
+                *([{"query": q.query, "fields": q.fields}] if q.query or q.fields else []),
+            ]
             for n, q in enumerate(self.questions)
-        ]  # fmt: skip
+        ]
         return content_hash([rows, self.repeated_passages])
 
     @cached_property
@@ -140,12 +144,12 @@ def weights_of(questions: Sequence[Question]) -> list[float] | None:
 
 
 def effective_number(weights: Sequence[float]) -> float:
-    """Return how many equal questions are as many as weighted ones: (sum w)^2 / sum w^2 (Kish 1965, section 8.2)."""
+    """Return the effective number of weighted questions: (sum w)^2 / sum w^2 (Kish 1965, section 8.2)."""
     return sum(weights) ** 2 / sum(weight * weight for weight in weights)
 
 
 class Division(NamedTuple):
-    """Which side of a partition the questions of a golden set are on."""
+    """The side of a partition that the questions of a golden set belong to."""
 
     name: str  # "tune" or "holdout"
     digest: str  # of the partition: the side of every question
@@ -167,7 +171,7 @@ class Dataset:
 
 
 class Spans(NamedTuple):
-    """Where each chunk stands: chunk n is ``texts[document[n]][start[n]:end[n]]``. Ordered by document, then start."""
+    """The place of each chunk: chunk n is ``texts[document[n]][start[n]:end[n]]``. Ordered by document, then start."""
 
     document: Integers
     start: NDArray[np.int64]
@@ -233,7 +237,7 @@ class Rankings(NamedTuple):
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """Which questions have no ranking because their search failed (questions,)."""
+        """Flag the questions without a ranking because their search failed (questions,)."""
         return np.asarray(((self.positions == NO_CHUNK) & np.isnan(self.scores)).any(axis=1))
 
 
@@ -272,10 +276,10 @@ class EvaluationView:
     grade: NDArray[np.float64]
     first_rank: NDArray[np.int64]
     credited_rank: NDArray[np.int64]
-    evidence_covered: NDArray[np.float64]  # share of the evidence's characters that stand in the context
+    evidence_covered: NDArray[np.float64]  # share of the evidence's characters that are in the context
     context_relevant: NDArray[np.bool_]  # (questions, top_k): the chunk covers an evidence of the question
     context_tokens: NDArray[np.int64]  # (questions, top_k), by the one fixed tokenizer; 0 where padded
-    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): those of them that stand in an evidence
+    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): those of them that are in an evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds a question, NaN where not probed
     approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
     context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k

@@ -1,4 +1,4 @@
-"""Errors that a user can cause. Each names the fact, the value given and the way out; the exit status is 2."""
+"""Errors that a user can cause. Each states the fact, the value given and the way out; the exit status is 2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)
 
 
 class RagsweepError(Exception):
-    """An error that the user can mend."""
+    """An error that the user can fix."""
 
     exit_status = 2
 
@@ -63,7 +63,7 @@ class Faults:
         self._noted: dict[str, dict[str, None]] = {}
 
     def apart(self) -> Faults:
-        """Return a collection for faults that may not count; encoding and notes are those of this one."""
+        """Return a collection for faults that may be discarded; it shares this one's encoding and notes."""
         other = Faults(self.encoding)
         other._noted = self._noted
         return other
@@ -96,7 +96,7 @@ class Faults:
 
 
 MOST_LISTED = 40
-"""Known names that a message lists; of more only the closest."""
+"""The most known names that a message lists in full; of a longer list it shows the closest ones."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Texts from outside without effect where they are shown: one function for each kind of output."""
+"""Escape untrusted texts for display: one function for each kind of output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\x7f-\x9f\u061c\u200e\u20
 _STYLE = re.compile("\x1b\\[[\\d;]*m")
 
 _MARKUP = re.compile(r"[\\`*]|~(?=~)|(?<=!)\[|\](?=[(\[:])|(?<=\])[(\[]")
-"""Characters of Markdown that make pictures, links, code or emphasis; ``[.5, .6]`` is text."""
+"""Markdown characters that start images, links, code or emphasis; ``[.5, .6]`` is text."""
 
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
 
@@ -20,12 +20,12 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def visible(text: str) -> str:
-    r"""Write control characters as ``\u001b``, as JSON does, so that a terminal does not obey them."""
+    r"""Write control characters as ``\u001b``, as JSON does, so that a terminal does not execute them."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def printable(text: str) -> str:
-    """Return a line of a program as a terminal may get it: without styles; progress bars may go back to its start."""
+    """Make a line of a program's output safe for a terminal; keep the carriage returns of progress bars."""
     return "\r".join(map(visible, _STYLE.sub("", text).split("\r")))
 
 
@@ -48,7 +48,7 @@ def original_cell(text: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    """Return whether a text begins as a formula does, after any apostrophes, and is no number."""
+    """Return whether a text begins like a formula, after any apostrophes, and is not a number."""
     if not _FORMULA.match(text):
         return False
     try:

@@ -1,6 +1,6 @@
 """Identity: specs and addresses of parts and results, and the node that computes one result.
 
-A part does not need this module.
+Parts do not import this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def content_hash(value: Any) -> str:
 
 
 def texts_hash(rows: Iterable[Sequence[str]]) -> str:
-    """Hash rows of texts one by one; where a text ends is hashed too, and half a surrogate pair is a text."""
+    """Hash rows of texts one by one, including the boundaries between texts; lone surrogates are allowed."""
     state = hashlib.sha256()
     for row in rows:
         for text in row:
@@ -35,7 +35,7 @@ def texts_hash(rows: Iterable[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class Spec:
-    """The identity of a part: all that can change a result. Nested parts are Specs among the parameters."""
+    """The identity of a part: everything that can change a result. Nested parts are Specs among the parameters."""
 
     target: str
     version: str
@@ -58,7 +58,7 @@ class Spec:
 
     @cached_property
     def has_model(self) -> bool:
-        """Whether the part, or one inside it, computes with the weights of a model, or calls one by its name."""
+        """Whether the part, or a nested part, runs a model or calls one by name."""
         nested = (value for value in self.parameters.values() if isinstance(value, Spec))
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
@@ -86,7 +86,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return a part's check that its service's key is set, which raises ConfigError; None where it needs none."""
+    """Return the part's check that its service's key is set, which raises ConfigError; None if it needs no key."""
     check: Callable[[], None] | None = getattr(part, "check_key", None)
     return check
 
@@ -96,7 +96,7 @@ Rows = Sequence[str]
 
 
 class StageContext(Protocol):
-    """Access of a running stage to its inputs, and to storage for partial results."""
+    """A running stage's access to its inputs and to storage for partial results."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return an input's result."""
@@ -108,29 +108,29 @@ class StageContext(Protocol):
         """Report the result of one request, as it arrives."""
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Compute a piece of a whole value, or read it from an interrupted computation of this node."""
+        """Compute a piece of a whole value, or read it if an interrupted computation of this node stored it."""
 
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield pieces by name, in any order: those that are there, and of the others ``make`` of what is read."""
+        """Yield pieces by name, in any order: stored ones, and for the others ``make`` of what ``read`` returns."""
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Allocate an array, outside of the process's memory where there is a store."""
+        """Allocate an array; where there is a store, outside the process's memory."""
 
     def keep(self, rows: Rows, value: Any) -> None:
-        """Store rows before all are done; the computation still returns all of them."""
+        """Store rows before all of them are done; the computation still returns all of them."""
 
     def reason(self, node: Node, row: str) -> str:
         """Return why a row of an input failed."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Return the stored replies of a node that is no input; a new one is stored at once."""
+        """Return the stored replies of a node that is not an input; a new reply is stored at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One pure step: its spec, inputs and function. Two nodes of one address have one result.
+    """One pure step: its spec, inputs and function. Nodes with equal addresses have equal results.
 
     ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the requested queries that
     are not yet stored; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
@@ -148,7 +148,7 @@ class Node:
     kind: Literal["whole", "rows"] = "whole"
     label: str = ""  # for display: the leg's name
     result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and texts
-    stored: bool = True  # False: made faster than read back
+    stored: bool = True  # False: computing it is faster than reading it back
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     failed: Callable[[Rows], Any] | None = field(default=None, repr=False)
     input_rows: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)

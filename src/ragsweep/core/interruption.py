@@ -1,4 +1,4 @@
-"""Turn termination signals into an exception that is sure to arrive, so that open resources are closed."""
+"""Turn termination signals into an exception that cannot get lost, so that open resources are closed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Interrupted(BaseException):
 
 
 def raise_on_signals() -> None:
-    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal); what the shell ignores stays ignored."""
+    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal), unless the shell ignores the signal."""
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -46,7 +46,7 @@ def stop_raising() -> None:
 
 
 class _Deadline:
-    """Handler of a deadline's signal; ``over`` is true from the end of its time until the block ends."""
+    """Handler of a deadline's signal; ``over`` is true from the deadline until the block ends."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.over = seconds, False
@@ -62,7 +62,7 @@ class _Deadline:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError inside the block once it has taken so many seconds; in the main thread only."""
+    """Raise TimeoutError inside the block after ``seconds``; in the main thread only."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -77,7 +77,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def is_overdue() -> bool:
-    """Return whether the time of the current deadline is over."""
+    """Return whether the current deadline has passed."""
     handler = signal.getsignal(signal.SIGUSR1)
     return isinstance(handler, _Deadline) and handler.over
 
@@ -89,14 +89,14 @@ def warn(text: str) -> None:
 
 @contextmanager
 def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) -> Iterator[None]:
-    """Report once, from another thread, that the block has waited so many seconds for something."""
+    """Report once, from another thread, that the block has waited ``notice`` seconds for ``what``."""
     with _after(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)")):
         yield
 
 
 @contextmanager
 def _after(seconds: float, action: Callable[[], None]) -> Iterator[None]:
-    """Do something, in another thread, once the block has taken so many seconds."""
+    """Call ``action``, in another thread, if the block takes longer than ``seconds``."""
     timer = threading.Timer(seconds, action)
     timer.daemon = True
     timer.start()

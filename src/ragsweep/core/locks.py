@@ -1,4 +1,4 @@
-"""Processes of a machine: locks that the kernel frees, and whether a lock's holder is alive."""
+"""Processes of a machine: locks that the kernel releases, and the liveness of a lock's holder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAPSE = 90.0
 
 @dataclass(frozen=True)
 class Holder:
-    """A process: its machine, its number, and when it was started, since numbers are used again."""
+    """A process: its machine, its number, and its start time, because numbers are reused."""
 
     host: str
     process: int
@@ -59,18 +59,18 @@ def _started(process: int) -> str | None:
     try:
         state, *fields = stat.read_text().rpartition(")")[2].split()
     except OSError:
-        return ""  # a system without /proc: the number has to do
+        return ""  # no /proc: the process number has to suffice
     return None if state == "Z" else fields[18]
 
 
 class Locks:
-    """Locks by name, as single bytes of one file: any number of names, and nothing to clean up.
+    """Named locks on single bytes of one file: any number of names, and nothing to clean up.
 
     A process that holds a lock may take it again.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, which is made where it does not exist; raises OSError where that cannot be."""
+        """Open the file, creating it if it does not exist; raises OSError if that fails."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._held: dict[int, int] = {}
 
@@ -103,12 +103,12 @@ def private_folder(path: Path) -> None:
 
 def private_file(path: Path) -> None:
     """Make an empty file for its owner only, if there is none."""
-    if not path.exists():  # never touched where it does: closing a file would end SQLite's locks on it
+    if not path.exists():  # never opened if it exists: closing a file releases SQLite's locks on it
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's locks in a file; there is one handle, since closing a second one would free all locks."""
+    """Return this process's locks in a file; a single handle, because closing another one would release all locks."""
     return _opened(path.resolve(), os.getpid())
 
 

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 KEPT = 16
-"""How many results of a function are kept; the oldest is dropped first."""
+"""The number of results of a function that are kept; the oldest is evicted first."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,8 +17,8 @@ T = TypeVar("T")
 def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
     """Memoise a pure function by the identity of its positional arguments, which must not be changed.
 
-    Strings, bytes and whole numbers are compared by value, all else by identity: that costs nothing however large the
-    arguments are. A kept result keeps its arguments alive.
+    Strings, bytes and integers are compared by value, everything else by identity, in constant time. A kept result
+    keeps its arguments alive.
     """
     known: deque[tuple[tuple[Any, ...], T]] = deque(maxlen=KEPT)
 

@@ -45,7 +45,7 @@ TOO_LONG = "prompt too long"
 UNREADABLE = "unreadable output"
 UNEXPLAINED = "the metric states no reason"
 
-# Why a call to a service gave nothing.
+# Reasons for a call to a service without a result.
 RATE_LIMITED = "rate limited"
 TIMED_OUT = "timed out"
 SERVER_ERROR = "server error"
@@ -62,25 +62,25 @@ SYSTEM_RAISED = "the system raised an error"
 
 CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, THINKING,
                            FILTERED, REFUSED_BY_SERVICE, TOO_LONG, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
-"""Why a call can fail; such a result is never stored, and the next run repeats the call."""
+"""Reasons for a failed call. Such a result is never stored, and the next run repeats the call."""
 
 REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TOO_LONG, TRUNCATED, THINKING})
-"""Failures that an equal call meets again."""
+"""Failures that an identical call meets again."""
 
 INAPPLICABLE = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
     NO_COUNT, EXACT, NO_ANSWERS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
-"""The question, or the config, lacks what the metric needs, whatever was retrieved and answered."""
+"""The question, or the config, lacks a requirement of the metric, regardless of retrieval and answers."""
 
 SKIPPED = INAPPLICABLE | {
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NO_PRICE, NO_QUOTES, NO_STATEMENTS,
     NOTHING_JUDGED,
 }  # fmt: skip
-"""The question lacks what the metric needs; any other reason is a failed measurement."""
+"""The question lacks a requirement of the metric; any other reason is a failed measurement."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
-"""There is nothing to measure; what remains are failures, which another run may not have."""
+"""There is nothing to measure; all other reasons are failures, which another run may not have."""
 
 
 def failed(reason: str) -> bool:
@@ -191,7 +191,7 @@ class ReasonCodes(NamedTuple):
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Number the reasons of several metrics; equal arrays give the very same object."""
+    """Number the reasons of several metrics; equal arrays give the same object."""
     known: dict[bytes, ReasonCodes] = {}
     codes = []
     for column in reasons:

@@ -1,4 +1,4 @@
-"""Replace a file as a whole: a killed process leaves the one of before, or the new one."""
+"""Replace a file atomically: a killed process leaves the old file or the new one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.", *, private: bool = False) -> None:
-    """Write a file under a hidden name that begins with ``unfinished``, then under its own; its folder is made.
+    """Write a file under a hidden name that begins with ``unfinished``, then rename it; its folder is created.
 
-    With ``private`` it is its owner's only; else a file that is replaced keeps its mode. Of a link, the target is
-    replaced.
+    With ``private`` only its owner can access it; otherwise a replaced file keeps its mode. A link stays, and its
+    target is replaced.
     """
     path = path.resolve() if path.is_symlink() else path
     path.parent.mkdir(parents=True, exist_ok=True)

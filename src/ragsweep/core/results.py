@@ -1,4 +1,4 @@
-"""Results: records that the evaluation makes, the ledger keeps, and tracker and report read; and their objectives."""
+"""Results: records that the evaluation creates and the ledger stores; and their objectives."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Summary:
 
 COMPLETE, PARTIAL = "COMPLETE", "PARTIAL"
 RACING, DROPPED = "RACING", "DROPPED"
-"""States of a config in a race: a part of the questions is evaluated so far, or no more will be."""
+"""States of a config in a race: only part of the questions is evaluated so far, or the config has been dropped."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""Of which questions of a config the tracker gets traces."""
+"""The questions of a config that the tracker gets traces of."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TargetResult:
     """The outcome of one target for one metric.
 
     ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (``action`` says why).
-    ``sure`` is false where the value's 95 % interval lies on both sides of the threshold: more questions could turn it.
+    ``sure`` is false where the value's 95 % interval contains the threshold: more questions could reverse the outcome.
     """
 
     metric: str
@@ -64,16 +64,16 @@ class TargetResult:
     sure: bool = True
     action: str = ""
     ideal: float | None = None
-    ideal_met: bool | None = None  # None where there is no ideal
+    ideal_met: bool | None = None  # None without an ideal
 
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Which questions were asked of which corpus.
+    """The identity of a corpus and of the questions that are evaluated on it.
 
-    ``partition`` is "all", "tune" or "holdout"; of the last two ``partition_digest`` identifies the division,
-    and ``whole_digest`` is the golden digest of all that was divided. ``held`` has a short digest of each question of
-    the holdout; the ledger keeps it once for all records, and it is empty in those that are read.
+    ``partition`` is "all", "tune" or "holdout"; for the last two, ``partition_digest`` identifies the division, and
+    ``whole_digest`` is the golden digest of the undivided set. ``held`` has a short digest of each question of the
+    holdout; the ledger keeps it once for all records, and it is empty in those that are read.
     """
 
     name: str
@@ -103,11 +103,11 @@ class Result:
     ``outcomes`` is the table of questions by column, one row each: ``question_id``, ``question``, ``category`` and
     further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
     metric -> reason. ``rankings`` maps the address of the final ranking to its text in TREC run format, which may be
-    written only when it is read; it is not kept with a record, but ``addresses`` has its key in the store.
+    generated lazily; it is not stored with a record, but ``addresses`` has its key in the store.
     """
 
     signature: str
-    name: str  # what distinguishes it from its siblings: "top_k=3"
+    name: str  # the parameters that differ from its siblings: "top_k=3"
     overrides: tuple[str, ...]
     config: Mapping[str, Any]  # composed and resolved, secrets masked
     parameters: Mapping[str, str]  # the same, flattened as a user would type it
@@ -124,7 +124,7 @@ class Result:
     first_stage: Mapping[str, Summary] = field(
         default_factory=dict
     )  # before reranking; empty where nothing is reranked
-    reranking: Mapping[str, float] = field(default_factory=dict)  # what it moved, and quantiles of its scores
+    reranking: Mapping[str, float] = field(default_factory=dict)  # changes of rank, and quantiles of its scores
     targets: tuple[TargetResult, ...] = ()
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
@@ -132,11 +132,11 @@ class Result:
     addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that make an answer, by name
     usage: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict
-    )  # "generate", "judge" -> calls, tokens_in, tokens_out, estimated (1 or 0): what its results cost when first made
-    state: str = COMPLETE  # PARTIAL: too many questions could not be scored, so that it is compared with nothing
+    )  # "generate", "judge" -> calls, tokens_in, tokens_out, estimated (1 or 0): their first cost
+    state: str = COMPLETE  # PARTIAL: too many questions could not be scored, so that it is excluded from comparisons
     race: Mapping[str, Any] = field(default_factory=dict)  # of a config that was dropped: "asked" of "of" questions,
     # by how much the best is "ahead" at least (NaN: unknown to the rule), the "rule" and its "guarantee"
-    qrels: Mapping[str, str] = field(default_factory=dict)  # as rankings: what is relevant there, in TREC qrels format
+    qrels: Mapping[str, str] = field(default_factory=dict)  # as rankings: relevance, in TREC qrels format
     evidence_runs: Mapping[str, str] = field(default_factory=dict)  # as rankings: by evidence (see ``trec_texts``)
     evidence_qrels: Mapping[str, str] = field(default_factory=dict)
     traces: Sequence[Mapping[str, Any]] = ()  # of single questions, for the tracker only (see question_traces)
@@ -191,9 +191,9 @@ def judged_metrics(result: Result) -> tuple[str, ...]:
 
 
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the metrics that the key ``objective`` names, the one that decides first; none where there is no such key.
+    """List the metrics that the key ``objective`` names, by priority; none without this key.
 
-    Raises ConfigError for what is neither a name nor a list of different names.
+    Raises ConfigError for a value that is neither a name nor a list of different names.
     """
     value = config.get("objective")
     if value is None:
@@ -205,7 +205,7 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the metrics that a person looks at first: the objectives, then those of the table."""
+    """List the headline metrics: the objectives, then those of the table."""
     names = (*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ()))
     return tuple(dict.fromkeys(names))
 
@@ -216,7 +216,7 @@ def incomplete(
     """List the summaries with a coverage below ``least`` of the metrics that decide or are shown.
 
     These are the objectives, the columns of the table, ``further`` ones (with a target, or judged), and those with a
-    constraint; all metrics where there are none of these.
+    constraint; all metrics if there are none of these.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())
@@ -224,7 +224,7 @@ def incomplete(
 
 
 def below_coverage(result: Result) -> list[Summary]:
-    """List the summaries that make a result PARTIAL; of older records, for which every metric counted, all that may."""
+    """List the summaries that make a result PARTIAL; in older records, where every metric counted, all candidates."""
     least = float(result.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.targets), *judged_metrics(result)]
     below = incomplete(result.summaries, result.config, further, least)

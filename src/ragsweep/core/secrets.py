@@ -1,11 +1,11 @@
 """Keep secrets out of written text: configs, names, params, errors, logs.
 
-A value is secret in a command if it stands under a secret's name (``api_key``, ``passwd``, ``credentials``: in a config
-or among the variables of the environment), or comes from the environment through an interpolation (``${oc.env:NAME}``).
-It is masked by value, however it is spelled. Exempt, since to replace them would make texts unreadable:
+A command treats a value as secret if its key is a secret's name (``api_key``, ``passwd``, ``credentials``: in a config
+or in the environment), or if an interpolation reads it from the environment (``${oc.env:NAME}``). It is masked by
+value, in any encoding. Exempt, because masking them would make texts unreadable:
 
-- under a secret's name: true, false, and what has fewer than 4 characters (masked under that name only); 4 to 7
-  characters are masked where they stand by themselves
+- under a secret's name: true, false, and values of fewer than 4 characters (masked under that name only); values of 4
+to 7 characters are masked as whole words only
 - from the environment under any other name: fewer than 8 characters, numbers, and paths whose first folder exists
 """
 
@@ -32,10 +32,10 @@ from ragsweep.core.escaping import printable, visible
 MASK = "***"
 
 SHORTEST = 8
-"""Characters from which on a value is masked wherever it stands; less may be a part of a word."""
+"""Shortest value that is masked anywhere, in characters; a shorter one may be part of a word."""
 
 SHORTEST_WORD = 4
-"""Characters from which on a value under a secret's name is masked where it stands by itself."""
+"""Shortest value under a secret's name that is masked as a whole word, in characters."""
 
 _SECRET = re.compile(
     r"(^|[_\W])(key|apikeys?|(api|access|private|secret|auth|service)_?keys|token|secrets?|pass|passwds?|passwords?"
@@ -61,7 +61,7 @@ SIGNATURES = ("sig", "signature", "x-amz-signature", "x-goog-signature")
 """Parameters of a query that prove a right of access."""
 
 _VARIABLES = re.compile(r"((^|,)(['\"]?)\$\{oc\.env:[^},]*(,null)?\}\3)+")
-"""Values that are variables of the environment, with no text of their own."""
+"""Values that consist of environment variables only."""
 
 _INSIDE = re.compile(r"[{,]\s*['\"]?([\w-]+)['\"]?\s*:\s*('[^']*'|\"[^\"]*\"|\$\{[^}]*\}|[^,{}\[\]]*)")
 """A key of a mapping on the command line, and its value."""
@@ -76,7 +76,7 @@ def is_secret(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_under_secret(name: str) -> bool:
-    """Return whether any part of a dotted key names a secret: all that stands below is one."""
+    """Return whether any part of a dotted key names a secret; every value below it is secret, too."""
     return any(map(is_secret, name.split(".")))
 
 
@@ -86,9 +86,9 @@ def is_count(name: str, value: Any) -> bool:
 
 
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
-    """Replace what stands under secret names in a tree of plain values; a variable (``${oc.env:NAME}``) is shown.
+    """Mask the values under secret names in a tree of plain values; a variable (``${oc.env:NAME}``) is shown.
 
-    ``inside``: the whole tree stands under a secret's name.
+    ``inside``: the whole tree is under a secret's name.
     """
     inside = inside or is_under_secret(name)
     if isinstance(value, Mapping):
@@ -142,7 +142,7 @@ def _mask_query(url: re.Match[str]) -> str:
 
 
 def mask_text(text: str, *secrets: str) -> str:
-    """Replace in a text the secrets given and those of the environment, however they are spelled.
+    """Mask the given secrets and those of the environment in a text, in any encoding.
 
     Services repeat keys in their answers, and libraries in their errors.
     """
@@ -172,7 +172,7 @@ def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str],
 
 
 class Secrets:
-    """The values of one command's configs that must not be shown, beside the secrets of the environment."""
+    """The secret values of one command's configs, in addition to the secrets of the environment."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
@@ -181,7 +181,7 @@ class Secrets:
         return bool(self._values)
 
     def add(self, value: str, *, named: bool) -> None:
-        """Add a value; ``named``: it stands under a secret's name."""
+        """Add a value; ``named``: its key is a secret's name."""
         value = value.strip()
         if len(value) >= (SHORTEST_WORD if named else SHORTEST) and value.lower() not in ("true", "false", "null"):
             self._values.add(value)
@@ -196,12 +196,12 @@ class Secrets:
                 self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the secrets in the URLs of a text, which may also stand outside of their URL."""
+        """Add the secrets in the URLs of a text; they may also occur outside their URL."""
         passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
     def mask_text(self, text: str) -> str:
-        """Replace all secrets in a text, however they are spelled."""
+        """Mask all secrets in a text, in any encoding."""
         return _mask_all(text, frozenset(), frozenset(self._values))
 
     def has_secret(self, text: str) -> bool:
@@ -211,7 +211,7 @@ class Secrets:
     def mask_values(self, value: Any) -> Any:
         """Replace secrets in the texts of a tree of plain values and dataclasses, keys included.
 
-        Counts under keys that become one are added.
+        Counts are added where masking makes two keys equal.
         """
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **self.mask_values(vars(value)))
@@ -232,13 +232,14 @@ class Secrets:
 
     @contextmanager
     def masking(self) -> Iterator[None]:
-        """Mask all that is printed, logged or raised in the block, by whichever library; control characters are shown.
+        """Mask everything that any library prints, logs or raises in the block; escape control characters.
 
-        A stream's ``styled`` is the same stream for a writer that escapes texts, and has control sequences of its own.
+        A stream's ``styled`` is the same stream for a writer that escapes texts and emits control sequences itself.
         """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
-        masked: Any = tuple(_MaskedStream(stream, lambda text: printable(self.mask_text(text)), self.mask_text)
-                            for stream in streams)  # fmt: skip
+        masked: Any = tuple(
+            _MaskedStream(stream, lambda text: printable(self.mask_text(text)), self.mask_text) for stream in streams
+        )
         sys.stdout, sys.stderr = masked
         logging.setLogRecordFactory(_masked_records(factory, lambda text: visible(self.mask_text(text))))
         try:
@@ -251,7 +252,7 @@ class Secrets:
 
 
 def spellings(secret: str) -> Iterator[str]:
-    """Yield the ways in which a secret is written: as it is, in URLs, JSON, Python, YAML, base64, each of its lines."""
+    """Yield the encodings of a secret: verbatim, in URLs, JSON, Python, YAML and base64, and each of its lines."""
     lines = [line.strip() for line in secret.splitlines()]
     for part in {secret, *(line for line in lines if len(line) >= SHORTEST)}:
         plain = part.encode("utf-8", "surrogateescape")
@@ -262,7 +263,7 @@ def spellings(secret: str) -> Iterator[str]:
 
 
 def _is_path(value: str) -> bool:
-    """Return whether a value is a path to a file or folder, of which at least the first folder exists."""
+    """Return whether a value is a path to a file or folder whose first folder, at least, exists."""
     path = Path(value).expanduser() if value.startswith("~/") else Path(value)
     try:
         return any(part.exists() for part in (path, *path.parents) if part.name)
@@ -271,7 +272,7 @@ def _is_path(value: str) -> bool:
 
 
 class _MaskedStream:
-    """A stream that masks what is written and delegates all else; ``styled``: how, in texts with styles."""
+    """A stream that masks written text and delegates everything else; ``styled`` masks texts with styles."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled

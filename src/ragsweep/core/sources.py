@@ -14,11 +14,11 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def source_digest(module: str) -> str:
-    """Hash a module's file and those of its own modules that it imports, directly or by way of others.
+    """Hash a module's file and the files of its package's modules that it imports, directly or indirectly.
 
-    Its own are those of its package; for a module without a package, those in and below its folder, unless packages are
-    installed there. Import statements are parsed, not run: an import by a computed name is not followed, nor is a file
-    of data. Returns an empty string for a module without a file, such as one typed into an interpreter.
+    For a module without a package, these are the modules in and below its folder, unless packages are installed there.
+    Import statements are parsed, not run: neither imports by a computed name nor data files are followed. Returns an
+    empty string for a module without a file, such as one typed into an interpreter.
     """
     file = getattr(sys.modules[module], "__file__", None)
     if not file:
@@ -42,7 +42,7 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Find a module's file below the folder of its top package, importing nothing; None if it is not there."""
+    """Find a module's file below the folder of its top package, without importing it; None if it does not exist."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -54,8 +54,8 @@ def _find_file(home: Path, name: str) -> Path | None:
 def _imports(path: Path, module: str) -> Iterator[str]:
     """Yield the packages that contain a module, and the modules that it imports anywhere.
 
-    A name that is imported from a module may be a module itself: both are named. A compiled module, or one that Python
-    cannot parse, imports nothing.
+    A name that is imported from a module may itself be a module: both are yielded. A module that is compiled, or that
+    Python cannot parse, imports nothing.
     """
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
     parts = package.split(".")

@@ -15,7 +15,7 @@ Piece = tuple[int, int]
 """Start and end of a chunk in its document's text."""
 
 SURROGATES = re.compile(r"[\ud800-\udfff]")
-"""Half characters: legal in a Python string, but without the UTF-8 form that libraries need."""
+"""Lone surrogates: legal in a Python string, but without the UTF-8 form that libraries need."""
 
 PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
 """Where a text may be cut, the best first: after a line, a sentence, a word."""
@@ -55,14 +55,14 @@ def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
     """Find for each child (children,) the first parent that contains all of it.
 
-    Parents are ordered by start, so that is the first one that ends no earlier than the child.
+    Parents are ordered by start, so this is the first parent that ends no earlier than the child.
     """
     stride = int(parents.end.max(initial=0)) + 1
     reach = np.maximum.accumulate(parents.document.astype(np.int64) * stride + parents.end)
     return np.searchsorted(reach, children.document.astype(np.int64) * stride + children.end, side="left")
 
 
-# --- what several chunkers do ------------------------------------------------------------------------------------
+# --- shared by several chunkers ------------------------------------------------------------------------------------
 
 
 def encodable(text: str) -> str:
@@ -71,8 +71,8 @@ def encodable(text: str) -> str:
 
 
 def windows(length: int, size: int, stride: int) -> list[Piece]:
-    """Slide a window of ``size`` over so many units; the last one may be shorter."""
-    # The last window is the first that reaches the end: one more would lie inside it.
+    """Slide a window of ``size`` over a number of units; the last window may be shorter."""
+    # The last window is the first that reaches the end: another one would lie inside it.
     starts = range(0, max(length - size + stride, 1), stride)
     return [(start, min(start + size, length)) for start in starts]
 
@@ -89,7 +89,7 @@ def merge_neighbours(pieces: Sequence[Piece], size: int) -> list[Piece]:
 
 
 def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
-    """Cut a piece into ones of at most ``size`` characters, each after a line, a sentence or a word where possible."""
+    """Cut a piece into pieces of at most ``size`` characters, if possible at the end of a line, sentence or word."""
     start, end = piece
     while end - start > size:
         pause = last_pause(text, start, start + size)

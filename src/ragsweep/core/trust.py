@@ -1,4 +1,4 @@
-"""Trust: the classes that a config may name are our parts, and those of trusted packages."""
+"""Trust: a config may name the classes of our parts and those of trusted packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ragsweep.core.errors import ConfigError, nearest
 
 TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
-"""Environment variable: packages beside our own, comma separated, that a config may name classes of."""
+"""Environment variable: further packages, comma separated, whose classes a config may name."""
 
 PARTS = frozenset(
     [*(f"ragsweep.parts.{kind}" for kind in (
@@ -19,11 +19,11 @@ PARTS = frozenset(
         "prompts", "queries", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")),
      "ragsweep.sweep.races"]
 )  # fmt: skip
-"""Modules of this package whose classes a config may name; no config adds to them."""
+"""Modules of this package whose classes a config may name; a config cannot extend them."""
 
 
 def trusted_packages() -> set[str]:
-    """Name the packages, beside our own, that the environment trusts."""
+    """Name the further packages that the environment trusts."""
     return {name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()}
 
 
@@ -43,7 +43,7 @@ def find_class(target: str, where: str) -> type:
     module_name, _, name = target.rpartition(".")
     try:
         module = importlib.import_module(module_name)
-    except Exception as fault:  # whatever a user's module raises while it is imported
+    except Exception as fault:  # a user's module may raise anything on import
         raise ConfigError(
             f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}'
         ) from fault

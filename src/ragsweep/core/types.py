@@ -50,7 +50,7 @@ from ragsweep.core.data import (
     weights_of,
 )
 
-# --- what a part must offer --------------------------------------------------------------------------------------
+# --- interfaces of parts --------------------------------------------------------------------------------------
 # Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
 # state VERSION (else its module is hashed, with what that imports of its package), OPERATIONAL (parameters that
 # cannot change a result) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result and are no
@@ -101,8 +101,8 @@ class Embedder(Protocol):
 class VectorIndex(Protocol):
     """Find nearest vectors. ``build`` returns all that ``search`` needs beside the vectors themselves.
 
-    The vectors may lie in a file that is mapped, read-only: read them in blocks, and never copy them whole. A class may
-    state SEARCH_ONLY, the parameters that ``search`` reads and ``build`` does not: to change one builds nothing anew.
+    The vectors may be a memory-mapped file, read-only: read them in blocks, and never copy all of them. A class may
+    state SEARCH_ONLY, the parameters that ``search`` reads and ``build`` does not: changing one rebuilds nothing.
     """
 
     def build(self, vectors: Floats) -> Arrays:
@@ -128,21 +128,21 @@ class TextRetriever(Protocol):
 
 @runtime_checkable
 class CountingRetriever(TextRetriever, Protocol):
-    """A retriever that counts the words of some chunks at a time, independent of all others, anywhere, in any order."""
+    """A retriever that counts words in shards of chunks: independent of each other, in any process and order."""
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks of so many characters into those that are counted at a time."""
+        """Divide chunks, given by their numbers of characters, into shards that are counted separately."""
 
     def count(self, texts: Sequence[str]) -> Arrays:
         """Count the words of some chunks."""
 
     def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
-        """Make the index of all chunks from what was counted of shards and their numbers, in any order."""
+        """Merge the counts of all shards, given with their numbers in any order, into the index of all chunks."""
 
 
 @runtime_checkable
 class VectorRetriever(Protocol):
-    """Rank chunks by their vectors: an embedder and an index, both parts of their own."""
+    """Rank chunks by their vectors: an embedder and an index, both separate parts."""
 
     @property
     def embedder(self) -> Embedder:
@@ -154,14 +154,15 @@ class VectorRetriever(Protocol):
 
     @property
     def exact(self) -> VectorIndex:
-        """An index that misses nothing, with which another ``index`` is compared."""
+        """An exact index, the reference for an approximate ``index``."""
 
 
 @runtime_checkable
 class HybridRetriever(Protocol):
     """Several named retrievers over one chunking, and a rule that fuses their rankings.
 
-    A class may state WEIGHING, the parameters that change the result of ``fuse`` and not its time: it is timed once.
+    A class may state WEIGHING, the parameters that change the result of ``fuse`` but not its duration: it is timed
+    once.
     """
 
     @property
@@ -182,7 +183,7 @@ class Reranker(Protocol):
 
     @property
     def candidates(self) -> int:
-        """How many of a ranking are reranked."""
+        """The number of chunks of a ranking that are reranked."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs; the higher, the better."""
@@ -209,8 +210,8 @@ class Generator(Protocol):
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request, in any order; call ``done(number of the request, answer)`` once for each.
 
-        The failure of one request is its answer (``failed``); what fails for all (no key, no such model) raises a
-        RagsweepError.
+        The failure of one request is its answer (``failed``); a failure of all requests (no key, no such model) raises
+        a RagsweepError.
         """
 
 
@@ -218,12 +219,12 @@ class Generator(Protocol):
 class RepeatingGenerator(Generator, Protocol):
     """A generator that draws its answers, so that each request may be answered several times.
 
-    ``replicates`` is OPERATIONAL: a repetition has its own address, and is the same however many others there are.
+    ``replicates`` is OPERATIONAL: each repetition has its own address and does not depend on the number of others.
     """
 
     @property
     def replicates(self) -> int:
-        """How often every request is answered, 1 or more."""
+        """The number of answers to every request, 1 or more."""
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
         """Answer as ``generate`` does, with the draws of one repetition; number 0 is ``generate`` itself."""
@@ -264,7 +265,7 @@ class System(Protocol):
 class CostEstimator(Protocol):
     """A generator, router, system or judged metric that calls a service and estimates its cost, for plans.
 
-    Measured costs take precedence. A part without calls has no such method: it costs no money.
+    Measured costs take precedence. A part that makes no calls has no such method and costs no money.
     """
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
@@ -305,7 +306,7 @@ class CachingMetric(Protocol):
 
 NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "count", "reference", "keywords",
                    "answer", "judge", "router", "latency", "exact", "output"})  # fmt: skip
-"""What a metric may need; see Metric."""
+"""Everything that a metric may need; see Metric."""
 
 
 class Metric(Protocol):

@@ -22,7 +22,7 @@ _UNSPACED = (
 """Characters of the scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Yi."""
 
 _SYLLABIC = _UNSPACED + "\u1100-\u115f\u3131-\u318e\ua960-\ua97f\uac00-\ud7a3"
-"""Those, and Hangul."""
+"""The unspaced scripts, and Hangul."""
 
 _SOUTH_EAST_ASIAN = re.compile("[\u0e01-\u0e3a\u0e81-\u0ebd\u1000-\u102a\u1780-\u17b3]")
 
@@ -95,7 +95,7 @@ def spaced(text: str) -> str:
 
 
 def is_syllabic(letter: str) -> bool:
-    """Return whether a character is a word by itself."""
+    """Return whether a single character is a word."""
     return not letter.isascii() and pattern("character").fullmatch(letter) is not None
 
 
@@ -105,7 +105,7 @@ def without_soft_hyphens(text: str) -> str:
 
 
 def search_form(text: str) -> str:
-    """Return a text in the form that is searched, of which the words are matches of ``pattern("search")``.
+    """Return the searched form of a text; its words are the matches of ``pattern("search")``.
 
     Unicode's compatibility forms are folded (NFKC: ligatures, full-width letters), soft hyphens and invisible
     characters are left out. Neighbouring syllabic characters become overlapping pairs, as Lucene's CJKAnalyzer makes
@@ -118,7 +118,7 @@ def search_form(text: str) -> str:
 
 
 def search_terms(text: str) -> list[str]:
-    """Return the words that a text is searched and compared by, in their order: those of its ``search_form``."""
+    """Return the words of a text's ``search_form``, in their order, for search and comparison."""
     return pattern("term").findall(search_form(text))
 
 
@@ -129,7 +129,7 @@ def _pairs(run: re.Match[str]) -> str:
 
 
 def is_unsegmented(text: str) -> bool:
-    """Return whether a text is largely in a script whose words only a dictionary finds: Thai, Lao, Burmese, Khmer."""
+    """Return whether a text is largely in a script that only a dictionary can segment: Thai, Lao, Burmese, Khmer."""
     return not text.isascii() and len(_SOUTH_EAST_ASIAN.findall(text)) > len(text) / 4
 
 

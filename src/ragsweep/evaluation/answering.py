@@ -22,25 +22,25 @@ Item = TypeVar("Item", bound=Answer | Judgement | Route | Response)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""How many results that cost no call are kept together, and within how many seconds."""
+"""Batch size, and longest delay in seconds, for storing results that cost no call."""
 
 
 # --- keys --------------------------------------------------------------------------------------------------------
 
 
 class QuestionKey(NamedTuple):
-    """What an answer depends on beside the config."""
+    """The inputs of an answer apart from the config."""
 
     text: str
     history: tuple[Turn, ...]
     needs_retrieval: bool  # by the golden set
     reference: str = ""  # read by judges only
-    searched: bool = True  # whether it gets a context: by a router, where there is one
-    query: str = ""  # what is searched with, where that is not the text
+    searched: bool = True  # whether it gets a context: decided by the router, if there is one
+    query: str = ""  # the search query, if it is not the text
 
     @property
     def key(self) -> str:
-        """Spell it as the key of a row."""
+        """Serialise it as the key of a row."""
         written = [self.query] if self.query else []
         return json.dumps([self.text, [vars(turn) for turn in self.history], *self[2:5], *written])
 
@@ -64,7 +64,7 @@ def read_question_key(key: str) -> QuestionKey:
 
 
 def request_key(request: Request) -> str:
-    """Hash a request: whatever config leads to it, its answer is one."""
+    """Hash a request: equal requests of different configs share one answer."""
     return content_hash([request.question, request.passages, [[turn.role, turn.text] for turn in request.history]])
 
 
@@ -88,7 +88,7 @@ def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
-    """Return what decides which rows of a kind may be stored: those that did not fail."""
+    """Return a function that flags the storable rows of a kind: rows that did not fail."""
     return lambda rows: np.array([not _has_failed(item) for item in unpacked(rows, kind)], dtype=bool)
 
 
@@ -118,11 +118,11 @@ def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
     return kind(**plain)
 
 
-# --- asking many at once -----------------------------------------------------------------------------------------
+# --- many requests at once -----------------------------------------------------------------------------------------
 
 
 class ResultCollector:
-    """Collect results in order of arrival and store them at once: a paid result is not paid twice."""
+    """Collect results in order of arrival and store them immediately, so that no result is paid for twice."""
 
     def __init__(self, work: StageContext, rows: Rows) -> None:
         self._work = work
@@ -150,7 +150,7 @@ class ResultCollector:
         self._waiting, self._kept = [], time.monotonic()
 
     def all(self) -> Packed:
-        """Return the results of all rows. Raises AssertionError where one is missing: its part broke its contract."""
+        """Return the results of all rows. Raises AssertionError if one is missing: the part broke its contract."""
         missing = [n for n in range(len(self._rows)) if n not in self._results]
         assert not missing, f"{len(missing)} of {len(self._rows)} requests were left without a result"
         return packed([self._results[n] for n in range(len(self._rows))])
@@ -186,6 +186,4 @@ def wording_node(
         contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, questions, strict=True)}
         return ask_all(work, rows, contents, ask)
 
-    return Node(
-        stage, spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(kind), check=key_check(part)
-    )  # fmt: skip
+    return Node(stage, spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(kind), check=key_check(part))

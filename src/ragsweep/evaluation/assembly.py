@@ -14,18 +14,22 @@ from ragsweep.evaluation.pipeline import Parts, graph
 
 
 def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
-    """Build an optional part; None where it is switched off."""
+    """Build an optional part; None if it is switched off."""
     built = builder.build(plain[group], group)
     return None if getattr(built.value, "SILENT", False) else built
 
 
 def build_graph(
-    builder: Builder, plain: Mapping[str, Any], corpus: Corpus, judged: Mapping[str, BuiltPart] | None = None,
-    exact: bool = False, excluded: Mapping[str, Sequence[str]] | None = None,
-) -> ConfigGraph:  # fmt: skip
+    builder: Builder,
+    plain: Mapping[str, Any],
+    corpus: Corpus,
+    judged: Mapping[str, BuiltPart] | None = None,
+    exact: bool = False,
+    excluded: Mapping[str, Sequence[str]] | None = None,
+) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
-    ``exact``: search exactly beside approximate indexes, too; ``excluded``: documents by search text, see Dataset.
+    ``exact``: also search exactly, beside approximate indexes; ``excluded``: documents by search text, see Dataset.
     Raises ConfigError, with the key, for parts that do not fit together.
     """
     chunker, retriever, reranker = (builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker"))
@@ -35,7 +39,18 @@ def build_graph(
     generator, router, query = (optional_part(builder, plain, group) for group in ("llm", "router", "query"))
     return graph(
         Parts(
-            corpus, chunker, retriever, reranker, depth, plain["top_k"], exact, plain["context_budget"], generator,
-            judged or {}, router, query, excluded or {},
+            corpus,
+            chunker,
+            retriever,
+            reranker,
+            depth,
+            plain["top_k"],
+            exact,
+            plain["context_budget"],
+            generator,
+            judged or {},
+            router,
+            query,
+            excluded or {},
         )
-    )  # fmt: skip
+    )

@@ -1,4 +1,4 @@
-"""The nodes of one config that an evaluation, a plan and a signature read."""
+"""The nodes of one config, for evaluation, plan and signature."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PaidStage(NamedTuple):
 
     part: Any
     node: Node
-    reader: Node | None = None  # None where the rows of both are the same
+    reader: Node | None = None  # None if both have the same rows
     uses: tuple[str, ...] = ("question",)  # fields of Case that its requests contain
 
 
@@ -39,11 +39,11 @@ class ConfigGraph:
     """The nodes of one config."""
 
     corpus: Node
-    chunks: Node  # what the context consists of, and covers evidence; usually also what is searched
+    chunks: Node  # the chunks of the context, which cover evidence; usually also the searched ones
     counts: Node  # the tokens of every chunk
     embeddings: tuple[Node, ...]
     first_stage: Node  # after fusion, before reranking
-    candidates: int  # how many of the first stage were reranked; 0 where nothing is
+    candidates: int  # the number of reranked candidates; 0 without a reranker
     reranked: Node  # of the chunks that are searched
     ranking: Node
     context: Node
@@ -53,20 +53,20 @@ class ConfigGraph:
     answer: Node | None = None  # None where the config names no generator
     verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
     located: Node | None = None  # the aligned contexts of an external system
-    route: Node | None = None  # None where the golden set says which questions need the corpus
-    query: Node | None = None  # what questions with a history are searched with; None where that is their text
+    route: Node | None = None  # None if the golden set decides which questions need the corpus
+    query: Node | None = None  # queries of questions with a history; None if these are their texts
     paid_stages: tuple[PaidStage, ...] = ()
     repetitions: tuple[Repetition, ...] = ()  # beyond the first answer
 
     @property
     def own(self) -> tuple[Node, ...]:
-        """List what the config itself consists of."""
+        """List the nodes of the config itself."""
         query = (self.query,) if self.query else ()
         return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Map the nodes that make an answer to their addresses; "" where the config has none, inputs first."""
+        """Map the nodes that make an answer to their addresses, inputs first; "" if the config has none."""
         names = ("chunk", "ranking", "context", "query", "route", "answer")
         nodes = (self.chunks, self.ranking, self.context, self.query, self.route, self.answer)
         return {name: node.address if node else "" for name, node in zip(names, nodes, strict=True)}
@@ -90,7 +90,7 @@ class ConfigGraph:
 
 
 def corpus_node(corpus: Corpus) -> Node:
-    """Make the node of a corpus, which is not computed."""
+    """Make the source node of a corpus, which is not computed."""
     spec = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
     return Node(SOURCE, spec, (), lambda work, rows: corpus, stored=False)
 

@@ -1,4 +1,4 @@
-"""The language of a corpus: detected, put in place of ``language: auto``, and compared with the config."""
+"""The language of a corpus: detect it, substitute it for ``language: auto``, and compare it with the config."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ragsweep.parts.languages import NAMES, STOP_WORDS, detect_language, fold, s
 
 AUTO, NONE, FALLBACK = "auto", "none", "english"
 SAMPLE = 200
-"""Documents, or questions, that are read for their language."""
+"""Documents, or questions, that are read to detect their language."""
 
 HEAD = 1000
 """Characters of each that are read."""
 
 MIXED = 0.9
-"""Share of the most frequent language, of the texts whose language is detected, below which a corpus is mixed."""
+"""Share of the most frequent language, among texts with a detected language, below which a corpus is mixed."""
 
 LEAST_STOP_WORDS = 0.25
 """The least mean share of stop words among the words of texts in their language.
 
-Other languages share words with those that are known (``a``, ``to``, ``do``): in Polish, Danish, Hungarian, Latin,
+Unknown languages share words with known ones (``a``, ``to``, ``do``): in Polish, Danish, Hungarian, Latin,
 Vietnamese and Indonesian text 7 to 21 % of the words are stop words of the language that is detected, in the English
 and French collections 29 to 41 %.
 """
@@ -83,10 +83,10 @@ def _stop_word_share(text: str, code: str) -> float:
 
 
 def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
-    """Return a tree of plain values in which the corpus's language is in place of ``language: auto`` of parts.
+    """Return a tree of plain values with the corpus's language substituted for ``language: auto`` of parts.
 
-    The class of a part lists in ``LANGUAGES`` which it accepts; the language becomes "none" where the class lacks it,
-    or English where "none" is not accepted or the language is not detected. A part without a list is left as it is.
+    The class of a part lists the languages that it accepts in ``LANGUAGES``; the language becomes "none" if the class
+    lacks it, or English if "none" is not accepted or the language is not detected. A part without a list is unchanged.
     Raises ConfigError for a class that is not trusted or does not exist.
     """
     if isinstance(node, list):
@@ -100,7 +100,7 @@ def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
 
 
 def _accepted(node: Mapping[str, Any], where: str) -> Sequence[str]:
-    """List the languages that the class of a part accepts; empty for what is no part, or states none."""
+    """List the languages that the class of a part accepts; empty for other values and for classes without a list."""
     return getattr(find_class(node["_target_"], where), "LANGUAGES", ()) if "_target_" in node else ()
 
 
@@ -110,7 +110,7 @@ def _closest(language: str, accepted: Sequence[str]) -> str:
     return NONE if NONE in accepted else FALLBACK
 
 
-# --- what a plan states ---------------------------------------------------------------------------------------------
+# --- lines of a plan ---------------------------------------------------------------------------------------------
 
 
 def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tuple[str, str]]:
@@ -129,14 +129,14 @@ def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tupl
 
 
 def _shares(found: SampledLanguage) -> str:
-    """Spell out the share of the language, and where the corpus is mixed those of the others from 5 % on."""
+    """Describe the share of the language and, in a mixed corpus, all others of at least 5 %."""
     first, *others = found.shares.items()
     named = [f"{share:.0%} {name}".replace("%", " %") for name, share in others if found.is_mixed and share >= 0.05]
     return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])
 
 
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
-    """Yield what in a config is made for another language than the corpus's, each with the override that fits."""
+    """Yield the parts of a config for another language than the corpus's, each with the fitting override."""
     named = language.capitalize()
     asked = sample_language([question.text for question in experiment.dataset.golden.questions])
     if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
@@ -158,7 +158,7 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
 
 
 def _trained_on(node: Mapping[str, Any], where: str, build: Build) -> str:
-    """Return the single language that a part states to be trained on; empty where it states none."""
+    """Return the single language that a part declares to be trained on; empty if it declares none."""
     if not hasattr(find_class(node["_target_"], where), "trained_on"):
         return ""
     language: str = build(node, where).value.trained_on

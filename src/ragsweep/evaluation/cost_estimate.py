@@ -30,13 +30,17 @@ SAMPLED = 500
 """Number of the latest stored segments from which the usage of a row is averaged."""
 
 COMPARABLE = 1.5
-"""Ratio of a request's own tokens to the measured ones from which the measurement does not apply."""
+"""Ratio of a request's own tokens to the measured ones at which the measurement no longer applies."""
 
 
 KINDS: dict[str, type[Any]] = {
-    "generate": Answer, "judge": Judgement, "query": Answer, "route": Route, "respond": Response,
-}  # fmt: skip
-"""What the rows are of the stages that may have a cost."""
+    "generate": Answer,
+    "judge": Judgement,
+    "query": Answer,
+    "route": Route,
+    "respond": Response,
+}
+"""Row types of the stages that may have a cost."""
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
@@ -44,9 +48,7 @@ def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: E
     planned.currency = experiments[0].currency if experiments else ""
     estimator, seen = _Estimator(executor), set()
     # Rows with unknown keys are counted by the address of their reader, which precedes each.
-    counts = {
-        address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()
-    }  # fmt: skip
+    counts = {address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()}
     for experiment in experiments:
         for stage in experiment.graph.paid_stages:
             count, reader = counts.get(stage.node.address), stage.reader.address if stage.reader else ""
@@ -92,13 +94,11 @@ class _Estimator:
 
     def _sample(self, stage: PaidStage, alike: bool) -> list[Any]:
         kind = KINDS[stage.node.stage]
-        items = [
-            one for rows in self._executor.sample(stage.node, SAMPLED, alike) for one in unpacked(rows, kind)
-        ]  # fmt: skip
+        items = [one for rows in self._executor.sample(stage.node, SAMPLED, alike) for one in unpacked(rows, kind)]
         return [one.answer for one in items] if kind is Response else items
 
     def _size(self, stage: PaidStage, experiment: Experiment) -> RequestSize:
-        """Return the mean size of one request or case, the highest where the chunks are not known yet."""
+        """Return the mean size of one request or case, the highest if the chunks are not known yet."""
         questions = experiment.dataset.golden.questions
         rest = 0.0
         if "question" in stage.uses:

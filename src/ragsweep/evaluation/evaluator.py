@@ -57,11 +57,11 @@ from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
 
 CUT_WARNING = 0.01
-"""Share of tokens that the embedder never read from which on a warning is due."""
+"""Least share of tokens beyond the embedder's window that causes a warning."""
 
 
 class Covered(NamedTuple):
-    """What the configs of one chunking share: the names of its chunks, and which of them cover which evidence."""
+    """The data that configs with one chunking share: the names of its chunks, and the evidence that they cover."""
 
     names: ChunkNames
     coverage: Coverage
@@ -72,7 +72,7 @@ class Evaluator:
     """Evaluate configs one after another; shared results are computed once."""
 
     executor: Executor = field(default_factory=Executor)
-    began: float = field(default_factory=time.time)  # latencies measured later are never measured again
+    began: float = field(default_factory=time.time)  # later measurements of latency are never repeated
     _coverage: dict[tuple[str, str, float], Covered] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
@@ -132,14 +132,14 @@ class Evaluator:
         )
 
     def _routed(self, graph: ConfigGraph, table: QuestionTable) -> tuple[list[Route] | None, QuestionTable]:
-        """Route all questions where there is a router; return the table of those that are searched for."""
+        """Route all questions if there is a router; return the table with the searched questions."""
         if not graph.route:
             return None, table
         routes = unpacked(self.executor.get(graph.route, table.wordings), Route)
         return routes, tabulate(table.questions, bytes(route.search for route in routes))
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
-        """Gather the input of metrics but latency."""
+        """Gather the input of metrics, except latency."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, table)
         approximate = {}
@@ -224,7 +224,7 @@ class Evaluator:
             old = vars(before.get(stage, StageWork()))
             stages[stage] = {name: value - old[name] for name, value in vars(work).items()}
         for node in walk(graph.own):
-            if node.stage in stages:  # what it cost when it was computed, be that today or long ago
+            if node.stage in stages:  # its cost when it was computed, in this run or an earlier one
                 seconds = stages[node.stage].get("first_seconds", 0.0)
                 stages[node.stage]["first_seconds"] = seconds + self.executor.seconds(node)
         if embedded:
@@ -233,7 +233,7 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the seconds to build each index, whenever that was, and its bytes; NaN where unknown."""
+        """Return the bytes of each index and the seconds of its build, in any run; NaN where unknown."""
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":
@@ -275,7 +275,7 @@ class Evaluator:
             )
         answers = [answer for view in views if view.answers for answer in view.answers.answers]
         of_answers = any({"answer", "judge"} & set(metric.needs) for metric in experiment.metrics)
-        if answers and not of_answers and not located:  # a system may be measured by its contexts alone
+        if answers and not of_answers and not located:  # a system without answers is scored by its contexts
             yield (
                 "the answers of this llm are not measured: no metric needs them; add to the llm's file, below defaults:"
                 " - /metrics/answers@_global_.metrics"
@@ -287,7 +287,7 @@ class Evaluator:
 
 
 def _smaller_chunks(embeddings: Embeddings, size: object) -> str:
-    """Name the size of chunks of which 99 % are within the window, rounded down to tens; ``size`` is today's."""
+    """Describe the size at which 99 % of chunks fit the window, rounded down to tens; ``size`` is the present one."""
     window, longest = int(embeddings.tokens_read.max()), float(np.quantile(embeddings.tokens, 0.99))
     if not isinstance(size, int) or longest <= window:
         return "choose a smaller chunker.size"
@@ -310,7 +310,7 @@ def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
 
 
 def _usage(table: QuestionTable, views: Sequence[EvaluationView], price: Pricing) -> dict[str, dict[str, float]]:
-    """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
+    """Sum up the cost of answers and verdicts when first computed; results that questions share count once."""
     view, items = views[0], list[tuple[str, Sequence[Any]]]()
     for one in views:
         items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]
@@ -324,7 +324,7 @@ def _usage(table: QuestionTable, views: Sequence[EvaluationView], price: Pricing
         for one in distinct:
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
-        if stage != "route":  # which names no model; NaN where a model has no price
+        if stage != "route":  # no model is named; NaN if a model has no price
             total["money"] = total.get("money", 0.0) + float(sum(price(one.model, one.usage) for one in distinct))
     for total in usage.values():
         if not total["calls"] or np.isnan(total.get("money", 0.0)):
@@ -351,10 +351,10 @@ def _new_verdicts(
 def facts(dataset: Dataset) -> DatasetFacts:
     """Return the facts of questions and corpus."""
     questions, division = dataset.golden.questions, dataset.division
-    divided: dict[str, Any] = {} if division is None else {
-        "partition": division.name, "partition_digest": division.digest, "whole_digest": division.whole,
-        "held": division.held,
-    }  # fmt: skip
+    divided: dict[str, Any] = {}
+    if division is not None:
+        divided = {"partition": division.name, "partition_digest": division.digest}
+        divided |= {"whole_digest": division.whole, "held": division.held}
     return DatasetFacts(
         name=dataset.name,
         corpus_digest=dataset.corpus.digest,

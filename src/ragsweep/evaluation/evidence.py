@@ -1,8 +1,8 @@
-"""Resolve labels under any chunking: an anchor becomes spans of the text, which chunks of this config cover.
+"""Resolve labels under any chunking: map anchors to spans of the text, and spans to the chunks that cover them.
 
 Each evidence is credited once, at the first rank that covers it, and the ideal list is the list of evidences. So no
-metric has a denominator that depends on how the corpus was cut, and with one chunk a document and evidence that names
-whole documents every metric is trec_eval's.
+metric has a denominator that depends on the chunking, and with one chunk a document and evidence that names whole
+documents every metric equals trec_eval's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Numbers = NDArray[np.int64]
 Row = tuple[int, int, int, int, bool]
 
 BLOCK = 2**22
-"""Places of rankings that are compared at once: 20 MB."""
+"""Block size, in entries of rankings: 20 MB."""
 
 
 class Label(NamedTuple):
@@ -50,7 +50,7 @@ class Label(NamedTuple):
 class Places(NamedTuple):
     """The passages of evidences; an evidence with a repeated anchor has several, any of which counts.
 
-    A whole document counts as a passage of one character: it is found as soon as any chunk of it is.
+    A whole document counts as a passage of one character, so that any of its chunks covers it.
     """
 
     evidence: Numbers
@@ -61,7 +61,7 @@ class Places(NamedTuple):
 
 
 class Overlaps(NamedTuple):
-    """The parts of places that stand in chunks: one row a pair, with the characters they share, ordered by place."""
+    """The overlaps of places and chunks: one row a pair, with the number of shared characters, ordered by place."""
 
     place: Numbers
     chunk: Numbers
@@ -70,7 +70,7 @@ class Overlaps(NamedTuple):
 
 
 class EvidenceTokens(NamedTuple):
-    """Questions and chunks that share text with their evidence, and how many of the chunk's tokens stand in it."""
+    """Pairs of a question and a chunk that overlaps its evidence, with the number of the chunk's tokens in it."""
 
     question: Numbers
     chunk: Numbers
@@ -101,7 +101,7 @@ class Coverage:
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
-        """Find the ranks, from 1, of the marked chunks in the rankings of their questions; 0 where they do not stand.
+        """Find the ranks, from 1, of the marked chunks in the rankings of their questions; 0 if absent.
 
         Raises:
             AssertionError: The rankings are of other questions or of another chunking.
@@ -129,17 +129,17 @@ class Coverage:
 
     @cached_property
     def covering(self) -> Numbers:
-        """Where the covering pairs stand among the marked ones (pairs,)."""
+        """The positions of the covering pairs among the marked ones (pairs,)."""
         return self._among_marked(self.question[self.evidence], self.chunk)
 
     @cached_property
     def touching(self) -> Numbers:
-        """Where the touches stand among the marked pairs (touches,)."""
+        """The positions of the touches among the marked pairs (touches,)."""
         return self._among_marked(self.question[self.places.evidence[self.touches.place]], self.touches.chunk)
 
     @cached_property
     def tokens_or_none(self) -> Numbers:
-        """The chunks' tokens, and behind them the 0 that NO_CHUNK, -1, finds."""
+        """The chunks' tokens, and at the end a 0 for the index NO_CHUNK, -1."""
         return np.append(self.tokens, 0)
 
     def _among_marked(self, question: Numbers, chunk: Numbers) -> Numbers:
@@ -153,20 +153,20 @@ class Coverage:
 def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:
     """Find the chunks that cover each relevant evidence.
 
-    A chunk covers a passage when it has at least ``threshold`` of its characters. Where no chunk has as many, those
-    that have most of them do: however small the chunks, no label vanishes. Any chunk of a document covers the whole.
+    A chunk covers a passage when it has at least ``threshold`` of its characters. If no chunk has that many, the chunks
+    with the most do, so that no label vanishes with small chunks. Any chunk of a document covers a whole document.
 
     Args:
         chunks: The chunking of this config.
         golden: The questions with their evidence; if passages may be repeated, an anchor also marks every other
-            document it occurs in, and the evidence is found where any of these places is.
+            document it occurs in, and finding any of these places finds the evidence.
         threshold: Share of a passage's characters, above 0 and at most 1.
         counts: The tokens of every chunk, as :func:`count_tokens` counts them, where they are known.
 
     Raises:
         ConfigError: The threshold is out of range.
-        InputError: Labels that name unknown documents, anchors that do not occur, or a passage that no chunk holds; all
-            of them at once.
+        InputError: Labels that name unknown documents, anchors that do not occur, or a passage that no chunk contains;
+        all of them at once.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"the threshold of coverage must be above 0 and at most 1, not {threshold}")
@@ -211,7 +211,7 @@ def _places(corpus: Corpus, labels: Sequence[Label], repeated: bool) -> Places:
 
 
 def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterator[Row]:
-    # By document: an anchor is found faster in a text that was just searched.
+    # By document: the search forms of recent texts are cached.
     for n in sorted(range(len(labels)), key=lambda n: labels[n].evidence.document):
         evidence = labels[n].evidence
         document = corpus.position.get(evidence.document)
@@ -230,7 +230,7 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
 
 
 def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:
-    # The longest word is searched for first, then all of them: that is much cheaper than to resolve.
+    # Searching for the longest word, then for all, is much cheaper than resolving.
     anchors = [(n, label.evidence.document, label.evidence.anchor or "") for n, label in enumerate(labels)]
     rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchors]
     longest = [max(words, key=len, default="") for *_, words in rows]
@@ -284,7 +284,7 @@ def count_tokens(chunks: Chunks) -> Numbers:
 def _mark(
     chunks: Chunks, question: Numbers, touches: Overlaps, whole: NDArray[np.bool_], counts: Numbers
 ) -> EvidenceTokens:
-    """Count the tokens of every chunk that stand in any evidence of a question, each of them once.
+    """Count the tokens of every chunk that are in any evidence of a question, each of them once.
 
     ``question`` and ``whole`` are (touches,). Only texts with anchors are read.
     """
@@ -298,7 +298,7 @@ def _mark(
     size = max(len(counts), 1)
     keys, group = np.unique(question * size + touches.chunk, return_inverse=True)
     inside = _union(group, first, last, len(keys)).astype(np.int64)
-    # A whole document is given as all tokens of its chunk: beside an anchor in the same chunk these would count twice.
+    # A whole document marks all tokens of its chunk: together with an anchor in it these would count twice.
     return EvidenceTokens(keys // size, keys % size, np.minimum(inside, counts[keys % size]))
 
 
@@ -313,7 +313,7 @@ def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[n
     return np.bincount(group[order], fresh, size).astype(np.float64)
 
 
-# --- from rankings to what metrics look at: once a config --------------------------------------------------------
+# --- from rankings to the input of metrics: once a config --------------------------------------------------------
 
 
 def view(
@@ -329,16 +329,16 @@ def view(
     Args:
         coverage: Of the questions' evidence by the chunking that was searched.
         rankings: Final rankings to full depth, one row a question.
-        top_k: How many of each ranking are handed on.
+        top_k: The number of chunks of each ranking in the context.
         latency: Seconds a question by stage, NaN where not probed.
-        approximate: What the legs with an approximate index missed.
-        length: How many of these are handed on of each question's (questions,), where a budget cuts the context.
+        approximate: Results of legs with an approximate index beside exact search.
+        length: The number of chunks in each context (questions,), where a budget cuts it.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)
     shape = (len(coverage.questions), top_k)
     owner = coverage.question[coverage.evidence]
-    if length is not None:  # from here on only what stands in the context counts
+    if length is not None:  # from here on only chunks in the context count
         ranks = np.where(ranks <= length[coverage.marked.question], ranks, 0)
     relevant = _spread(shape, owner, ranks[coverage.covering], np.ones(len(owner)))
     marked, places, touches = coverage.marked, coverage.places, coverage.touches
@@ -373,15 +373,15 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
     """Spread evidences that one chunk covers over following ranks, one a rank, so that no list beats the ideal one.
 
     The evidences of a question are taken in the order of their first rank, the higher grade first where it is the
-    same. Each is credited at its first rank, or right behind the one before: ``max(first_rank, credited before + 1)``.
-    As no two share a rank, nDCG, average precision and precision stay at most 1. One chunk that covers two evidences
-    thus counts like two chunks, at its own rank and the next. Where no two share a first rank, nothing is moved.
-    All arrays are (evidences,); rank 0 says not found.
+    same. Each is credited at its first rank, or directly after the previous one: ``max(first_rank, credited before +
+    1)``. Because no two share a rank, nDCG, average precision and precision are at most 1. A chunk that covers two
+    evidences thus counts like two chunks, at its own rank and the next. If no two share a first rank, nothing moves.
+    All arrays are (evidences,); rank 0 means not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]
     step = np.arange(len(order))
-    stride = int(first_rank.max(initial=0)) + len(order) + 1  # keeps what went before in other questions below
+    stride = int(first_rank.max(initial=0)) + len(order) + 1  # keeps ranks of earlier questions below
     lifted = np.maximum.accumulate(question[order] * stride + first_rank[order] - step) + step
     credited = np.zeros_like(first_rank)
     credited[order] = lifted - question[order] * stride
@@ -389,7 +389,7 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
 
 
 def _spread(shape: tuple[int, int], question: Numbers, rank: Numbers, values: NDArray[Any]) -> Numbers:
-    """Arrange values by question and rank, as far as the rank lies in the context."""
+    """Arrange values by question and rank, for ranks in the context."""
     inside = (rank > 0) & (rank <= shape[1])
     table = np.zeros(shape, dtype=np.int64)
     table[question[inside], rank[inside] - 1] = values[inside]

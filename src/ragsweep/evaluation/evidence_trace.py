@@ -1,4 +1,4 @@
-"""The path of each evidence through the stages of one config, and what each leg of a hybrid would score alone."""
+"""The path of each evidence through the stages of one config, and the scores of each leg of a hybrid alone."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def trace_evidence(
     Lists have one entry for each of the question's evidences, in the order of the golden set. Ranks count from 1; 0 is
     "not there".
 
-    - ``held``: 1 where a chunk has enough of the evidence to cover it (``threshold``), else the largest share that any
-      chunk has; 0 where the corpus has none of it.
+    - ``held``: 1 if a chunk has enough of the evidence to cover it (``threshold``), else the largest share of it in a
+    chunk; 0 if the corpus has none of it.
     - ``legs``: leg -> ranks; only of a hybrid.
     - ``exact``: leg with an approximate index -> ranks by exact search, where a metric measured them ("" without legs).
     - ``first``: ranks before reranking, after fusion; only with a reranker, else they are ``ranked``.
     - ``ranked``: ranks in the final ranking.
-    - ``context``: whether it stands in the context; only with a budget of tokens, else ``ranked`` is at most ``top_k``.
+    - ``context``: whether it is in the context; only with a budget of tokens, else ``ranked`` is at most ``top_k``.
     - ``top``: the score of the first chunk; only with a reranker.
     - ``scores``: leg -> metric -> the score of this leg alone with the same ``top_k`` and budget, null where unknown;
       the leg "" is the fused ranking before reranking.

@@ -1,4 +1,4 @@
-"""One config, prepared to be evaluated: its parts as a graph of stages, its questions and its metrics."""
+"""One config, prepared for evaluation: its parts as a graph of stages, its questions and its metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Experiment:
     graph: ConfigGraph
     top_k: int
     metrics: tuple[Metric, ...]
-    threshold: float  # share of an evidence's characters that a chunk must hold to cover it
+    threshold: float  # share of an evidence's characters that a chunk must contain to cover it
     signature: str
     coverage: float = 0.0  # share of a metric's questions that must be scored
     targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> the rule that its value must meet

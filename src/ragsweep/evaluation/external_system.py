@@ -27,7 +27,7 @@ _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 _BLANK = re.compile(r"\s+")
 
 UNKNOWN = "unknown:"
-"""Begins the id of a document that is made for a context which is not in the corpus."""
+"""Prefix of the id of a document that is created for a context outside the corpus."""
 
 
 class ContextPlace(NamedTuple):
@@ -42,9 +42,9 @@ class ContextPlace(NamedTuple):
 class AlignedContext:
     """The passages that a system used, as chunks of the corpus, in the system's order for each question.
 
-    ``corpus`` is the one that was searched, with a further document for every context that is not in it;
-    ``unknown`` counts these. ``scores`` are the system's, of the shape of ``positions``; None where it gives none, or
-    where they rise along the list of a question (``rising``: of how many), as distances do.
+    ``corpus`` is the searched corpus with an additional document for every context outside it; ``unknown`` counts
+    these. ``scores`` are the system's, in the shape of ``positions``; None if it gives none, or if they increase along
+    a question's list, as distances do (``rising`` counts such questions).
     """
 
     corpus: Corpus
@@ -55,7 +55,7 @@ class AlignedContext:
     rising: int = 0
 
     def rankings(self, rows: Sequence[int], depth: int, address: str) -> Rankings:
-        """Return some questions' contexts as rankings; without scores of the system they fall from 1 by rank."""
+        """Return some questions' contexts as rankings; without scores of the system, scores decrease from 1 by rank."""
         found = np.full((len(rows), depth), NO_CHUNK, dtype=np.int32)
         width = min(depth, self.positions.shape[1])
         found[:, :width] = self.positions[list(rows), :width]
@@ -74,14 +74,14 @@ def align_contexts(
 ) -> AlignedContext:
     """Locate every context.
 
-    A name of the form ``document:start-end`` is a span. Under a document's id a text is searched for in that document,
-    as an anchor is (``resolve``), and without the title where it begins with that; under any other name in all
-    documents, whatever its blanks, ligatures and soft hyphens. A document's id without a text is the whole document.
-    What is found nowhere is a document of its own, which covers no evidence. A context that is twice in one question's
-    list counts at its first place.
+    A name of the form ``document:start-end`` is a span. The text of a context named by a document's id is located in
+    that document like an anchor (``resolve``), without a leading title; a text under any other name is located in all
+    documents, ignoring differences in white space, ligatures and soft hyphens. A document's id without a text is the
+    whole document. A text that is not found becomes an additional document, which covers no evidence. A context that
+    occurs twice in one question's list counts at its first place.
 
-    ``whole`` names documents that are chunks too, whether the system used them or not: evidence that it did not find
-    needs a chunk. ``scores`` are those of the contexts.
+    ``whole`` names documents that are always chunks, whether the system used them or not: evidence that it missed needs
+    a chunk. ``scores`` are those of the contexts.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:
@@ -112,7 +112,7 @@ def align_contexts(
 def _scores(
     rows: Sequence[Sequence[int]], numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]
 ) -> tuple[np.ndarray | None, int]:
-    """Arrange the scores of distinct contexts (questions, most contexts); and count the questions whose scores rise."""
+    """Arrange scores of distinct contexts (questions, most contexts); count the questions whose scores increase."""
     if not any(scores):
         return None, 0
     kept = np.full((len(rows), max(map(len, rows), default=0)), np.nan, dtype=np.float32)
@@ -125,12 +125,12 @@ def _scores(
 
 @dataclass(frozen=True)
 class _Search:
-    """Find texts in documents, as anchors are found in them: whatever their blanks, Unicode forms and Markdown."""
+    """Locate texts in documents like anchors: ignoring differences in white space, Unicode forms and Markdown."""
 
     corpus: Corpus
 
     def place(self, passage: Passage) -> ContextPlace | None:
-        """Return the place of a context; None where it is not found."""
+        """Return the location of a context; None if it is not found."""
         corpus, name, text = self.corpus, passage.name, passage.text
         span = _SPAN.fullmatch(name)
         if span and name not in corpus.position and span[1] in corpus.position:
@@ -143,7 +143,7 @@ class _Search:
             return ContextPlace(document, 0, len(corpus.texts[document]))
         title, untitled = corpus.titles[document], text.strip()
         place = self._within(document, text)
-        if place is None and title and untitled.startswith(title):  # which many systems put before the text
+        if place is None and title and untitled.startswith(title):  # many systems prepend it to the text
             place = self._within(document, untitled[len(title) :])
         return place
 
@@ -165,7 +165,7 @@ class _Search:
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
-        """All texts in one, composed and with equal blanks, with a separator that none contains, and their starts."""
+        """All texts, composed, with equal white space, joined by a separator that none contains; and their starts."""
         plain = [_BLANK.sub(" ", composed(text)) for text in self.corpus.texts]
         return "\n".join(plain), list(accumulate((len(text) + 1 for text in plain[:-1]), initial=0))
 
@@ -178,13 +178,13 @@ class ExternalSystem:
     system: BuiltPart
     questions: Sequence[str]
     depth: int
-    documents: Sequence[str] = ()  # those that evidence is searched for in
+    documents: Sequence[str] = ()  # searched for evidence
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
 
 
 def external_graph(parts: ExternalSystem) -> ConfigGraph:
-    """Build the stages; all of the context that a system used counts, whatever ``top_k`` is."""
+    """Build the stages; a system's whole context counts, regardless of ``top_k``."""
     corpus, system = corpus_node(parts.corpus), parts.system
     respond = wording_node("respond", system.spec, system.value, system.value.ask, Response)
     aligned = _aligned_node(parts, corpus, respond)
@@ -194,10 +194,11 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
     chunks = _whole(
         "chunk", Spec("ragsweep.existing.chunks", "1"), (aligned,), lambda work, rows: work.get(aligned).spans, Spans
     )
-    counts = _whole(
-        "count", Spec("ragsweep.evidence.count_tokens", "1"), (searched, chunks),
-        lambda work, rows: {"tokens": count_tokens(Chunks(work.get(searched), work.get(chunks)))},
-    )  # fmt: skip
+
+    def count(work: StageContext, rows: Any) -> dict[str, Any]:
+        return {"tokens": count_tokens(Chunks(work.get(searched), work.get(chunks)))}
+
+    counts = _whole("count", Spec("ragsweep.evidence.count_tokens", "1"), (searched, chunks), count)
     ranking = exclude(parts.excluded, _ranking_node(parts, aligned, chunks), searched, chunks)
 
     def answer(work: StageContext, rows: Rows) -> Packed:
@@ -208,9 +209,16 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         return packed(answers)
 
     answer_node = Node(
-        "answer", Spec("ragsweep.existing.answer", "1"), (respond,), answer, "rows", result=np.ndarray,
-        stored=False, cacheable=cacheable(Answer), input_rows=lambda node, rows: _wording_keys(rows),
-    )  # fmt: skip
+        "answer",
+        Spec("ragsweep.existing.answer", "1"),
+        (respond,),
+        answer,
+        "rows",
+        result=np.ndarray,
+        stored=False,
+        cacheable=cacheable(Answer),
+        input_rows=lambda node, rows: _wording_keys(rows),
+    )
     answering = Answering(Context(searched, chunks, ranking), system_answer=answer_node)
     verdicts = answering.verdicts(parts.judged)
     return ConfigGraph(
@@ -233,7 +241,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
 
 
 def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
-    """Make the node of all contexts' places; made faster than read back, and no array."""
+    """Make the node of all contexts' locations; not stored, because computing it is faster than reading it back."""
     questions, documents = list(parts.questions), sorted(parts.documents)
 
     def compute(work: StageContext, rows: Rows) -> AlignedContext:
@@ -246,7 +254,7 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
 
 
 def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
-    """Make the node of the system's rankings: rows by text. Of questions with one text the first counts."""
+    """Make the node of the system's rankings: rows by text. Of questions with equal texts the first counts."""
     place: dict[str, int] = {}
     for number, key in enumerate(parts.questions):
         place.setdefault(read_question_key(key).text, number)

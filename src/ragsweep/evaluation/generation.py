@@ -1,4 +1,4 @@
-"""The stages before and behind the context: queries, answers, and verdicts. Parts are used by protocol only."""
+"""The stages before and after the context: queries, answers, and verdicts. Parts are used by protocol only."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ragsweep.stages.stored_replies import reply_node
 def query_node(query: BuiltPart) -> Node:
     """Write the query of every question; rows are keys of the question's wording."""
     parameters = dict(query.spec.parameters)
-    for name, unread in getattr(query.value, "UNREAD", {}).items():  # of nested parts: they cannot change a query
+    for name, unread in getattr(query.value, "UNREAD", {}).items():  # of nested parts, without effect on a query
         if isinstance(parameters.get(name), Spec):
             parameters[name] = parameters[name].without(*unread)
     return wording_node("query", replace(query.spec, parameters=parameters), query.value, query.value.write, Answer)
@@ -56,11 +56,11 @@ def query_node(query: BuiltPart) -> Node:
 def write_queries(
     executor: Executor, graph: ConfigGraph, table: QuestionTable
 ) -> tuple[list[Answer] | None, QuestionTable]:
-    """Have a query written for every question with a history; one that failed is searched for with its text.
+    """Rewrite the query of every question that has a history; on failure, search with the question's text.
 
     Returns:
-        The queries, one a question and empty where none was written, or None where the config writes none; and the
-        questions as they are searched for.
+        The queries, one a question and empty if none was written, or None if the config writes none; and the table with
+        these queries.
     """
     if graph.query is None:
         return None, table
@@ -74,12 +74,12 @@ def write_queries(
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
-"""Why a case is not judged that lacks a field which the metric uses."""
+"""Reasons for skipping a case that lacks a field which the metric uses."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """The nodes of the context, and of the chunks that it is made of."""
+    """The nodes of the context and of its chunks."""
 
     corpus: Node
     chunks: Node
@@ -93,7 +93,7 @@ class Context:
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
         """Assemble each question's passages for the generator; conversation gets none.
 
-        A question whose search failed gets the reason in place of passages.
+        A question whose search failed gets the reason instead of passages.
         """
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
         queries = _queries(questions)
@@ -123,7 +123,7 @@ class Answering:
     system_answer: Node | None = None  # the answers of an external system
     replicate: int = 0  # the number of this repetition of all answers
     contents: dict[str, Any] = field(default_factory=dict)
-    """Requests and cases by their hash, which is a row's key: written by the reading stage, within one process."""
+    """Requests and cases by their hash, the key of a row; filled by the reading stage within one process."""
 
     @cached_property
     def generate(self) -> Node | None:
@@ -140,9 +140,15 @@ class Answering:
             return ask_all(work, rows, contents, ask)
 
         return Node(
-            "generate", spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
+            "generate",
+            spec,
+            (),
+            compute,
+            "rows",
+            result=np.ndarray,
+            cacheable=cacheable(Answer),
             check=key_check(part),
-        )  # fmt: skip
+        )
 
     @cached_property
     def answer(self) -> Node | None:
@@ -168,9 +174,15 @@ class Answering:
             return packed([Answer(failed=one) if isinstance(one, str) else next(answered) for one in passages])
 
         return Node(
-            "answer", Spec("ragsweep.generation.answer", "1"), (*self.context.nodes, generate), compute, "rows",
-            result=np.ndarray, cacheable=cacheable(Answer), input_rows=_input_rows,
-        )  # fmt: skip
+            "answer",
+            Spec("ragsweep.generation.answer", "1"),
+            (*self.context.nodes, generate),
+            compute,
+            "rows",
+            result=np.ndarray,
+            cacheable=cacheable(Answer),
+            input_rows=_input_rows,
+        )
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
         """Build the further repetitions of all answers, with the verdicts that read them."""
@@ -185,8 +197,11 @@ class Answering:
         self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node], repeated: Sequence[Repetition] = ()
     ) -> list[PaidStage]:
         """List the paid stages: the generator, where there is one, and the judges, with what their verdicts read."""
-        judged = [(metrics[name].value, node) for some in (verdicts, *(one.verdicts for one in repeated))
-                  for name, node in some.items()]  # fmt: skip
+        judged = [
+            (metrics[name].value, node)
+            for some in (verdicts, *(one.verdicts for one in repeated))
+            for name, node in some.items()
+        ]
         stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judged]
         if self.generator and self.answer:
             answers = (self.answer, *(one.answer for one in repeated))
@@ -214,9 +229,16 @@ class Answering:
             return ask_all(work, rows, self.contents, catch_judge_errors(part, ask))
 
         judge_node = Node(
-            "judge", metric.spec, (), judge, "rows", label, np.ndarray, cacheable=cacheable(Judgement),
+            "judge",
+            metric.spec,
+            (),
+            judge,
+            "rows",
+            label,
+            np.ndarray,
+            cacheable=cacheable(Judgement),
             check=key_check(part),
-        )  # fmt: skip
+        )
 
         def compute(work: StageContext, rows: Rows) -> Packed:
             questions = list(map(read_question_key, rows))
@@ -229,16 +251,22 @@ class Answering:
             return packed([one if isinstance(one, Judgement) else next(judged) for one in cases])
 
         return Node(
-            "verdict", Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)}),
-            (*context, *([answer] if answer else []), judge_node), compute, "rows", label, np.ndarray,
-            cacheable=cacheable(Judgement), input_rows=_input_rows,
-        )  # fmt: skip
+            "verdict",
+            Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)}),
+            (*context, *([answer] if answer else []), judge_node),
+            compute,
+            "rows",
+            label,
+            np.ndarray,
+            cacheable=cacheable(Judgement),
+            input_rows=_input_rows,
+        )
 
 
 def _case(
     part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...] | str
 ) -> Case | Judgement:
-    """Build a metric's case of a question; where something is lacking, the verdict is the reason."""
+    """Build a metric's case of a question, or, if a field is missing, the verdict with the reason."""
     if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
     if isinstance(context, str):

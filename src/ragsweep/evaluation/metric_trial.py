@@ -1,4 +1,4 @@
-"""Try the metrics of other packages on one question, before anything is computed or paid for."""
+"""Try the metrics of other packages on one question, before any computation or paid call."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.scoring import is_ours, try_metric
 
 EXCERPT = 2000
-"""Characters of a document that stand for it."""
+"""Length of the excerpt that represents a document, in characters."""
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
     """Score one question, perfectly retrieved and answered, and return the errors of metrics that fail, by metric.
 
-    No stage runs, and no service or judge is called. ``answered`` and ``routed``: whether the config has answers, and
-    routes. Metrics of our own are not tried.
+    No stage runs, and no service or judge is called. ``answered`` and ``routed``: whether the config has answers and
+    routes. Our own metrics are not tried.
     """
     foreign = [metric for metric in metrics if not is_ours(metric)]
     if not foreign or not dataset.golden.questions:
         return {}
-    judgements = {metric.name: [Judgement(metric.bounds[1] or 1.0)] for metric in metrics
-                  if isinstance(metric, JudgedMetric)}  # fmt: skip
+    judgements = {
+        metric.name: [Judgement(metric.bounds[1] or 1.0)] for metric in metrics if isinstance(metric, JudgedMetric)
+    }
     example = replace(_example(dataset, answered, routed), judgements=judgements)
     outcomes = {metric.name: try_metric(metric, example) for metric in foreign}
     return {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, str)}

@@ -44,7 +44,7 @@ from ragsweep.stages.latency import latency_node, rule_latency_node
 from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
 
 PAIRS = 256
-"""Pairs of a query and a chunk scored at a time, and kept."""
+"""Pairs of a query and a chunk that are scored and stored together."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Parts:
     reranker: BuiltPart
     depth: int
     top_k: int
-    compared: bool = False  # search exactly beside approximate indexes
+    compared: bool = False  # also search exactly, beside approximate indexes
     context_budget: int | None = None  # tokens that the context may have
     generator: BuiltPart | None = None
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
     router: BuiltPart | None = None
-    query: BuiltPart | None = None  # writes what is searched with; None: the question as it is
+    query: BuiltPart | None = None  # writes the search query; None: the question's text
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset
 
 
@@ -114,7 +114,7 @@ def _stage(
     inputs: tuple[Node, ...],
     compute: Callable[[StageContext, Rows], Any],
 ) -> Node:
-    """Make a rows node of a step that belongs to the pipeline itself."""
+    """Make a rows node of a step of the pipeline itself."""
     return _ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute)
 
 
@@ -126,7 +126,7 @@ def _ranking_node(
 
 
 def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
-    """Take out of the ranking of every search text the documents that it excludes; the node itself where none does."""
+    """Remove each search text's excluded documents from its ranking; return the node itself if there are none."""
     if not excluded:
         return found
 
@@ -144,7 +144,7 @@ def _extend(spec: Spec, **parameters: Any) -> Spec:
 
 
 class _Stages:
-    """Make the nodes of one config, bottom up, and collect those whose latency counts."""
+    """Make the nodes of one config, bottom up, and collect the nodes whose latency counts."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -154,10 +154,8 @@ class _Stages:
         self.legs: dict[str, Node] = {}  # of the outermost hybrid
         self.corpus = corpus_node(parts.corpus)
         self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # the same node but for nested chunkers
-        self.counts = self._whole(
-            "count", Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.context_chunks),
-            lambda work: {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.context_chunks)))}, dict,
-        )  # fmt: skip
+        counting, inputs = Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.context_chunks)
+        self.counts = self._whole("count", counting, inputs, self._count_tokens, dict)
 
     def _chunk_nodes(self, built: BuiltPart) -> tuple[Node, Node]:
         """Build the nodes of the chunks handed to the generator, and of those searched."""
@@ -176,11 +174,19 @@ class _Stages:
         return parents, self._whole("chunk", specs["child"], (self.corpus, parents), compute, Spans)
 
     def _whole(
-        self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext], Any], result: type,
+        self,
+        stage: str,
+        spec: Spec,
+        inputs: tuple[Node, ...],
+        compute: Callable[[StageContext], Any],
+        result: type,
         label: str = "",
-    ) -> Node:  # fmt: skip
+    ) -> Node:
         amount = max(self.parts.corpus.characters, 1)
         return Node(stage, spec, inputs, lambda work, rows: compute(work), "whole", label, result, amount=amount)
+
+    def _count_tokens(self, work: StageContext) -> Arrays:
+        return {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.context_chunks)))}
 
     def _texts(self, work: StageContext) -> Texts:
         return Texts(Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address))
@@ -229,10 +235,11 @@ class _Stages:
     def _vector(self, built: BuiltPart, label: str) -> Node:
         embedder, spec = built.value.embedder, built.spec.parameters["embedder"]
         embeddings = self._embeddings(embedder, spec)
-        queries = Node(
-            "embed_queries", spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label, np.ndarray,
-            check=key_check(embedder),
-        )  # fmt: skip
+
+        def embed(work: StageContext, rows: Rows) -> Any:
+            return embedder.embed_queries(list(rows))
+
+        queries = Node("embed_queries", spec, (), embed, "rows", label, np.ndarray, check=key_check(embedder))
         node = self._search(built, "index", (embeddings, queries), label)
         self._add_latency(f"embed_queries/{label}".strip("/"), queries)
         self._add_latency(f"retrieve/{label}".strip("/"), node)
@@ -242,18 +249,20 @@ class _Stages:
         return node
 
     def _search(self, built: BuiltPart, key: str, inputs: tuple[Node, Node], label: str) -> Node:
-        """Build the search by the index at this key: its choice makes the same node, whichever the key is."""
+        """Build the search by the index at this key; equal indexes at different keys give the same node."""
         (embeddings, queries), search, spec = inputs, getattr(built.value, key), built.spec.parameters[key]
-        index = self._whole(
-            "index", spec.without(*getattr(search, "SEARCH_ONLY", ())), (embeddings,),
-            lambda work: search.build(work.get(embeddings).vectors), dict, label,
-        )  # fmt: skip
+
+        def build(work: StageContext) -> Any:
+            return search.build(work.get(embeddings).vectors)
+
+        building = spec.without(*getattr(search, "SEARCH_ONLY", ()))
+        index = self._whole("index", building, (embeddings,), build, dict, label)
         index = replace(index, check=key_check(search))
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
             found: Rankings = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
-            # A query without words has no direction: it is near to nothing, and not to the chunks that come first.
+            # A query without words has no direction, so that no chunk is near to it.
             return pad_where_not(query_vectors.any(axis=1)[:, None], found)._replace(chunks=self.chunks.address)
 
         rule = _extend(built.spec.without("embedder", "exact"), index=spec)
@@ -265,7 +274,7 @@ class _Stages:
         return self._searching(_ranking_node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, label))
 
     def _searching(self, node: Node) -> Node:
-        """Make a node of rankings leave a question without one where a service fails for it."""
+        """Make a node of rankings tolerate a failing service: the question has no ranking."""
 
         def failed(rows: Rows) -> Rankings:
             empty = empty_rankings(len(rows), self.parts.depth)._replace(chunks=self.chunks.address)
@@ -284,7 +293,7 @@ class _Stages:
         return node
 
     def _hybrid(self, built: BuiltPart, label: str) -> Node:
-        # Sorted, so that neither the order of keys in a config nor that of summation can change a result.
+        # Sorted, so that the order of keys in a config cannot change the order of summation and thus a result.
         names = sorted(built.value.legs)
         specs = built.spec.parameters["legs"]
         legs = {
@@ -303,7 +312,7 @@ class _Stages:
 
         spec = _extend(built.spec.without("legs"), legs=names, depth=depth)
         node = _ranking_node("fuse", spec, tuple(legs.values()), compute, label)
-        # How long two lists take to fuse does not depend on their weights.
+        # The duration of a fusion does not depend on the weights.
         rule = spec.without(*getattr(built.value, "WEIGHING", ()))
         self.latency[f"fuse/{label}".strip("/")] = rule_latency_node(node, rule)
         return node
@@ -342,7 +351,7 @@ class _Stages:
         return replace(_stage("widen", {}, (ranking, self.chunks, self.context_chunks), compute), stored=False)
 
     def context(self, ranking: Node) -> Node:
-        """Cut the ranking to the context: the first chunks, as far as they fit into the budget of tokens."""
+        """Cut the ranking to the context: the first chunks that fit into the budget of tokens."""
         top_k, budget = self.parts.top_k, self.parts.context_budget
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
@@ -352,11 +361,11 @@ class _Stages:
 
         budgeted = {} if budget is None else {"budget": budget}
         inputs = (ranking,) if budget is None else (ranking, self.counts)
-        # A slice is made faster than read back.
+        # Slicing is faster than reading back.
         return replace(_stage("context", {"top_k": top_k, **budgeted}, inputs, compute), stored=False)
 
     def _pairs(self) -> Node:
-        """Build the node of the scores of pairs; their further use is in no address."""
+        """Build the node of the scores of pairs, whose address does not depend on their further use."""
         part = self.parts.reranker.value
         spec = self.parts.reranker.spec.without("candidates", *getattr(part, "REORDERING", ()))
         inputs = [self.corpus, self.chunks]

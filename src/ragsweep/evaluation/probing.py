@@ -1,4 +1,4 @@
-"""Measure the latency of a config's stages, again where a stored measurement is out of date, and sum it up."""
+"""Measure the latency of a config's stages, repeating stale measurements, and summarise it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ragsweep.stats.intervals import quantile
 def probe_stages(
     executor: Executor, graph: ConfigGraph, table: QuestionTable, since: float, again: bool
 ) -> dict[str, Probes]:
-    """Return the probes of each stage: stored ones, unless they are out of date.
+    """Return the probes of each stage: stored ones, unless they are stale.
 
     Args:
         executor: Computes and recalls.
@@ -34,7 +34,7 @@ def probe_stages(
 
 
 def _probe(executor: Executor, node: Node, rows: Rows, since: float, again: bool) -> Probes:
-    """Recall or measure; a probe of a service is not repeated, since its calls cost money."""
+    """Recall or measure; a probe of a service is not repeated, because its calls cost money."""
     probes: Probes = executor.get(node, rows)
     if node.check or not (probes.at < since).any():
         return probes
@@ -68,7 +68,7 @@ def seconds_by_question(
 def summarise_latency(
     view: EvaluationView, probes: Mapping[str, Probes], executor: Executor
 ) -> dict[str, dict[str, float]]:
-    """Sum up each stage's probe: how many questions, milliseconds by mean and quantile, and the machine's state."""
+    """Summarise each stage's probe: number of questions, milliseconds by mean and quantile, and the machine's state."""
     quiet = quiet_seconds(executor.notes(speed_node())) if probes else math.nan
     stages = {}
     for stage, seconds in view.latency.items():

@@ -28,10 +28,10 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
            "query", "evidence", "searched", "first_evidence_rank", "retrieved", "context", "context_scores",
            "context_cut", "answer", "abstained", "answer_failed", "answer_thoughts", "category", "output_fault",
            "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
-"""The columns of the table of outcomes beside further labels and metrics."""
+"""The fixed columns of the table of outcomes; labels and metrics follow."""
 
 MOST_GROUPS = 40
-"""A label with more values than this identifies questions rather than grouping them."""
+"""Most values of a grouping label; a label with more identifies questions."""
 
 REPEATED = "answer_repetitions"
 """The column with all scores of repeated answers, as JSON (see ``repetition.RepeatedScores``)."""
@@ -45,16 +45,16 @@ def has_evidence(question: Question) -> bool:
 
 
 SPAN = re.compile(r"\d+-\d+")
-"""The end of a chunk's name that is no whole document."""
+"""The suffix of a chunk's name that is not a whole document."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionTable:
-    """The questions of one golden set as columns; each is made once, when it is first read."""
+    """The questions of one golden set as columns; each is computed at the first access."""
 
     questions: Sequence[Question]
     routed: bytes = b""  # a byte a question, 1 where a router says that it is searched for; empty without a router
-    written: str = ""  # a JSON list of what each question is searched with; empty where that is its text
+    written: str = ""  # a JSON list of search queries; empty if they are the questions' texts
 
     @cached_property
     def searched(self) -> NDArray[np.bool_]:
@@ -70,7 +70,7 @@ class QuestionTable:
 
     @cached_property
     def texts(self) -> Sequence[str]:
-        """The search text of each question: its own, unless another query was written for it."""
+        """The search text of each question: its own text, or the written query."""
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.query or question.text for question in self.questions]
 
@@ -90,7 +90,7 @@ class QuestionTable:
 
     @cached_property
     def probe(self) -> Numbers:
-        """Where each question's text stands among those probed (questions,); behind them if it is not probed."""
+        """The position of each question's text among the probed ones (questions,); after the last if not probed."""
         place = {text: n for n, text in enumerate(self.probed)}
         return np.array([place.get(text, len(place)) for text in self.texts], dtype=np.int64)
 
@@ -119,7 +119,7 @@ class QuestionTable:
 
     @cached_property
     def weights(self) -> NDArray[np.float64] | None:
-        """The weight of each question; None where all count alike."""
+        """The weight of each question; None if all are equal."""
         weights = weights_of(self.questions)
         return None if weights is None else np.array(weights, dtype=np.float64)
 
@@ -162,15 +162,15 @@ class QuestionTable:
 
 
 tabulate = memoize_by_identity(QuestionTable)
-"""Return the table of these questions; the same arguments give the same table."""
+"""Return the table of these questions; the same arguments return the same object."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkNames:
-    """The names of one chunking's chunks in tables and files; each is made when it is first used.
+    """The names of one chunking's chunks in tables and files; each is computed at its first use.
 
-    A name is the document's id, and the span where that is not the whole document, or where the id itself could be such
-    a name of another document's chunk.
+    A name is the document's id, with the span if that is not the whole document, or if the id itself could be the name
+    of another document's chunk.
     """
 
     chunks: Chunks
@@ -198,7 +198,7 @@ class ChunkNames:
 def chunk_place(corpus: Corpus, name: str) -> tuple[int, int, int] | None:
     """Find a chunk by its name (see :class:`ChunkNames`): the document's position, start, end.
 
-    Returns None for what the corpus does not have.
+    Returns None if the corpus does not have it.
     """
     identifier, _, span = name.rpartition(":")
     if identifier not in corpus.position:  # the name is that of a whole document
@@ -211,7 +211,7 @@ def chunk_place(corpus: Corpus, name: str) -> tuple[int, int, int] | None:
 
 
 def chunk_text(corpus: Corpus, name: str) -> str:
-    """Return the indexed text of a chunk by its name; "" of what the corpus does not have."""
+    """Return the indexed text of a chunk by its name; "" if the corpus does not have it."""
     if (place := chunk_place(corpus, name)) is None:
         return ""
     document, start, end = place
@@ -225,7 +225,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
-    """Raise InputError for labels that would take the column of something else."""
+    """Raise InputError for labels whose column is already taken."""
     faults = Faults()
     first = {label: question.where for question in reversed(table.questions) for label in question.labels}
     for label, where in first.items():
@@ -245,7 +245,8 @@ def outcomes(
 ) -> dict[str, list[Any]]:
     """Return one row a question: labels, retrieved evidence, every score, and why a score is missing.
 
-    ``failed`` (questions,) is where a stage before the search failed, so that nothing that it returns is measured.
+    ``failed`` (questions,) flags questions where a stage before the search failed, so that their search is not
+    measured.
     """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
@@ -276,7 +277,7 @@ def outcomes(
 
 
 def _context_scores(view: EvaluationView) -> list[list[float]]:
-    """Return the score of each chunk of each context, to six digits: with more, a record of many questions is large."""
+    """Return the score of each chunk of each context, to six digits, to keep records small."""
     inside = view.context != NO_CHUNK
     scores = view.rankings.scores[:, : inside.shape[1]]
     return [[float(f"{score:.6g}") for score in row[kept].tolist()] for row, kept in zip(scores, inside, strict=True)]

@@ -1,4 +1,4 @@
-"""Single questions of one config for a tracker: what each stage was given, what it returned, and how long it took."""
+"""Traces of single questions of one config for a tracker: inputs, outputs and duration of each stage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLED = 20
 """Distinct questions of a sample, of those whose latency is measured."""
 
 LISTED = 10
-"""Chunks that a span lists at least, as far as there are any."""
+"""Least number of chunks that a span lists, if available."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class QuestionTracer:
         return list(range(len(self.view.questions))) if which == EVERY else []
 
     def _missed(self, n: int) -> bool:
-        """Return whether a call failed, or an objective of which more is better is 0."""
+        """Return whether a call failed, or an objective (more is better) is 0."""
         scores = {name: self.scores[name] for name in objectives(self.config)}
         reasons = [str(one.reasons[n]) for one in scores.values()]
         reasons += [self.view.answers.answers[n].failed] if self.view.answers else []
@@ -100,8 +100,8 @@ class QuestionTracer:
         given: dict[str, Any] = {"question": question.text, "passages": [passage.name for passage in passages]}
         if isinstance(prompt := getattr(part, "prompt", None), Prompt):
             given = {"messages": prompt.messages(Request(question.text, passages, question.history))}
-        got = {"role": "assistant", "content": answer.text, "failed": answer.failed, "model": answer.model,
-               "tokens_in": answer.usage.tokens_in, "tokens_out": answer.usage.tokens_out}  # fmt: skip
+        got: dict[str, Any] = {"role": "assistant", "content": answer.text, "failed": answer.failed}
+        got |= {"model": answer.model, "tokens_in": answer.usage.tokens_in, "tokens_out": answer.usage.tokens_out}
         yield _span("generate", given, {name: value for name, value in got.items() if value}, answer.seconds)
 
     def _judging(self, n: int) -> Iterator[dict[str, Any]]:
@@ -119,7 +119,7 @@ class QuestionTracer:
             yield _span(f"judge {name}", given, {key: value for key, value in got.items() if value != ""}, math.nan)
 
     def _judge(self, metric: str, n: int) -> dict[str, str]:
-        """Return the model that judged, and its reasons; both empty of a metric without a judge."""
+        """Return the judge's model and reasons; both empty for a metric without a judge."""
         one = self.view.judgements[metric][n] if metric in self.view.judgements else Judgement()
         return {"model": one.model, "reasons": one.words}
 

@@ -1,4 +1,4 @@
-"""Scores of repeated answers: the mean of a question's repetitions, and all of them beside it."""
+"""Scores of repeated answers: the mean of a question's repetitions, and the single scores."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ragsweep.evaluation.scoring import score_metric
 from ragsweep.parts.answer_outputs import mark_cut
 
 _OF_FIRST = {"latency", "exact"}
-"""Needs of metrics that are measured once: of the first answer, or of no answer."""
+"""Needs of metrics that are measured once, on the first answer or without answers."""
 
 
 def repeated_views(
     get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView
 ) -> list[EvaluationView]:
-    """Return the view of every repetition, the first one first; without repetitions that alone."""
+    """Return the view of every repetition, the first answers first; without repetitions only these."""
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
@@ -54,8 +54,8 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition. A question's score is the mean of those that have one.
 
-    Where none has one, the reason is that of a repetition that failed, if there is one, else that of the first. Metrics
-    of latency are those of the first answers, and so are quantiles.
+    If none has a score, the reason is that of a failed repetition, if there is one, else that of the first. Metrics of
+    latency, and quantiles, are those of the first answers.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:
@@ -75,7 +75,7 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
 
 def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
-    """Average the repetitions, and count the questions of which only some could be scored as others failed."""
+    """Average the repetitions, and count the questions where only some have scores because others failed."""
     values, reasons = np.stack([one.values for one in each]), np.stack([one.reasons for one in each])
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
@@ -102,7 +102,7 @@ def _samples(metric: Metric) -> int:
 
 
 def _judged(metric: Any, view: EvaluationView, question: int) -> tuple[str, float | None]:
-    """Return a hash of what was judged of a question, and the standard error of the judgement."""
+    """Return a hash of a question's judged case, and the standard error of the judgement."""
     assert view.answers is not None
     contexts = [passage.text for passage in view.answers.passages[question]] if "contexts" in metric.uses else []
     case = content_hash([view.answers.answers[question].text, contexts])[:12]
@@ -114,7 +114,7 @@ def _or_null(value: float) -> float | None:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Describe how many questions lack the score of a repetition that failed; nothing where none does."""
+    """Describe how many questions lack the score of a failed repetition; nothing if none does."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (

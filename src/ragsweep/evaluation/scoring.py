@@ -24,19 +24,19 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> dict[str, float]:
-    """Compare the ranks of evidence before and after reranking; questions whose search failed are left out.
+    """Compare the ranks of evidence before and after reranking; questions whose search failed are skipped.
 
     Args:
         before: One row a question of ``coverage``, over its chunking.
         after: Likewise.
         coverage: Of the questions' evidence.
-        scored: The candidates in their new order, of the chunking that was searched, be it another one.
+        scored: The candidates in their new order, of the searched chunking, which may be another one.
 
     Returns:
-        How many ``evidences`` either list covers; the shares of them that moved ``up`` or ``down``, were ``kept`` at
-        their rank, or ``lost`` (covered by the first list only); the ``mean_change`` of those in both lists in ranks,
-        positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN where
-        there is nothing to measure.
+        The number of ``evidences`` that either list covers; the shares of them that moved ``up`` or ``down``, were
+        ``kept`` at their rank, or ``lost`` (covered by the first list only); the ``mean_change`` of those in both lists
+        in ranks, positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN
+        where there is nothing to measure.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
     first, last = (np.where((before.failed | after.failed)[coverage.question], 0, ranks) for ranks in (first, last))
@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
 
 
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
-    """Score every question; where the metric raises, or returns no scores, each is NaN with the reason.
+    """Score every question; if the metric raises, or returns no scores, each is NaN with the reason.
 
     Raises:
         RagsweepError: The metric raised it: every config would fail.
@@ -88,19 +88,19 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
 
 
 class Failures(NamedTuple):
-    """Why a stage failed for each question, "" where none did; all columns (questions,)."""
+    """The reason why a stage failed for each question, "" if none did; all columns (questions,)."""
 
-    upstream: NDArray[np.str_]  # of route, query, search or system: nothing of the question is the config's result
+    upstream: NDArray[np.str_]  # of route, query, search or system: the question has no result of the config
     answer: NDArray[np.str_]
     probed: NDArray[np.bool_]  # whether the question's latency is measured
 
     @property
     def unanswered(self) -> NDArray[np.bool_]:
-        """Which questions have no answer, so that some metrics may not apply to them."""
+        """Flag the questions without an answer, to which some metrics may not apply."""
         return np.asarray((self.upstream != "") | (self.answer != ""))
 
     def drop(self, scores: Scores) -> Scores:
-        """Replace scores of what failed by NaN and the reason; a metric that does not apply keeps its own reason."""
+        """Replace scores of failed questions by NaN and the reason; a metric that does not apply keeps its reason."""
         if not self.unanswered.any():
             return scores
         untimed = (scores.reasons == NOT_PROBED) & self.probed
@@ -109,14 +109,14 @@ class Failures(NamedTuple):
         return Scores(np.where(lost, np.nan, scores.values), np.where(lost, why, scores.reasons))
 
     def blank(self, traces: Sequence[str]) -> list[str]:
-        """Replace the paths of evidence that was not searched for, as JSON, by empty ones."""
+        """Replace the paths of evidence whose search failed, as JSON, by empty ones."""
         return ["{}" if failed else text for text, failed in zip(traces, self.upstream.tolist(), strict=True)]
 
 
 def find_search_failures(
     executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]
 ) -> dict[int, str]:
-    """Return why searches failed, by the number of the question; reranking and the exact search of a leg count too."""
+    """Return the reasons of failed searches, by question number; including reranking and the exact search of a leg."""
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
         searches += zip(nodes, view.approximate[leg][:2], strict=True)
@@ -130,7 +130,7 @@ def find_search_failures(
 def find_failures(
     view: EvaluationView, searches: Mapping[int, str], is_system: bool, probed: NDArray[np.bool_]
 ) -> Failures:
-    """Collect the failures of the stages before the scores; an external system makes the context, too."""
+    """Collect the failures of the stages before the scores, including an external system that makes the context."""
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
     answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # of a system that only searches
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
@@ -146,7 +146,7 @@ def is_ours(metric: object) -> bool:
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
-    """Wrap a metric's judge: where it raises, each case without a verdict gets one with the reason."""
+    """Wrap a metric's judge: if it raises, each case without a verdict gets a verdict with the reason."""
 
     def ask(cases: Sequence[Case], done: Done) -> None:
         judged: set[int] = set()
@@ -176,9 +176,9 @@ def _checked(scores: Scores, questions: int) -> Scores:
 
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
-    """Return the exception and its place as text; raise again what is not the metric's own fault.
+    """Return the exception and its place as text; re-raise exceptions that are not the metric's fault.
 
-    The place is the last line of the metric's own package that was run, else the method's.
+    The place is the last executed line of the metric's package, else the method's.
     """
     if isinstance(fault, RagsweepError) or interruption.is_overdue():
         raise fault

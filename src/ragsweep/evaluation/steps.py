@@ -1,4 +1,4 @@
-"""What each question took and cost by step, and the words of judges, as one JSON text a question."""
+"""Duration and cost of each question by step, and judges' reasons, as one JSON text a question."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Step = dict[str, Any]
 
 
 def step_texts(view: EvaluationView, price: Pricing) -> list[str]:
-    """Return one JSON object a question: step -> what is known of it; ``{}`` where nothing is.
+    """Return one JSON object a question: step -> its known facts; ``{}`` if there are none.
 
     Steps are the stages whose time is measured, ``query``, ``generate`` and ``judge/METRIC``. Of each: ``ms``, of the
     questions whose latency is probed, and of every answer; ``tokens_in``, ``tokens_out`` and ``money`` of its calls

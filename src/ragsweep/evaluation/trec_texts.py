@@ -1,4 +1,4 @@
-"""Rankings and labels as TREC files, by chunk and by evidence, from which other tools compute our numbers."""
+"""Rankings and labels as TREC files, by chunk and by evidence, from which other tools reproduce our numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragsweep.golden.trec import Run, encode_id, write_qrels, write_run
 
 
 class LazyTexts(Mapping[str, str]):
-    """Rankings by their address; a text is written when it is read."""
+    """Rankings by address; their texts are generated lazily."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
@@ -42,7 +42,7 @@ def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
 
 
 def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
-    """Return the address of a run's texts: they are other ones while the searches of some questions fail."""
+    """Return the address of a run's texts, which differ while the searches of some questions fail."""
     written = table.written_address(address)
     return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
 
@@ -52,8 +52,8 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
 
     The questions whose search ``failed`` are left out: tools score 0 where a run lacks a question of the qrels.
 
-    Chunks have the names that they have in runs. Where several chunks cover one evidence each of them is relevant, and
-    tools that know no evidence count each: our metrics credit the first.
+    Chunks have the same names as in runs. If several chunks cover one evidence, each is relevant, and tools without
+    evidences count each of them; our metrics credit the first.
     """
     found: dict[str, dict[str, float]] = {}
     named = names.of(coverage.chunk.astype(np.int32)[:, None])
@@ -76,15 +76,15 @@ def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: st
 def evidence_run_text(view: EvaluationView, tag: str) -> str:
     """Write rankings as a TREC run by evidence: question id, evidence, rank of its chunk, score; best first.
 
-    A line stands for a rank: ``evidence:N`` where our metrics credit the N-th evidence of the question, else
-    ``rank:R``, which is not relevant. The order is that of the scores, -1, -2 and so on. The rank field, which tools
-    ignore, is that of the chunk that covers the evidence: where a chunk covers several they are credited one a rank.
-    Where a budget cuts the context, only what is within the budget is written. Failed searches are left out.
+    A line represents a rank: ``evidence:N`` where our metrics credit the N-th evidence of the question, else
+    ``rank:R``, which is not relevant. The scores -1, -2 and so on give the order. The rank field, which tools ignore,
+    is that of the chunk that covers the evidence: several evidences of one chunk are credited one a rank. If a budget
+    cuts the context, only the ranks within the budget are written. Failed searches are omitted.
     """
     first, credited = view.first_rank, view.credited_rank
     if view.context_length is not None:
         length = view.context_length[view.evidence_question]
-        credited = np.where(credited > length, view.top_k + credited - length, credited)  # found, but credited too late
+        credited = np.where(credited > length, view.top_k + credited - length, credited)  # credited beyond the ranking
         first = np.where(first > length, 0, first)
     failed = view.rankings.failed
     found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if not failed[n]}

@@ -14,7 +14,7 @@ from ragsweep.golden.rendered import Derived, Piece, derive, render
 Span = tuple[int, int]
 
 _LONG_RUN = r"\s\s+"
-_MARKUP = re.compile(r"[*_`~\[\]<>&\\#|!]|^(?:[-+]|\d+[.)])\s")  # a quote without it is rendered as it is written
+_MARKUP = re.compile(r"[*_`~\[\]<>&\\#|!]|^(?:[-+]|\d+[.)])\s")  # a quote without it needs no rendering
 _LONGEST_MARKUP = 500  # characters between the words of one passage, such as the target of a link
 _SHOWN = 160  # characters of a passage in a message
 
@@ -25,8 +25,8 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     A run of white space, in both, counts as one space; at the anchor's ends it is ignored. Both are compared in
     Unicode's composed form, without ligatures and soft hyphens (see ``composed``). Where the source does not contain
     the anchor, the visible texts of both, rendered as Markdown, are compared: without emphasis, backticks, the targets
-    of links. Occurrences may overlap. The forms of the last 128 texts are cached: with many anchors and many texts, let
-    the texts be the outer loop.
+    of links. Occurrences may overlap. The forms of the last 128 texts are cached: with many anchors and many texts,
+    iterate over the texts in the outer loop.
 
     Args:
         text: The document's text.
@@ -40,7 +40,7 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     if not quote:
         return []
 
-    blanks = len(anchor) - len(anchor.lstrip())  # a start counts them or not
+    blanks = len(anchor) - len(anchor.lstrip())  # a start may or may not count them
 
     def chosen(spans: list[Span]) -> list[Span]:
         return [span for span in spans if start is None or span[0] in (start, start + blanks)]
@@ -54,7 +54,7 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
 
 
 def visible_words(anchor: str) -> list[str]:
-    """Return the words of an anchor's visible text, without signs."""
+    """Return the words of an anchor's visible text, without punctuation."""
     return words(visible_text(anchor))
 
 
@@ -99,9 +99,9 @@ def _plain_letters(letter: str) -> str:
 
 
 def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
-    """Find the passage of a text that shares the longest run of words with an anchor: its start, and its words.
+    """Find the passage of a text that shares the longest run of words with an anchor: return its start and its words.
 
-    Case and Markdown are ignored. None where not even a word of four letters or more is shared.
+    Case and Markdown are ignored. None if no word of four letters or more is shared.
     """
     form = render(text)
     normal = _normal(form.text)
@@ -124,7 +124,7 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
 
 
 MOST_WORDS = 1000
-"""Words of an anchor, from its beginning, of which the longest run is searched for: each is one search of the text."""
+"""Leading words of an anchor in which the longest run is searched: each word costs one search of the text."""
 
 
 def _longest_run(haystack: str, quote: str) -> tuple[int, str]:

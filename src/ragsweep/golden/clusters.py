@@ -1,6 +1,6 @@
-"""Group dependent questions: those with a common source document, or nearly the same words.
+"""Group dependent questions: questions with a common source document, or nearly the same words.
 
-Their scores are correlated, so that resampling draws them together and a partition keeps them on one side.
+Their scores are correlated: resampling draws them together, and a partition keeps them on one side.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import Question
 
 ALIKE = 0.7
-"""Share of common shingles from which on two texts are near-duplicates."""
+"""Least Jaccard similarity of the shingles of two near-duplicates."""
 
 SHINGLE = 4
 """Characters of a shingle: letters rather than words, for languages without spaces."""
@@ -28,7 +28,7 @@ LARGEST = 0.1
 
 
 def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
-    """Return for each number below ``size`` the smallest one that links connect it with."""
+    """Return for each number below ``size`` the smallest number in its connected component."""
     parent = list(range(size))
 
     def root(number: int) -> int:
@@ -49,9 +49,9 @@ def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
     """Name the cluster of each question: ``document ID`` of the document it is about, or ``question ID``.
 
     Questions that share a document of their evidence, or whose texts are near-duplicates, are linked; clusters are the
-    connected components. Where a chain of links joins more than a tenth of all questions (in a collection with many
-    relevant documents a question it may join all of them), that group is cut: only questions with the same main
-    document, or the same words, stay together.
+    connected components. A component of more than a tenth of all questions (with many relevant documents a question,
+    chains of links may join all of them) is cut: only questions with the same main document, or the same words, stay
+    together.
     """
     texts = [normalised(question) for question in questions]
     documents = [_documents(question) for question in questions]
@@ -76,8 +76,8 @@ def normalised(question: Question) -> str:
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
     """List the pairs of texts with a Jaccard similarity of their shingles of at least ``ALIKE``.
 
-    Only pairs that share one of their rarest shingles, and are about as long, can be so similar, and only they are
-    compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is similar to none.
+    Only pairs that share one of their rarest shingles, and are of similar length, can reach it, and only they are
+    compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is similar to no other.
     """
     shingles = [_shingles(text) for text in texts]
     return [
@@ -121,20 +121,20 @@ def _shingles(text: str) -> frozenset[str]:
 def _documents(question: Question) -> list[str]:
     """List the documents of a question's evidence, or else its first distractor.
 
-    Only the first, so that a question without an answer links no two documents.
+    Only the first, so that a question without an answer does not link two documents.
     """
     relevant = [evidence.document for evidence in question.evidence if evidence.grade > 0]
     return list(dict.fromkeys(relevant)) or list(question.distractors[:1])
 
 
 def _main_document(question: Question, documents: Sequence[str], frequency: Counter[str]) -> str:
-    """Choose the document of the best grade, and among those the one that most questions name."""
+    """Choose the document with the best grade; on a tie, the document that most questions name."""
     grades = {label.document: label.grade for label in sorted(question.evidence, key=lambda label: label.grade)}
     return min(documents, key=lambda name: (-grades.get(name, 0.0), -frequency[name], name), default="")
 
 
 def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
-    """Group numbers by the names that each has; a number is in the group of every one of its names."""
+    """Group numbers by their names; a number is in the group of each of its names."""
     groups: dict[str, list[int]] = defaultdict(list)
     for number, names in names_of:
         for name in names:

@@ -23,8 +23,8 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 
     Args:
         path: JSON lines or Parquet: our own format, or, where its first line has an ``_id``, ``doc_id`` or
-            ``contents``, that of BEIR, AutoRAG or FlashRAG, whose other keys are ignored. With ``columns`` it may be a
-            table, too.
+            ``contents``, that of BEIR, AutoRAG or FlashRAG, whose other keys are ignored. With ``columns`` also a
+            table.
         faults: Where faults are collected.
         columns: The columns of a table.
     """
@@ -33,7 +33,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
     table = columns if columns and is_table(path) else None
     key, text = "id" if table else "", "text"
     for row in read_table(path, table, faults) if table else read_rows(path, faults):
-        if not key:  # all lines are in the format of the first
+        if not key:  # the first line determines the format
             key = next((name for name in ("_id", "doc_id") if name in row), "id")
             text = "contents" if "contents" in row and "text" not in row else "text"
         if (key, text) == ("id", "text") and not table:
@@ -56,8 +56,8 @@ def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tu
 
     Args:
         root: The folder.
-        exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too. None: the caller has no
-            such key, so that no message names it.
+        exclude: Patterns of ids that are not documents; ``*`` matches anything, including slashes. None: the caller has
+        no such key, so that messages do not mention it.
         faults: Where faults are collected.
 
     Returns:
@@ -75,7 +75,7 @@ def read_folder(root: Path, exclude: Sequence[str] | None, faults: Faults) -> tu
             links += 1
         elif path.suffix.lower() not in ENDINGS or not path.is_file():
             others[path.suffix.lower() or "no ending"] += 1
-        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # half a character: a byte that is not UTF-8
+        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # a lone surrogate: a byte that is not UTF-8
             row = Row(str(path), {"id": identifier}, faults)
             normalised = row.identifier("id")
             unique.check(normalised, row)

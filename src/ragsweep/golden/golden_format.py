@@ -15,9 +15,14 @@ QUESTION_KEYS = (
     "distractors", "notes", "corpus_version", "labels", "weight",
 )  # fmt: skip
 GROUPS = {
-    "content": (), "multiple_choice": (), "provenance": (), "validation": (), "processing": (), "audit": ("status",),
+    "content": (),
+    "multiple_choice": (),
+    "provenance": (),
+    "validation": (),
+    "processing": (),
+    "audit": ("status",),
     "classification": ("question_type", "bloom", "reasoning_class"),
-}  # fmt: skip
+}
 """Groups of the full schema (docs/datasets.md) -> their fields that group results; the others are not read."""
 REJECTED = "rejected"
 """The ``validation.status`` of an entry that is not to be asked."""
@@ -93,7 +98,7 @@ def read_question(row: Row) -> Question:
 
 
 def read_weight(row: Row) -> float | None:
-    """Read how much a question counts; None where nothing is said. What is no number above 0 is a fault of the row."""
+    """Read the weight of a question; None if absent. Any value but a number above 0 is a fault of the row."""
     weight = row.number("weight", 1.0)
     if weight <= 0:
         row.fault(f'"weight" is {weight:g}; give a number above 0, or leave out the question if nobody asks it')

@@ -17,7 +17,7 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read CSV, TSV or JSON lines with ``question_id``, ``metric``, a number in ``column``, and maybe run and answer.
+    """Read CSV, TSV or JSON lines: ``question_id``, ``metric``, a number in ``column``; run and answer if given.
 
     The number may be a text (a table's cell), or true or false.
 
@@ -28,9 +28,10 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
     labels: list[HumanLabel] = []
     names = ("question_id", "metric", column)
     rows = (
-        read_table(path, Columns("the file", {}, (*names, *_OPTIONAL), names), faults) if is_table(path)
+        read_table(path, Columns("the file", {}, (*names, *_OPTIONAL), names), faults)
+        if is_table(path)
         else read_rows(path, faults)
-    )  # fmt: skip
+    )
     for row in rows:
         question, metric = row.identifier("question_id"), row.identifier("metric")
         text = row.scalars().get(column, "").strip().lower()
@@ -51,7 +52,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
     """Raise InputError, with the lines, for labels beyond the bounds (lowest, highest) of their metric.
 
-    Labels of a metric that are all 0 and 1 are marks of right and wrong, whatever its bounds are.
+    Labels of a metric that are all 0 and 1 are marks of right and wrong, regardless of its bounds.
     """
     faults = Faults()
     for metric, (low, high) in bounds.items():
@@ -67,7 +68,7 @@ def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, 
 
 
 def _likely_scale(values: Sequence[float], bounds: tuple[float, float]) -> str:
-    """Return what labels beyond the bounds of their metric may mean, and how they become scores on its scale."""
+    """Describe possible meanings of labels beyond the bounds of their metric, and their conversion to its scale."""
     low, high, way = min(values), max(values), f"give scores from {bounds[0]:g} to {bounds[1]:g}, or 1 and 0"
     if bounds != (0.0, 1.0) or low < 0 or high > _PER_CENT:
         return way

@@ -1,8 +1,8 @@
-"""Which retrieved chunks labels judge, and what the unjudged ones could change.
+"""Match retrieved chunks with labels, and bound the effect of unjudged chunks.
 
-Chunks and labels are places in the corpus, so that configs with different chunkers are compared by the same labels. A
+Chunks and labels are spans of the corpus, so that configs with different chunkers are compared by the same labels. A
 label covers a chunk as in an evaluation: the chunk has half of the label's characters, or any part of a document that
-is a label as a whole. Documents in ``distractors`` are judged, and not relevant.
+is labelled as a whole. Documents in ``distractors`` are judged, and not relevant.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ragsweep.core.types import Corpus, Evidence
 from ragsweep.golden.anchors import resolve
 
 SHARE = 0.5
-"""Share of a label's characters, or of a chunk's where that is shorter, that they have in common."""
+"""Share of the shorter span's characters, of label and chunk, that both must have in common."""
 
 
 class DocumentSpan(NamedTuple):
@@ -28,7 +28,7 @@ class DocumentSpan(NamedTuple):
 
 
 class JudgedSpan(NamedTuple):
-    """A judgement of a place: its grade, above 0 where it is relevant; ``whole``: it is about the document."""
+    """A judgement of a span: its grade, above 0 if relevant; ``whole``: it is about the document."""
 
     place: DocumentSpan
     grade: float
@@ -36,7 +36,7 @@ class JudgedSpan(NamedTuple):
 
 
 def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[JudgedSpan]:
-    """Find a question's labels in the corpus; those that are not there are left out."""
+    """Find a question's labels in the corpus; omit labels that do not occur in it."""
     labels = []
     for one in evidence:
         if (position := corpus.position.get(one.document)) is None:
@@ -64,13 +64,13 @@ def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
 
 
 def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
-    """Count the chunks of some rankings of one question: those that are judged, and all."""
+    """Count the judged chunks, and all chunks, in some rankings of one question."""
     judged = [is_judged(chunk, labels) for chunks in found for chunk in chunks]
     return sum(judged), len(judged)
 
 
 def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
-    """Return the first rank, from 1, whose chunk a label covers; 0 where there is none."""
+    """Return the first rank, from 1, whose chunk a label covers; 0 if there is none."""
     return next((rank for rank, chunk in enumerate(found, start=1) if covers(label, chunk)), 0)
 
 
@@ -87,7 +87,7 @@ def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 
 
 def discount(rank: int) -> float:
-    """Return what a rank, from 1, counts."""
+    """Return the discount of a rank, from 1."""
     return float(1 / np.log2(rank + 1))
 
 
@@ -99,10 +99,10 @@ def ideal(grades: Sequence[float], depth: int) -> float:
 def difference_bounds(
     baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
-    """Return between what the difference of nDCG lies, candidate less baseline, whichever unjudged chunks are relevant.
+    """Return the bounds of the difference in nDCG, candidate minus baseline, over all relevances of unjudged chunks.
 
-    Of a given number of relevant ones the ideal ranking is given, and the difference is a sum over them: the worst
-    choice is that of the smallest terms. All numbers are tried.
+    The number of relevant chunks determines the ideal ranking, and the difference is a sum over the relevant chunks:
+    its minimum has the smallest terms. All numbers are tried.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

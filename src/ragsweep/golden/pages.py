@@ -22,13 +22,13 @@ _BLOCKS = re.compile(
     r"|h[1-6]|header|hgroup|hr|li|main|menu|nav|ol|p|pre|search|section|summary|table|t[dhr]|ul)$"
 )
 _WITHIN = re.compile(r"^(?:br|button|caption|legend|optgroup|option|select|text|textarea)$")
-"""Elements apart from the text around them that a paragraph may contain, or that no paragraph precedes."""
+"""Elements separated from the surrounding text that a paragraph may contain, or that no paragraph precedes."""
 
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _FALLBACKS = ("audio", "canvas", "iframe", "noscript", "rp", "video")  # text for a browser that lacks the feature
 _UNSEEN = frozenset(["script", "style", "template", "datalist", *_FALLBACKS])
 _UNSEEN_STYLE = re.compile(r"(?i)(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)\s*(!\s*important\s*)?(;|$)")
-_ENDED_BY = {  # elements that may lack their end tag: what ends them, within the same container
+_ENDED_BY = {  # elements with an optional end tag -> the tags that end them, within the same container
     **dict.fromkeys(["p"], (_BLOCKS, re.compile("^body$"))),
     **dict.fromkeys(["li"], (re.compile("^li$"), re.compile("^([ou]l|menu)$"))),
     **dict.fromkeys(["dt", "dd"], (re.compile("^d[dt]$"), re.compile("^dl$"))),
@@ -43,7 +43,7 @@ _DEEPEST = 3_000  # time grows with the square of it
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
 _FRONT_TITLE = re.compile(r"""^title:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 _DOCUTILS = {
-    "file_insertion_enabled": False,  # a page must not bring in other files
+    "file_insertion_enabled": False,  # a page must not include other files
     "report_level": 5,
     "halt_level": 5,
     "warning_stream": False,
@@ -54,7 +54,7 @@ _DOCUTILS = {
 class Page(NamedTuple):
     """Title and text of a file; either may be empty.
 
-    ``starts``: where each printed page begins, for a paged file; ``doubts``: its pages that are not read as printed.
+    ``starts``: the offset of each printed page of a paged file; ``doubts``: pages whose text may differ from the print.
     """
 
     title: str
@@ -64,13 +64,13 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults, way_out: str = "move it out of the folder") -> Page:
-    """Read a file by the ending of its name, one of ENDINGS; an error is added to the faults, with the way out."""
+    """Read a file by its suffix, one of ENDINGS; add an error, with the way out, to the faults."""
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
     if len(faults.found) == before:
         try:
             return read(content)
-        except Exception as error:  # of any library, at a damaged file
+        except Exception as error:  # any library may raise anything for a damaged file
             reason = f"{type(error).__name__}: {error}"
             faults.add(str(path), f"cannot be read: {reason}; mend it, or {way_out}")
     return Page("", "")
@@ -87,7 +87,7 @@ def _html(text: str) -> Page:
 
 
 def _markdown(text: str) -> Page:
-    """Return the source after its front matter: chunkers cut at its headings and code."""
+    """Return the source without its front matter: chunkers cut at its headings and code."""
     from markdown_it import MarkdownIt
 
     front = _FRONT_MATTER.match(text)
@@ -108,7 +108,7 @@ def _soup(text: str) -> BeautifulSoup:
 
 
 def _is_unseen(tag: Tag) -> bool:
-    """Return whether a browser shows no text of an element, by its name and attributes; style sheets are not read."""
+    """Return whether a browser hides an element, by its name and attributes; style sheets are not read."""
     if tag.name in {"html", "body"}:  # hidden until a script has run
         return False
     is_hidden = str(tag.get("hidden", "until-found")).lower() != "until-found"
@@ -117,7 +117,7 @@ def _is_unseen(tag: Tag) -> bool:
 
 
 def _end_where_omitted(tag: Tag) -> None:
-    """Move behind an element what follows its omitted end tag, which html.parser nests in the element."""
+    """Move the content after an omitted end tag, which html.parser nests in the element, behind the element."""
     if tag.name not in _ENDED_BY:
         return
     ends, container = _ENDED_BY[tag.name]
@@ -136,7 +136,7 @@ def _end_where_omitted(tag: Tag) -> None:
 
 
 def _check_depth(text: str) -> None:
-    """Raise ValueError for a page nested so deeply that reading it takes minutes."""
+    """Raise ValueError for a page nested too deeply to be read in reasonable time."""
     opened: list[str] = []
     counts = Counter[str]()
     for tag in _TAG.finditer(text):
@@ -160,7 +160,7 @@ def _heading(soup: BeautifulSoup) -> str:
 
 
 def _visible(soup: BeautifulSoup) -> str:
-    """Extract a document's visible text; blocks stand on lines of their own."""
+    """Extract a document's visible text, each block on separate lines."""
     for title in soup("title"):
         title.decompose()
     for block in soup([_BLOCKS, _WITHIN]):

@@ -21,14 +21,14 @@ SHARE = 0.3
 """Share of the questions in the holdout."""
 
 ENOUGH = 300
-"""Fewest questions for a holdout: with fewer it could only show differences of .12 and more."""
+"""Fewest questions for a holdout: a smaller one could only detect differences of .12 and more."""
 
 SALT = "ragsweep.partition/1"
-"""Hashed with a cluster's name to decide its side. Not a seed: one golden set has one holdout, because a second
-division would put questions into the holdout that a search has used under the first."""
+"""Hashed with a cluster's name to decide its side. Not a seed: a golden set has a single holdout, because a second
+division would move questions that a search has used into the holdout."""
 
 SMALLEST = 4
-"""Questions of a stratum at least; smaller strata are divided together, or each would be on one side as a whole."""
+"""Fewest questions of a stratum; smaller strata are divided together, because each alone would fall on one side."""
 
 
 class ChosenPartition(NamedTuple):
@@ -58,7 +58,7 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
 
     Args:
         given: The key ``partition`` of the config; None for the default.
-        questions: The number of questions. With fewer than 300 a holdout is useless, and a search uses all of them.
+        questions: The number of questions. Below 300 a holdout is useless, and a search uses all questions.
         searching: Whether the results decide which configs are tried next.
 
     Raises:
@@ -80,10 +80,10 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     """Keep the questions of one side.
 
     Args:
-        whole: The dataset with all of its questions: they alone decide the side of a question.
+        whole: The dataset with all of its questions, which determine the side of each.
         name: "tune" or "holdout".
-        drawn: The same dataset with the sample that ``dataset.limit`` draws, of which one side is kept. So a question
-            that a search used in a small sample is not in the holdout of a larger one.
+        drawn: The same dataset with the sample that ``dataset.limit`` draws; one side of the sample is kept. So a
+        question that a search used in a small sample is not in the holdout of a larger one.
 
     Raises:
         InputError: No question is left.
@@ -98,7 +98,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     golden = replace(sample, questions=kept, left_out={why: count for why, count in left_out.items() if count})
     total = len(whole.golden.questions)
     size = len(held) if name == HOLDOUT else total - len(held)
-    # Of a question's text: another id, or another label, makes no new question.
+    # Of a question's text: another id or label does not make a new question.
     digests = [
         content_hash([question.text, [[turn.role, turn.text] for turn in question.history]])[:16]
         for question in whole.golden.questions
@@ -115,8 +115,9 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
     """List the ids of the questions of the holdout: about a share of each stratum, whole clusters only.
 
     A stratum is a category and a kind (with evidence, unanswerable, conversational); a cluster belongs to that of most
-    of its questions. In a stratum the clusters have a fixed random order, and the first are taken; the one across the
-    border where most of it is before it. So more questions, or another order, move only those at the border.
+    of its questions. In a stratum the clusters have a fixed random order, and the first are taken; the cluster across
+    the border if most of it is before the border. So additional questions, or another order, move only clusters at the
+    border.
     """
     members: dict[str, list[Question]] = defaultdict(list)
     for question, cluster in zip(questions, clusters(questions), strict=True):

@@ -37,7 +37,7 @@ class GradedQrels(NamedTuple):
 
 
 class Grades:
-    """Give the codes of labels their grades.
+    """Map the codes of labels to grades.
 
     Args:
         given: Code -> grade; a label whose grade is None is left out and counted. Without ``given`` the codes are the
@@ -48,7 +48,7 @@ class Grades:
         self._given = None if given is None else {str(code): grade for code, grade in given.items()}
 
     def check(self) -> Grades:
-        """Raise ConfigError unless every grade is a number or null; to be called before anything is read."""
+        """Raise ConfigError unless every grade is a number or null; call this before reading anything."""
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):
@@ -95,7 +95,7 @@ class Grades:
 def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
     """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score".
 
-    The first line is a header where its score is no number, and ``grades`` names no scores but numbers.
+    The first line is a header if its score is not a number and ``grades`` names only numbers.
     """
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):
@@ -119,7 +119,7 @@ def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: 
 
     Args:
         questions: All questions of the collection.
-        labels: Their labels, some of which may name questions that do not exist.
+        labels: Their labels; some may name questions that do not exist.
         source: The file of the labels.
         unlabelled: The reason under which questions without labels are counted.
     """

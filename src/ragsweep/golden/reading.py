@@ -1,4 +1,4 @@
-"""Read JSON records, one a line or one a file, and check their fields; every fault is collected with its place."""
+"""Read JSON records, one a line or one a file, and check their fields; collect every fault with its place."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _kind(path: Path, faults: Faults) -> type:
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Read the rows of a Parquet file or folder; what JSON does not have, such as a date, becomes a text.
+    """Read the rows of a Parquet file or folder; types that JSON lacks, such as dates, become texts.
 
-    A value that many rows share is stored once: what they come to is limited as in a gzipped file.
+    A value that many rows share is stored once, so that the expanded size is limited as in a gzipped file.
     """
     from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]
     from pyarrow.lib import ArrowException
@@ -79,7 +79,7 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Read the objects of a file that is one YAML list, or the one object that it is; all scalars are texts."""
+    """Read the objects of a YAML file, a list or a single object; all scalars are texts."""
     import yaml  # type: ignore[import-untyped]
 
     try:

@@ -13,7 +13,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"\S+")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _LINK_TAIL = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]", re.DOTALL)
-_HARD_LIMIT = 1 << 20  # characters; a longer text is taken as it is, for its tokens would fill the memory
+_HARD_LIMIT = 1 << 20  # characters; a longer text is not parsed, because its tokens would fill the memory
 
 
 class Piece(NamedTuple):
@@ -49,7 +49,7 @@ class Derived(NamedTuple):
 
 
 def derive(pieces: Iterable[Piece]) -> Derived:
-    """Join pieces, which are in the order of the source; empty ones are left out."""
+    """Join pieces, which are in the order of the source; skip empty ones."""
     kept = [piece for piece in pieces if piece.text]
     begins = list(accumulate((len(piece.text) for piece in kept), initial=0))[: len(kept)]
     return Derived("".join(piece.text for piece in kept), begins, [(piece.start, piece.end) for piece in kept])
@@ -72,19 +72,19 @@ def render(source: str) -> Derived:
 def _parser() -> Any:
     from markdown_it import MarkdownIt
 
-    # Escapes and entities stay tokens of their own, with their source text.
+    # Escapes and entities stay separate tokens, with their source text.
     return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
 
 
 class _Reader:
-    """Find the content of tokens in the source, in order: tokens within a line have no positions of their own."""
+    """Find the content of tokens in the source, in order: inline tokens have no positions."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._at = 0
 
     def block(self, token: Any, lines: list[int]) -> Iterator[Piece]:
-        """Yield the words of a block; one that contains blocks has none of its own."""
+        """Yield the words of a block; a block that contains blocks has no words."""
         if token.map and not token.children and not token.content:
             return
         if token.map:

@@ -1,4 +1,4 @@
-"""Find a section of a document by its heading: Markdown's, an underlined line, or a line of its own."""
+"""Find a section of a document by its heading: a Markdown heading, an underlined line, or a separate line."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Heading(NamedTuple):
 
 
 def section(text: str, name: str) -> tuple[int, int] | None:
-    """Find a section: its heading and all below it, up to the next heading of its own level or a higher one.
+    """Find a section: its heading and everything below it, up to the next heading of the same or a higher level.
 
-    Headings are compared by their words, without case and signs. A name that is no heading but a whole line of its own
-    begins a section up to the next heading. Returns None where there is neither.
+    Headings are compared by their words, ignoring case and punctuation. A name that is not a heading but a whole line
+    begins a section up to the next heading. Returns None if there is neither.
     """
     wanted = words(name)
     found = list(headings(text))
@@ -40,12 +40,12 @@ def section(text: str, name: str) -> tuple[int, int] | None:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a heading, without case and signs."""
+    """Return the words of a heading, without case and punctuation."""
     return words_of(text.casefold())
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Yield the headings; the level of an underlined one is the order of its sign's first use in the text."""
+    """Yield the headings; levels of underlined ones follow the first use of their characters in the text."""
     signs: list[str] = []
     fence = before = ""
     began = 0

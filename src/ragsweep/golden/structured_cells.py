@@ -1,4 +1,4 @@
-"""Read the lists and objects that stand in a field, or that a text spells out as JSON or as Python prints them."""
+"""Read lists and objects in a field: values, or texts in JSON or Python syntax."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _WRITTEN = re.compile(
     r"""|\b(?:None|True|False|null|true|false|nan|NaN|array|dtype=\w++)\b)++(?:'[^']*|"[^"]*)?""",
     re.DOTALL,
 )
-"""Nothing but brackets, literals and what stands between them, maybe cut off within a literal."""
+"""Only brackets, literals and separators, possibly cut off within a literal."""
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
-"""One opening bracket and nothing in it, which is a text."""
+"""A single opening bracket without content, which is a text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels"
 _WAY = 'write it as JSON, ["...", "..."], or as plain text'
@@ -28,11 +28,11 @@ _UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_ali
 
 
 def decoded(value: Any) -> Any:
-    """Return the list or object that a text spells out, and every other value as it is.
+    """Parse a text that contains a list or object; return every other value unchanged.
 
-    Tuples and sets become lists. Raises ValueError for a text that begins and ends as structure does and is not
-    readable: cut off, an array of numpy, or literals without a comma between them, which Python would join; and for
-    lists and objects nested deeper than DEEPEST levels.
+    Tuples and sets become lists. Raises ValueError for a text that looks like structure and is not readable: cut off,
+    an array of numpy, or literals without a comma between them, which Python would join; and for lists and objects
+    nested deeper than DEEPEST levels.
     """
     found = _decoded(value)
     if is_deep(found):
@@ -43,7 +43,7 @@ def decoded(value: Any) -> Any:
 def is_deep(value: Any) -> bool:
     """Return whether lists and objects are nested deeper than DEEPEST levels.
 
-    An object that YAML repeats by reference counts once a level: written out, it may have billions of parts.
+    An object that YAML repeats by reference counts once a level: expanded, it may have billions of parts.
     """
     level = {id(value): value}
     for _ in range(DEEPEST + 1):
@@ -78,8 +78,11 @@ def _decoded(value: Any) -> Any:
 
 def _python_literal(text: str) -> Any:
     found = ast.literal_eval(text.strip())
-    kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
-             if token.type not in (tokenize.NL, tokenize.NEWLINE)]  # fmt: skip
+    kinds = [
+        token.type
+        for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
+        if token.type not in (tokenize.NL, tokenize.NEWLINE)
+    ]
     if any(pair == (tokenize.STRING, tokenize.STRING) for pair in pairwise(kinds)):
         raise ValueError("literals without a comma")
     return found
@@ -94,7 +97,7 @@ def _as_json(value: Any) -> Any:
 
 
 def is_structure(text: str) -> bool:
-    """Return whether a text spells out a list or an object, readable or not."""
+    """Return whether a text looks like a list or an object, readable or not."""
     try:
         return not isinstance(decoded(text), str)
     except ValueError:
@@ -114,7 +117,7 @@ def plain_texts(value: Any) -> list[str]:
 
 
 def plain_text(value: Any) -> str:
-    """Return the one text of a value, "" where it has none. Raises ValueError for several, and for other structure."""
+    """Return the single text of a value, "" if it has none. Raises ValueError for several, and for other structure."""
     texts = plain_texts(value)
     if len(texts) > 1:
         raise ValueError(f"has {len(texts)} texts where one is needed")

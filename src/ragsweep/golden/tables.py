@@ -45,12 +45,12 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
-    """Yield every row: its cells by field, those of other columns by the name of the column.
+    """Yield every row: its cells by field, cells of other columns by column name.
 
-    Cells are texts, an empty one counts as missing; a row of empty cells is left out. The apostrophe that an export
-    puts before a formula is removed. The delimiter is the one of comma, semicolon and tab that is most frequent in the
-    header. A cell that contains a delimiter, a quote or a line break is quoted, and a quote in it doubled (RFC 4180). A
-    row is placed by its first line. In JSON lines each object is a row, and a list of texts is a cell with semicolons.
+    Cells are texts; an empty cell counts as missing, and a row of empty cells is skipped. The apostrophe that an export
+    puts before a formula is removed. The delimiter is the most frequent of comma, semicolon and tab in the header. A
+    cell that contains a delimiter, a quote or a line break is quoted, and a quote in it doubled (RFC 4180). A row is
+    placed by its first line. In JSON lines each object is a row, and a list of texts is a cell with semicolons.
     """
     if path.name.removesuffix(".gz").endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)

@@ -17,16 +17,16 @@ from typing import BinaryIO, cast
 from ragsweep.core.errors import ConfigError, Faults, InputError
 
 LONGEST_LINE = 8 << 20
-"""Bytes of a line at most: a longer one is a file without line ends."""
+"""Most bytes of a line: a longer line indicates a file without line ends."""
 
 MOST_UNZIPPED = 200
-"""Times its size that a file may unzip to: text shrinks to a tenth, rarely to a hundredth; the rest are bombs."""
+"""Largest ratio of the unzipped size to the size of a file: text rarely exceeds 100; higher ratios are zip bombs."""
 
 LARGEST_WHOLE = 128 << 20
-"""Bytes of a file that is read as a whole (a page, or one JSON value) at most."""
+"""Most bytes of a file that is read as a whole (a page, or one JSON value)."""
 
 MOST_BLANK = 100_000
-"""Blank lines in a row at most: a file of nothing else is a mistake."""
+"""Most blank lines in a row: a file of only blank lines is a mistake."""
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -42,13 +42,13 @@ _ESCAPE = b"\x1b"  # of ISO-2022, whose bytes are ASCII
 _PRESCANNED = 4096  # bytes of a page in which it may declare its encoding
 _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252")
 """Declared names that mean another encoding (WHATWG Encoding Standard, https://encoding.spec.whatwg.org/#names)."""
-_HARMLESS = 4 << 20  # bytes that any file may unzip to
+_HARMLESS = 4 << 20  # unzipped bytes that are always allowed
 _SIZE_BYTES = 4
 BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
 def most_unzipped(size: int) -> int:
-    """Return how many bytes a packed file of so many may hold."""
+    """Return the most bytes that a packed file of ``size`` bytes may unzip to."""
     return max(_HARMLESS, MOST_UNZIPPED * size)
 
 
@@ -116,8 +116,8 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
 def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
     """Return the whole text of a file, with its line ends as they are; empty after a fault.
 
-    ``declares``: the file is HTML, which may declare its encoding. That counts where ``faults`` has none, and the bytes
-    are not UTF-8, which those of another encoding are hardly ever.
+    ``declares``: the file is HTML, which may declare its encoding. The declaration counts if ``faults`` has no encoding
+    and the bytes are not valid UTF-8, which bytes in another encoding rarely are.
     """
     data = read_bytes(path, faults)
     encoding, mark = _encoding(data[:4], path, faults)
@@ -175,7 +175,7 @@ def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
 
 @contextmanager
 def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
-    """Add to the faults what keeps a file from being read, and end the block."""
+    """Add the reason why a file cannot be read to the faults, and end the block."""
     try:
         yield
     except (OSError, ValueError, EOFError, zlib.error) as error:
@@ -193,7 +193,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         if path.suffix != ".gz":
             yield file, most
             return
-        if status.st_size >= _SIZE_BYTES:  # an archive ends with its unzipped size: most bombs state theirs
+        if status.st_size >= _SIZE_BYTES:  # a gzip file ends with its unzipped size: most bombs declare it
             file.seek(-_SIZE_BYTES, os.SEEK_END)
             if int.from_bytes(file.read(), "little") > most:
                 raise ValueError(f"is cut off, or {BOMB}")

@@ -25,7 +25,7 @@ _HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGN
 
 
 class Topic(NamedTuple):
-    """The place of a topic, and the lines after each of its tags."""
+    """The location of a topic, and the lines after each of its tags."""
 
     where: str
     texts: dict[str, list[str]]
@@ -42,7 +42,7 @@ def has_topics(path: Path, faults: Faults) -> bool:
 
 
 def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
-    """Yield the topics of a file; what is outside of a topic, and a topic that does not end, are faults."""
+    """Yield the topics of a file; text outside topics, and an unterminated topic, are faults."""
     topic, tag, is_xml = None, "", False
     for where, line in read_lines(path, faults):
         for part in filter(str.strip, _TAG.split(_UNREAD.sub("", line))):

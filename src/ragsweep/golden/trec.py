@@ -27,13 +27,13 @@ _SIGN = np.int64(1 << 31)
 def write_run(run: Run, tag: str = "ragsweep") -> str:
     """Write rankings in the format of a run.
 
-    Scores are written strictly falling, each lowered to the next smaller single-precision number where it is not below
-    the one before, so that every tool keeps our order of ties. White space in ids is percent-encoded, and so is what
-    looks encoded already: ``urllib.parse.unquote`` restores every id.
+    Scores are written strictly decreasing: each score that is not below the previous one is lowered to the next smaller
+    single-precision number, so that every tool keeps our order of ties. White space in ids is percent-encoded, and so
+    are existing percent codes: ``urllib.parse.unquote`` restores every id.
 
     Args:
         run: Best first.
-        tag: The last field of every line: which system made the run.
+        tag: The last field of every line: the system that made the run.
     """
     lines: list[str] = []
     end = f" {encode_id(tag)}\n"
@@ -65,7 +65,7 @@ def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
 
 
 def strictly_falling(scores: Floats) -> Floats:
-    """Lower scores (documents,), best first, just as far as needed to fall strictly in single precision."""
+    """Lower scores (documents,), best first, as little as makes them strictly decreasing in single precision."""
     # Numbered in their order, neighbouring floats differ by 1; min(number, lowest before - 1) is a running minimum.
     step = np.arange(len(scores))
     bits = scores.view(np.uint32).astype(np.int64)
@@ -76,5 +76,5 @@ def strictly_falling(scores: Floats) -> Floats:
 
 @lru_cache(maxsize=65_536)
 def encode_id(identifier: str) -> str:
-    """Percent-encode white space, and what looks encoded already."""
+    """Percent-encode white space and existing percent codes."""
     return re.sub(r"\s|%(?=[0-9a-fA-F]{2})", lambda match: quote(match[0]), identifier)

@@ -1,4 +1,4 @@
-"""What is read from the answers of a config for the metrics of a task: each answer once."""
+"""Outputs parsed from a config's answers for the metrics of a task, once for each answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ragsweep.core.types import Answer, Answers, OutputReader
 
 
 class Output(NamedTuple):
-    """What was read from an answer; or why nothing could be read."""
+    """The output read from an answer, or the reason why it is unreadable."""
 
     value: Any = None
     unreadable: str = ""
 
 
 def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
-    """Mark answers that were cut at the limit of their tokens as unreadable, where outputs are read from them.
+    """Mark answers that were cut at the token limit as unreadable, if outputs are read from them.
 
     A model that repeats itself reaches every limit, which must not make the result of a task partial.
     """

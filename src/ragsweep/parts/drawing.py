@@ -1,4 +1,4 @@
-"""What parts have in common that draw words: the seeds of repetitions, and the limits of their settings."""
+"""Shared settings of parts that sample text: the seeds of repetitions, and the limits of settings."""
 
 from __future__ import annotations
 

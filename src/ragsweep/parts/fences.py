@@ -11,7 +11,7 @@ import re
 import unicodedata
 
 VERSION = "1"
-"""Part of the address of every judgement made with a fence: change it with anything here."""
+"""Part of the address of every judgement with a fence: change it with any change in this module."""
 
 _KEY = b"ragsweep fence " + VERSION.encode()
 _HASH = 12
@@ -35,8 +35,8 @@ the material; leave them out of what you quote.
 def fence(text: str) -> str:
     """Put a text between two tags that it cannot contain; equal texts get equal fences.
 
-    Whatever resembles a tag in the text loses its opening bracket. A text with its own tag would be a fixed point of a
-    96-bit hash, and even that would be neutralised.
+    Anything in the text that resembles a tag loses its opening bracket. A text with its own tag would be a fixed point
+    of a 96-bit hash, and is neutralised as well.
     """
     data = text.encode("utf-8", "surrogatepass")
     tag = f"{_WORD}{hashlib.blake2b(data, digest_size=_HASH, key=_KEY).hexdigest()}"
@@ -49,7 +49,7 @@ def unfence(text: str) -> str:
 
 
 def neutralise(text: str) -> str:
-    """Replace the opening bracket of whatever resembles a tag; all else is unchanged.
+    """Replace the opening bracket of everything that resembles a tag.
 
     Other brackets, homoglyphs, capitals, escapes, and white space and invisible characters in between are recognised.
     """
@@ -101,7 +101,7 @@ _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u180b\u180c\u180d\u180e\u
 
 
 def is_invisible(character: str) -> bool:
-    """Return whether a character is invisible by itself: format characters, combining accents, fillers."""
+    """Return whether a single character is invisible: format characters, combining accents, fillers."""
     return (
         unicodedata.category(character) in ("Cf", "Mn", "Me", "Cc")
         or character in _INVISIBLE
@@ -110,7 +110,7 @@ def is_invisible(character: str) -> bool:
 
 
 def fold_character(character: str) -> str:
-    """Replace a character by the lower-case ASCII that it resembles, where there is any; may return several characters.
+    """Replace a character by the lower-case ASCII that it resembles, if any; may return several characters.
 
     Unicode's compatibility decomposition (NFKD), then a small table; not the complete list of confusables.
     """

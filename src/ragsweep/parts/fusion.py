@@ -1,9 +1,9 @@
-"""Make one ranking of several: reciprocal rank fusion and convex combination, for all questions at once.
+"""Fuse several rankings into one: reciprocal rank fusion and convex combination, for all questions at once.
 
-A chunk is a candidate if any leg found it. Sums are made in float64 and in one order whatever the order of the legs, so
-fusion does not depend on it; the result is float32.
+A chunk is a candidate if any leg found it. Sums are computed in float64 in a fixed order, so that fusion does not
+depend on the order of the legs; the result is float32.
 
-The shares of all legs stand in one dense table, a column for each distinct chunk of a question: a fusion is one
+The shares of all legs are in one dense table with a column for each distinct chunk of a question: a fusion is one
 addition over the table, and one sort.
 """
 
@@ -60,19 +60,20 @@ def convex(
 
 
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Bring the scores of every question to 0 (its last candidate) .. 1 (its best), (questions, depth).
+    """Scale the scores of every question to 0 (its last candidate) .. 1 (its best), (questions, depth).
 
-    Where all candidates score the same, a single one included, each gets 1; padding gets 0.
+    If all candidates score the same, or there is only one, each gets 1; padding gets 0.
     """
     is_chunk, scores, low, high = _extremes(rankings)
     return _scaled(is_chunk, scores - low, high - low)
 
 
 def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Count the scores of every question in standard deviations, from its last candidate, (questions, depth).
+    """Express the scores of every question in standard deviations from its last candidate, (questions, depth).
 
-    Counted from the last candidate rather than from the mean, which shifts all sums of a question alike, chunks that
-    a leg did not find stand with its last and not with its average. Equal scores and padding are as in :func:`min_max`.
+    The origin is the last candidate rather than the mean, which shifts all sums of a question equally, so that chunks
+    that a leg did not find are placed with its last and not with its average. Equal scores and padding are as in
+    :func:`min_max`.
     """
     is_chunk, scores, low, _ = _extremes(rankings)
     above = np.where(is_chunk, scores - low, 0.0)
@@ -83,9 +84,10 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
-    """Bring the scores of every question to 0 (the lowest a leg can give) .. 1 (its best), (questions, depth).
+    """Scale the scores of every question to 0 (the lowest a leg can give) .. 1 (its best), (questions, depth).
 
-    This is the normalisation of TM2C2 in the paper of :func:`convex`: the last of a good list keeps its worth.
+    This is the normalisation of TM2C2 in the paper of :func:`convex`: the last candidate of a good list keeps a high
+    score.
     """
     is_chunk, scores, _, high = _extremes(rankings)
     return _scaled(is_chunk, scores - lowest, high - lowest)
@@ -108,7 +110,7 @@ def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, 
 
 
 def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles:
-    """Divide; where the scale is 0, every chunk found gets 1."""
+    """Divide; if the scale is 0, every found chunk gets 1."""
     normal: Doubles = is_chunk.astype(np.float64)
     np.divide(above, scale, where=is_chunk & (scale > 0), out=normal)
     return normal
@@ -117,8 +119,8 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
 def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:
     """Rank chunks by the sum of their shares, given as one (questions, depth) a leg.
 
-    Each distinct chunk of a question gets a column, positions rising, and ``table`` (legs, questions, columns) its
-    share in every leg: 0 where the leg did not find it.
+    Each distinct chunk of a question gets a column, by ascending position, and ``table`` (legs, questions, columns) its
+    share in every leg: 0 if the leg did not find it.
     """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
     positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))

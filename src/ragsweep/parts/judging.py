@@ -33,7 +33,7 @@ class ResponseSchema(NamedTuple):
 
 
 class JudgeReply(NamedTuple):
-    """A judge's reply: the parsed value, the usage of its calls (none where the reply was cached), and its text."""
+    """A judge's reply: the parsed value, the usage of its calls (none for a cached reply), and its text."""
 
     value: Any
     usage: Usage = Usage()
@@ -45,14 +45,14 @@ class Judge(Protocol):
 
     @property
     def samples(self) -> int:
-        """Number of times that everything is judged; a judgement is the mean."""
+        """Number of samples of each judgement, which is their mean."""
 
     @property
     def fence(self) -> bool:
         """Whether text under judgement is fenced in prompts."""
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError where this judge cannot decide a metric; ``embeddings``: the metric needs these too."""
+        """Raise ConfigError if this judge cannot decide a metric; ``embeddings``: the metric also needs embeddings."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Answer a prompt.
@@ -61,7 +61,7 @@ class Judge(Protocol):
             prompt: The whole prompt.
             schema: The schema of the reply.
             sample: Number of the sample, from 0.
-            repetition: How often the same prompt was sent before for this sample of this case.
+            repetition: Number of earlier requests with the same prompt for this sample of this case.
 
         Raises:
             CallFailed: No conforming reply could be obtained.
@@ -82,7 +82,7 @@ def response_schema(model: Any) -> ResponseSchema:
 def parse_reply(text: str, model: Any) -> Any:
     """Parse a reply by a pydantic model. The whole reply is one JSON value, optionally in a code block.
 
-    What is accepted here decides judgements: a change needs a new VERSION in ``ragas_calls`` and ``judge_checks``.
+    The accepted replies affect judgements: a change needs a new VERSION in ``ragas_calls`` and ``judge_checks``.
 
     Raises:
         ValueError: The reply does not conform, for instance "0.9", true or 7 for a binary field.
@@ -102,8 +102,8 @@ def parse_reply(text: str, model: Any) -> Any:
 
 
 def reasons_given(value: Any) -> Iterator[str]:
-    """Yield every reason in a reply, in front of it what was judged, behind it the decision, each where it is given."""
-    value = value.model_dump() if hasattr(value, "model_dump") else value  # of pydantic, which takes long to import
+    """Yield every reason in a reply, preceded by the judged text and followed by the decision, if given."""
+    value = value.model_dump() if hasattr(value, "model_dump") else value  # of pydantic, which is slow to import
     if isinstance(value, list):
         for item in value:
             yield from reasons_given(item)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from ragsweep.core.words import is_syllabic, without_soft_hyphens, words
 
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
-"""Letters that Unicode does not decompose, and how they are typed without them."""
+"""Letters that Unicode does not decompose -> their ASCII replacements."""
 
 SIGNS = str.maketrans(
     {
@@ -19,12 +19,12 @@ SIGNS = str.maketrans(
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
     }
 )
-"""Apostrophes, quotation marks, hyphens and the minus sign, and how they are typed in ASCII."""
+"""Apostrophes, quotation marks, hyphens and the minus sign -> their ASCII equivalents."""
 
 _ACCENTS = frozenset({*range(10, 37), *range(200, 256)})
 """Combining classes of accents, and of vowels that Hebrew and Arabic may omit.
 
-Marks of other classes make another word: voicing in kana, tones in Thai, viramas.
+Marks of other classes distinguish words: voicing in kana, tones in Thai, viramas.
 """
 
 _STOP_WORDS = {
@@ -77,7 +77,7 @@ _STOP_WORDS = {
     " nosso num numa o onde os ou outra outras outro outros para pela pelas pelo pelos pode podem pois por porque"
     " pouco quais qual quando que quem se seja sem ser sera seu seus sido so sobre sua suas tambem tanto tao tem"
     " tendo ter teve tinha toda todas todo todos tu tudo um uma umas uns voce voces",
-}  # fmt: skip
+}
 
 STOP_WORDS: Mapping[str, frozenset[str]] = {code: frozenset(words.split()) for code, words in _STOP_WORDS.items()}
 """The stop words of each known language, without accents and in lower case."""
@@ -87,11 +87,16 @@ NAMES = {
     "pt": "portuguese", "ru": "russian", "zh": "chinese", "ja": "japanese", "ko": "korean", "th": "thai",
     "ar": "arabic",
 }  # fmt: skip
-"""The name of each language that stop words or a script show."""
+"""The name of each language that stop words or a script identify."""
 
 _CODES = {name: code for code, name in NAMES.items()} | {
-    "francais": "fr", "deutsch": "de", "espanol": "es", "italiano": "it", "nederlands": "nl", "portugues": "pt",
-}  # fmt: skip
+    "francais": "fr",
+    "deutsch": "de",
+    "espanol": "es",
+    "italiano": "it",
+    "nederlands": "nl",
+    "portugues": "pt",
+}
 
 _SCRIPTS = {
     "ja": re.compile("[\u3041-\u30ff]"),
@@ -101,7 +106,7 @@ _SCRIPTS = {
     "ru": re.compile("[\u0410-\u044f\u0401\u0451]"),
     "zh": re.compile("[\u3400-\u9fff]"),
 }
-"""Characters by which a script shows its most frequent language; Chinese after Japanese, which has its characters."""
+"""Characters of scripts -> their most frequent language; Chinese after Japanese, which shares its characters."""
 
 _NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490\u0491]")
 """Cyrillic letters of Ukrainian, Belarusian, Serbian and Macedonian."""
@@ -128,21 +133,21 @@ def fold(text: str) -> str:
     """Remove case, accents, soft hyphens and typographic signs: ``Œuvre été`` becomes ``oeuvre ete``."""
     if text.isascii():
         return text.lower()
-    # Twice each: decomposing a letter can give a capital (㎒), and folding case one that decomposes.
+    # Twice each: decomposition can give a capital (㎒), and case folding a letter that decomposes.
     compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
     lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES | SIGNS)
     return "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
 
 
 def language_code(label: str) -> str:
-    """Return the two letters of a known language, from ``fr``, ``fr-CA`` or ``French``; empty for another one."""
+    """Return the two-letter code of a known language, from ``fr``, ``fr-CA`` or ``French``; empty for others."""
     name = re.split(r"[-_ ]", fold(label.strip()))[0]
     code = _CODES.get(name, name)
     return code if code in STOP_WORDS else ""
 
 
 def script_language(text: str) -> str:
-    """Return the two letters of the language that the script of a text shows; empty where it shows none."""
+    """Return the two-letter code of the language that a text's script identifies; empty if it identifies none."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():
@@ -154,9 +159,9 @@ def script_language(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def detect_language(text: str) -> str:
-    """Detect the language of a text by its stop words; return two letters, or an empty text where they do not decide.
+    """Detect the language of a text by its stop words; return its two-letter code, empty if they do not decide.
 
-    A stop word counts for each of its languages, the less the more languages share it.
+    A stop word counts for each of its languages, with less weight the more languages share it.
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
     for word in words(fold(text)):
@@ -167,7 +172,7 @@ def detect_language(text: str) -> str:
 
 
 def content_words(text: str, language: str = "") -> frozenset[str]:
-    """Return the folded words of a text that are no stop words of its language.
+    """Return the folded words of a text that are not stop words of its language.
 
     Single letters do not count, unless each character of their script is a word. Without ``language`` it is detected;
     English where detection fails.

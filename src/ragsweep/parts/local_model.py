@@ -13,7 +13,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.parts import model_files, onnx_model
 
 TORCH = {"int8": "float32"}
-"""The dtype in which torch loads what another library computes."""
+"""The dtype in which torch loads models that another library computes."""
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
@@ -28,7 +28,7 @@ class LocalModel:
     KEY: ClassVar[str]  # of the part in a config, for messages
     INT8: ClassVar[bool] = True  # whether the model may compute in int8
 
-    exports: Path | None = None  # folder for models exported for int8; None: they are exported anew by each process
+    exports: Path | None = None  # folder for models exported for int8; None: each process exports them
 
     model: str | None
     device: str
@@ -38,13 +38,16 @@ class LocalModel:
     download: bool
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is loaded: a worker that gets the part loads it itself."""
+        """Omit loaded models: a worker that receives the part loads them itself."""
         own = type(self)
-        return {name: value for name, value in vars(self).items()
-                if not isinstance(getattr(own, name, None), cached_property)}  # fmt: skip
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(own, name, None), cached_property)
+        }
 
     def check(self) -> None:
-        """Raise ConfigError where the model cannot be loaded as configured; loads nothing."""
+        """Raise ConfigError if the model cannot be loaded as configured; loads nothing."""
         self._resolved_dtype()
         longest = self._longest_input
         if self.batch_size < 1:
@@ -66,12 +69,12 @@ class LocalModel:
         return model_files.locate(str(self.model), f"{self.KEY}.model", self.download)
 
     def _config(self) -> dict[str, Any]:
-        """Return what the model's config.json says; empty where it has none."""
+        """Return the content of the model's config.json; empty if it has none."""
         return model_files.read_mapping(self._folder() / "config.json")
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The model's number of positions in tokens, where its config has it."""
+        """The model's number of positions in tokens, if its config has it."""
         return self._config().get("max_position_embeddings") or None
 
     def _resolved_dtype(self) -> str:
@@ -103,7 +106,7 @@ class LocalModel:
 
 
 def silence_libraries() -> None:
-    """Keep transformers and sentence-transformers from writing to the terminal while they load a model."""
+    """Silence transformers and sentence-transformers while they load a model."""
     from transformers.utils import logging as transformers_logging
 
     logging.getLogger("sentence_transformers").setLevel(logging.WARNING)

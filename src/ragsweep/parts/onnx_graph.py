@@ -17,17 +17,17 @@ ATTENTION = "ragsweep_onnx"
 
 OUTPUTS = ("logits", "last_hidden_state")
 PROBES = (5, 160)
-"""Tokens of the texts by which an export is compared with its model; a window of attention would show in the longer."""
+"""Lengths, in tokens, of the texts that compare an export with its model; the longer reveals a window of attention."""
 
 TOLERANCE = 1e-4
 """Largest difference between an export in float32 and its model, as a share of the largest value."""
 
 LEAST = "ragsweep/least"
-"""Name of the size that a token without any activation is divided by."""
+"""Name of the divisor of a token without any activation."""
 
 
 def output_of(transformer: Any) -> str:
-    """Name the output that is computed: the scores of a classifier, else the vectors of the tokens.
+    """Name the computed output: the scores of a classifier, else the vectors of the tokens.
 
     Raises ValueError for a model that gives neither.
     """
@@ -45,8 +45,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
     """Export a transformer as an ONNX model that reads one text whole, and compare the two.
 
     Inputs are ``ids`` and, where ``typed``, ``kinds`` (token types), (1, tokens); the output is named ``found``.
-    Attention is one operator where that gives the same values, else it is written out. Raises ValueError where neither
-    does.
+    Attention is one operator if that gives the same values, else it is decomposed. Raises ValueError if neither does.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):
@@ -54,7 +53,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
             transformer.set_attn_implementation(implementation)
             graph = _trace(transformer, output, typed)
             difference = _difference(transformer, graph, output, typed)
-        except Exception as fault:  # whatever torch, transformers, ONNX Runtime and a model's own code can raise
+        except Exception as fault:  # torch, transformers, ONNX Runtime and a model's code may raise anything
             reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
         else:
             if difference <= TOLERANCE:
@@ -66,10 +65,10 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
 def quantise(graph: Any, steps: int) -> Any:
     """Replace products with constant matrices by products of 8-bit integers; the rest stays float32.
 
-    Weights are whole multiples, -``steps`` to ``steps``, of a scale of their column. Activations have a scale and a
-    zero point of their whole text, found while they are computed. Where one product alone reads them, each token's are
-    divided by the largest before, and its products multiplied by it: some tokens' are twenty times those of others.
-    Sums are exact in int32.
+    Weights are integer multiples, -``steps`` to ``steps``, of a scale of their column. Activations have a scale and a
+    zero point for the whole text, determined at run time. If only one product reads them, each token's activations are
+    first divided by their largest, and the products multiplied by it: those of some tokens are twenty times those of
+    others. Sums are exact in int32.
     """
     from onnx import numpy_helper
 
@@ -131,7 +130,7 @@ def _multiply(source: str, matrix: str, output: str, *, by_token: bool) -> list[
 
 
 def _rounded(matrix: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix in whole steps, and the length of a step by column."""
+    """Return a matrix in integer steps, and the step size by column."""
     step = np.abs(matrix).max(axis=0) / steps
     step[step == 0] = 1
     return np.rint(matrix / step).astype(np.int8), step.astype(np.float32)
@@ -155,10 +154,16 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
         warnings.simplefilter("ignore")  # of tracing: lengths that become constants are found by the probes
         path = Path(folder) / "model.onnx"
         torch.onnx.export(
-            OneText().eval(), (ids, torch.zeros_like(ids))[: 1 + typed], str(path), dynamo=False, opset_version=OPSET,
-            input_names=names, output_names=["found"], dynamic_axes={name: {1: "tokens"} for name in names},
+            OneText().eval(),
+            (ids, torch.zeros_like(ids))[: 1 + typed],
+            str(path),
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=names,
+            output_names=["found"],
+            dynamic_axes={name: {1: "tokens"} for name in names},
             custom_opsets={"com.microsoft": 1},
-        )  # fmt: skip
+        )
         return onnx.load(str(path))
 
 
@@ -181,17 +186,17 @@ def _difference(transformer: Any, graph: Any, output: str, typed: bool) -> float
 
 
 def session_of(graph: bytes) -> Any:
-    """Open a graph on the CPU; every run computes in its caller's thread alone."""
+    """Open a graph on the CPU; every run computes only in its caller's thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what fails is raised
+    options.log_severity_level = 4  # failures are raised
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
 def _ids(length: int) -> Any:
-    """Return a text of so many tokens, as numbers that every vocabulary has."""
+    """Return a text of a number of tokens, with ids that every vocabulary has."""
     import torch
 
     return (torch.arange(length) % 7 + 3)[None]
@@ -202,14 +207,14 @@ def _inputs(transformer: Any, ids: Any, kinds: Any) -> Mapping[str, Any]:
 
 
 def _register_attention() -> None:
-    """Let transformers call attention that is exported as one operator, for texts that are read whole."""
+    """Register attention that is exported as one operator, for texts without padding."""
     import torch
     from transformers import AttentionInterface
 
     class MultiHeadAttention(torch.autograd.Function):
         @staticmethod
         def forward(_: Any, query: Any, key: Any, value: Any, heads: int, scale: float) -> Any:
-            return query  # only its shape matters while it is traced
+            return query  # tracing uses only its shape
 
         @staticmethod
         def symbolic(graph: Any, query: Any, key: Any, value: Any, heads: int, scale: float) -> Any:

@@ -1,8 +1,8 @@
-"""Compute a transformer in int8 by ONNX Runtime: export it once, keep the file, run texts one by one.
+"""Run a transformer in int8 by ONNX Runtime: export it once, cache the file, run texts one by one.
 
-Activations are quantised while they are computed, with one scale a tensor (Zafrir et al. 2019, "Q8BERT", section 2.1,
-the dynamic kind). In a padded batch that scale, and so a vector, would depend on which texts happen to be neighbours.
-Every text is therefore computed alone: no padding, no neighbours, one text a core, and the same vector in any company.
+Activations are quantised at run time, with one scale a tensor (Zafrir et al. 2019, "Q8BERT", section 2.1, the dynamic
+kind). In a padded batch that scale, and so a vector, would depend on the other texts of the batch. Every text is
+therefore computed alone, without padding, one text a core: its vector never depends on other texts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
 VNNI = {"avx512_vnni", "avx_vnni"}
 
 VERSION = "1"
-"""Of the graph and its quantisation: with another one, vectors are others."""
+"""Version of the graph and its quantisation: another version gives other vectors."""
 
 
 def facts() -> Mapping[str, str]:
@@ -39,14 +39,14 @@ def facts() -> Mapping[str, str]:
 
 
 def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | None) -> None:
-    """Let the transformers inside a model of sentence-transformers compute in int8; their weights are freed.
+    """Replace the transformers in a model of sentence-transformers by int8 ones, and free their weights.
 
     Args:
         model: SentenceTransformer or CrossEncoder, in float32 on the CPU.
-        fingerprint: Everything that decides the exported file.
-        folder: Where the file is kept; None: it is made anew by every process.
+        fingerprint: Everything that determines the exported file.
+        folder: Cache folder of the file; None: every process exports it again.
 
-    Raises ValueError where there is no transformer, or none that can be exported.
+    Raises ValueError if there is no transformer that can be exported.
     """
     from sentence_transformers.base.modules import Transformer
 
@@ -76,10 +76,10 @@ def _quantised(transformer: Any, output: str, typed: bool) -> bytes:
 
 
 def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
-    """Return the bytes kept under a name; make them where there are none, or others than were written.
+    """Return the cached bytes of a name; make them if they are missing or damaged.
 
-    A file begins with the SHA-256 of its name and content. Of several processes one makes it while the others wait.
-    Where the folder cannot be written, the bytes are made and not kept.
+    A file begins with the SHA-256 of its name and content. One process makes it while others wait. If the folder cannot
+    be written, the bytes are made and not cached.
     """
     path = folder / f"{name}.onnx"
     try:
@@ -104,7 +104,7 @@ def _digest(graph: bytes, name: str) -> bytes:
 
 
 class Int8Forward:
-    """Stand in for a transformer's ``forward``: run each text of a batch alone, as many at once as there are cores."""
+    """Replace a transformer's ``forward``: run each text of a batch alone, in parallel on all cores."""
 
     def __init__(self, graph: bytes, output: str) -> None:
         import torch
@@ -123,7 +123,7 @@ class Int8Forward:
         def run(row: int) -> np.ndarray:
             return self._run(ids[row, read[row]], kinds[row, read[row]])
 
-        if len(ids) == 1:  # a question: no thread has to be started
+        if len(ids) == 1:  # a single question: no thread needed
             return self._named([run(0)], read)
         with ThreadPoolExecutor(min(self._threads, len(ids)) or 1) as pool:
             found = dict(zip(longest_first, pool.map(run, longest_first), strict=True))
@@ -141,7 +141,7 @@ class Int8Forward:
 
 
 def padded(rows: Sequence[np.ndarray], read: np.ndarray) -> np.ndarray:
-    """Put each text's token vectors where its tokens are, and zero elsewhere."""
+    """Scatter each text's token vectors to the positions of its tokens, and zero elsewhere."""
     whole = np.zeros((*read.shape, rows[0].shape[1]), dtype=np.float32)
     for vectors, row, tokens in zip(rows, whole, read, strict=True):
         row[tokens] = vectors

@@ -13,7 +13,7 @@ from ragsweep.core.types import Usage
 
 @dataclass(eq=False)
 class Prices:
-    """Prices of tokens by model, in one currency; of several matching patterns the longest applies.
+    """Prices of tokens by model, in one currency; the longest of several matching patterns applies.
 
     ``models`` maps a pattern (``gpt-4o-mini*``) to the price of a million tokens: [read, written].
     """

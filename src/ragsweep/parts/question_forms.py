@@ -11,10 +11,10 @@ KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
 """A few content words; a sentence of none of the forms, such as a request; a question that yes or no would answer."""
 
 _LOOKED_AT = 4
-"""Words in which a question word is looked for where there is no question mark: "in which year", "et pourquoi"."""
+"""Number of first words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
 
 _MOST_KEYWORDS = 4
-"""Words of a text without a stop word that still are keywords, if there is no question mark."""
+"""Most words of a text without stop words and question mark that counts as keywords."""
 
 _PHRASES: Mapping[str, str] = {
     "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"
@@ -33,7 +33,7 @@ _PHRASES: Mapping[str, str] = {
     " has, have, had; fr: est ce que, est ce qu, est il, est elle, peut on, puis je, faut il, dois je, y a t il;"
     " de: ist, sind, war, kann, darf, muss, soll, wird, hat, haben, gibt; es: es, son, puede, pueden, puedo, hay, debo;"
     " it: posso, puo, si puo, devo, e possibile; nl: is, zijn, kan, mag, moet, heeft; pt: posso, pode, ha, devo",
-}  # fmt: skip
+}
 
 
 def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
@@ -52,8 +52,8 @@ _FORMS = _phrases()
 def question_form(text: str) -> str:
     """Return the form of a question: the first phrase of its language in it, else keywords or other.
 
-    The language is detected, English where that fails. What begins a question that yes or no answers counts as the
-    first word only.
+    The language is detected, English if that fails. A phrase that begins a yes/no question counts only as the first
+    word.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

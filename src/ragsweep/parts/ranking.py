@@ -16,7 +16,7 @@ def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankin
     """Order the candidates of every question and cut or pad them to ``depth``.
 
     ``positions`` and ``scores`` are (questions, candidates), in any order, each chunk once; padding has position -1.
-    Scores are compared as float32, as they are stored, so that equal ones are ties.
+    Scores are compared in float32, the stored type, so that equal stored scores are ties.
     """
     ascending, column = by_position(positions)
     return arrange_ascending(ascending, np.take_along_axis(scores, column, axis=1), depth)
@@ -50,7 +50,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
     bits = (0.0 - scores).view(np.int32)  # 0 - x, so that there is no -0.0, which would not tie with 0.0
     flips = bits >> 31
     flips &= 0x7FFFFFFF
-    flips ^= bits  # IEEE 754 floats order as integers once negative ones are flipped
+    flips ^= bits  # IEEE 754 floats sort like integers once negative ones are flipped
     keys = flips.astype(np.int64)
     keys <<= 32
     keys |= np.arange(scores.shape[1])
@@ -61,7 +61,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
 def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
     """Return the chunks of one question that score higher than ``above``, at most ``depth``.
 
-    ``scores`` (chunks,) has one score for every chunk. Returned are positions and scores, best first and not padded.
+    ``scores`` (chunks,) has one score for every chunk. Returns positions and scores, best first and not padded.
     """
     kept = scores.astype(np.float32)
     chunks = np.flatnonzero(kept > above)
@@ -95,7 +95,7 @@ def drop_below(rankings: Rankings, least: float) -> Rankings:
 
 
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
-    """Take documents out of rankings; what follows moves up, and the rankings keep their depth, padded.
+    """Remove documents from rankings; later chunks move up, and the rankings keep their depth, padded.
 
     ``document`` (chunks,) is the document of every chunk, ``dropped`` (questions,) has the documents for each ranking.
     """
@@ -111,7 +111,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Replace the first chunk of every ranking that does not fit into the budget, and all that follow, by padding.
+    """Replace the first chunk of every ranking that exceeds the budget, and all later ones, by padding.
 
     ``tokens`` (chunks,) counts the tokens of every chunk.
     """

@@ -1,4 +1,4 @@
-"""Put the candidates of rankings in the order of a reranker's scores."""
+"""Reorder the candidates of rankings by a reranker's scores."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ragsweep.parts.fusion import min_max
 from ragsweep.parts.ranking import mark_failed
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
-"""Parameters of a reranker that change how its scores are used, and no score."""
+"""Parameters of a reranker that change the use of its scores, but no score."""
 
 
 class Reordering(NamedTuple):
-    """How a reranker's scores are used.
+    """The use of a reranker's scores.
 
-    Only the first ``candidates`` of a ranking are scored. With ``min_score`` the ranking consists of those of them that
-    score at least as much, and may be empty: a chunk that was not scored is dropped. ``mix``, 0 to 1, is the
-    weight of the first stage in the order: ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, each brought
-    to 0..1 over the candidates of the question; at 0 the reranker's scores stand as they are.
+    Only the first ``candidates`` of a ranking are scored. With ``min_score`` the ranking consists of the candidates
+    that score at least as much, and may be empty: unscored chunks are dropped. ``mix``, 0 to 1, is the weight of the
+    first stage in the order: ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, each scaled to 0..1 over
+    the candidates of the question; at 0 the reranker's scores are unchanged.
     """
 
     candidates: int
@@ -39,16 +39,16 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Read from a reranker how its scores are used: the parameters that its REORDERING names, and candidates."""
+    """Read a reranker's settings for the use of its scores: the parameters in its REORDERING, and candidates."""
     named = REORDERING.intersection(getattr(part, "REORDERING", ()))
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 
 
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
-    """Put the head of every ranking in order; ties keep their old order, and so do the chunks behind the head.
+    """Reorder the head of every ranking; ties keep their old order, and so do the chunks after the head.
 
-    ``scores`` (pairs,) run over the candidates of all rows, one row after another, padding left out. The scores
-    returned are those that decided: the reranker's, or the mixed ones, and behind the head the first stage's.
+    ``scores`` (pairs,) run over the candidates of all rows, one row after another, without padding. The returned scores
+    are the deciding ones: the reranker's, or the mixed scores, and after the head the first stage's.
     """
     head = ranking.first(how.candidates)
     is_chunk = head.positions != NO_CHUNK

@@ -10,9 +10,15 @@ from ragsweep.core.spans import Piece, encodable
 
 LIBRARY = "sentencex"
 LANGUAGES = {
-    "english": "en", "french": "fr", "german": "de", "spanish": "es", "italian": "it", "dutch": "nl",
-    "portuguese": "pt", "russian": "ru",
-}  # fmt: skip
+    "english": "en",
+    "french": "fr",
+    "german": "de",
+    "spanish": "es",
+    "italian": "it",
+    "dutch": "nl",
+    "portuguese": "pt",
+    "russian": "ru",
+}
 """Languages with rules for sentences, and their codes."""
 
 WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
@@ -29,9 +35,9 @@ def check_language(language: str) -> None:
 
 
 def sentences(text: str, language: str) -> list[Piece]:
-    """Split a text into sentences, each with the white space that follows it; together they are the whole text.
+    """Split a text into sentences, each with the white space that follows it; together they cover the whole text.
 
-    A line that ends without a full stop ends no sentence, but a blank line does.
+    A line without a full stop does not end a sentence, but a blank line does.
     """
     starts = [0, *_starts(encodable(text), language)]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
@@ -42,7 +48,7 @@ def _starts(text: str, language: str) -> Iterator[int]:
     import sentencex
 
     text = WIDE_SPACES.sub(" ", text)
-    is_unfinished = True  # the first piece belongs to the first sentence
+    is_unfinished = True  # leading white space belongs to the first sentence
     for boundary in sentencex.get_sentence_boundaries(LANGUAGES[language], text):
         piece = text[boundary["start_index"] : boundary["end_index"]]
         if piece.strip():

@@ -119,18 +119,18 @@ def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, 
 
 
 def misses_target(result: Result) -> bool:
-    """Return whether a config misses an enforced target; a warning is no miss."""
+    """Return whether a config misses an enforced target; a warning does not count."""
     enforced = (result.config.get("targets") or {}).get(ENFORCE)
     return bool(enforced) and any(target.verdict == FAIL for target in result.targets)
 
 
 def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Count the ideals that are reached, and those that there are."""
+    """Count the reached ideals, and all of them."""
     reached = [result.ideal_met for result in results if result.ideal_met is not None]
     return sum(reached), len(reached)
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Count the targets that are met, and those that were evaluated."""
+    """Count the met targets, and the evaluated ones."""
     verdicts = [result.verdict for result in results if result.verdict != NOT_JUDGED]
     return verdicts.count(PASS), len(verdicts)

@@ -27,7 +27,7 @@ def placeholders(template: str) -> list[str]:
 
 
 def render(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill in a template; a field that is no text is written as JSON.
+    """Fill in a template; a field that is not a text is written as JSON.
 
     Raises:
         ConfigError: A field is not there.
@@ -35,13 +35,15 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
     for name in placeholders(template):
         if name not in fields:
             raise ConfigError(f'no field "{name}"{nearest(name, fields)}')
-    texts = {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-             for name, value in fields.items()}  # fmt: skip
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in fields.items()
+    }
     return template.format_map(texts)
 
 
 def fill(value: Any, fields: Mapping[str, Any]) -> Any:
-    """Fill in every text of a tree of values; a text that is one placeholder alone becomes the field as it is.
+    """Fill in every text of a tree of values; a text that is a single placeholder becomes the field's value.
 
     Raises:
         ConfigError: A field is not there.

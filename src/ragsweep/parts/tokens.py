@@ -1,8 +1,8 @@
-"""The one tokenizer that measures contexts, whatever the config: words, and single punctuation marks.
+"""The tokenizer that measures contexts, the same for all configs: words, and single punctuation marks.
 
 In scripts without spaces, and in Hangul, each character is a token.
 
-It belongs to no model, so that the contexts of two configs, or of this year and the next, are comparable.
+It is independent of models, so that contexts of different configs and times are comparable.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Scale each row (rows, dimension) to length one, in the precision that it has; zeros stay zeros."""
+    """Scale each row (rows, dimension) to length one, in its precision; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: NDArray[Any] = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return scaled

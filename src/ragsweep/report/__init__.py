@@ -1,4 +1,4 @@
-"""Results for people and programs: tables, one JSON, one CSV, pictures, the verdict."""
+"""Results for people and programs: tables, one JSON, one CSV, charts, the verdict."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def artifacts(
     verdict: SweepComparison | NoComparison | None = None,
     decision: Decision | None = None,
 ) -> dict[str, bytes]:
-    """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, verdict, answers.
+    """Make all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
 
-    ``sweep`` is the facts of the sweep as a whole, or just its name. A config by itself has no verdict. ``decision``:
-    what decides the result, where that is not the verdict.
+    ``sweep`` contains the facts of the sweep as a whole, or just its name. A single config has no verdict.
+    ``decision``: the basis of the result, if that is not the verdict.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
     decided = decision or (None if verdict is None else Decision(verdict))
@@ -36,7 +36,7 @@ def artifacts(
         "results.json": tables.results_json(results, failures, {**facts, **judged}, found),
         "results.csv": tables.results_csv(results, failures),
     }
-    results = [one for one in results if one.state != DROPPED]  # of a part of the questions: no picture beside the rest
+    results = [one for one in results if one.state != DROPPED]  # not comparable on a chart
     shown = [name for name in headline if any(name in result.summaries for result in results)]
     if shown:
         files |= plots.metric_by_config(results, shown).files("plots/metric_by_config")

@@ -21,11 +21,11 @@ FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "
 ANSWERABLE = "answerable"
 MOST_LINES = 8
 SAME = ("llm", "prompt", "system")
-"""What two configs must have in common for the difference between them to be that of their context."""
+"""Keys that two configs must share for their difference to be due to the context."""
 
 
 class ContextPair(NamedTuple):
-    """One config, compared with that which answers without context."""
+    """One config, compared with the config that answers without context."""
 
     base: Result
     result: Result
@@ -42,7 +42,7 @@ class Cells(NamedTuple):
 
 
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
-    """Pair every config that answers with that of the same generator and questions which retrieves nothing."""
+    """Pair every answering config with the config of the same generator and questions that retrieves nothing."""
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.outcomes.keys()]
     bases = [result for result in answered if _without_context(result)]
     pairs = []
@@ -66,7 +66,7 @@ def success_of(result: Result) -> Success:
 
 
 def _quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Yield label and text of the effect of context on each config; none without a config that has none."""
+    """Yield label and text of the effect of context on each config; none without a config without context."""
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     shown = pairs[:MOST_LINES]
     for base in {id(pair.base): pair.base for pair in shown}.values():
@@ -95,7 +95,7 @@ def _effect(pair: ContextPair) -> str:
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     """Count the fates of the answerable questions, and of the unanswerable ones by type; empty without answers.
 
-    A question whose answer failed, or that has no known right answer, is counted as unknown.
+    Questions with a failed answer, or without a known right answer, count as unknown.
     """
     if not {"abstained", *FATES} <= outcomes.keys():
         return []
@@ -109,7 +109,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Return the abstention curve of every config whose generator states its confidence."""
+    """Return the abstention curve of every config whose generator reports its confidence."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:
@@ -143,7 +143,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
 
 
 def _search_lines(result: Result) -> Iterator[tuple[str, str]]:
-    """Count what was searched for, of the questions that need it and of conversation; nothing without conversation."""
+    """Count the searched questions, of those that need it and of conversation; nothing without conversation."""
     needed, searched = (result.outcomes.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
         return
@@ -160,13 +160,15 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
     """Make the files about answers by name; none where no generator answered."""
     files = {}
     if pairs := against_no_context(results):
-        header = ["config", "base", "metric", "threshold", *(kind.replace(" ", "_") for kind in KINDS), "left_out",
-                  "p_value", "base_always_abstains"]  # fmt: skip
+        kinds = [kind.replace(" ", "_") for kind in KINDS]
+        header = ["config", "base", "metric", "threshold", *kinds, "left_out", "p_value", "base_always_abstains"]
         rows: list[list[Any]] = [
-            [pair.result.name, pair.base.name, *pair.success[:2], *pair.effect.counts.values(), pair.effect.left_out,
-             pair.effect.p_value, str(pair.effect.always_abstains).lower()]
+            [
+                *(pair.result.name, pair.base.name, *pair.success[:2], *pair.effect.counts.values()),
+                *(pair.effect.left_out, pair.effect.p_value, str(pair.effect.always_abstains).lower()),
+            ]
             for pair in pairs
-        ]  # fmt: skip
+        ]
         files["quadrants.csv"] = csv_table(header, rows)
         rows = [[pair.result.name, pair.base.name, *item] for pair in pairs for item in pair.effect.kinds.items()]
         files["quadrants_by_question.csv"] = csv_table(["config", "base", "question_id", "kind"], rows)
@@ -181,7 +183,7 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
 
 
 def distractor_lines(results: Sequence[Result]) -> Iterator[str]:
-    """Yield how answers differ where a known distractor is in their context, if the interval excludes 0."""
+    """Yield the effect of a known distractor in the context, if its interval excludes 0."""
     metrics = {str((result.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return

@@ -26,18 +26,18 @@ WORDS = {
 }
 """Cost metric -> its unit in a sentence."""
 SURE = 0.999
-"""Probability above which no loss is worth a clause."""
+"""Probability above which the sentence omits the loss."""
 NOTABLE = 1.5
-"""Ratio of two costs from which on it belongs to the choice."""
+"""Least ratio of two costs that the choice mentions."""
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
 """Kinds of a result: better than the declared baseline, the baseline itself, neither; no baseline; no choice."""
 
 
 class Decision(NamedTuple):
-    """What decides the result of a sweep: the scores of its own configs, or those of a search's finalists."""
+    """The basis of a sweep's result: the scores of its own configs, or those of a search's finalists."""
 
     verdict: SweepComparison | NoComparison
-    where: str = ""  # the questions that decided, where they are not the sweep's own
+    where: str = ""  # the deciding questions, if they are not the sweep's own
 
     @property
     def kind(self) -> str:
@@ -52,18 +52,18 @@ class Decision(NamedTuple):
 
     @property
     def chosen(self) -> str | None:
-        """The name of the choice; None where there is none."""
+        """The name of the choice; None if there is none."""
         if isinstance(self.verdict, NoComparison) or self.verdict.choice.row is None:
             return None
         return self.verdict.matrix.configs[self.verdict.choice.row]
 
     @property
     def sentence(self) -> str:
-        """The choice in one text."""
+        """The choice as one text."""
         return " ".join(self.choice())
 
     def choice(self) -> Iterator[str]:
-        """Yield which config to run if one must be run today, and what is expected of it."""
+        """Yield the recommended config and its expected gains."""
         if isinstance(self.verdict, NoComparison):
             why = self.verdict.why
             yield f"No choice: {why}{f', {self.where}' if self.where else ''}."
@@ -73,13 +73,13 @@ class Decision(NamedTuple):
             yield f"Decided {self.where}."
 
     def evidence(self) -> Iterator[str]:
-        """Yield what is shown beyond chance, and what is not."""
+        """Yield the significant and the open findings."""
         if isinstance(self.verdict, SweepComparison):
             yield from evidence_sentences(self.verdict)
 
 
 def choice_sentences(verdict: SweepComparison) -> Iterator[str]:
-    """Yield the choice: the config, what is expected against baseline and runner-up, and what it costs."""
+    """Yield the choice: the config, its expected gains over baseline and runner-up, and its costs."""
     choice = verdict.choice
     if choice.row is None:
         highest = f"{name(verdict, choice.best)} ({score(verdict, float(verdict.means[choice.best]))})"
@@ -111,7 +111,7 @@ def _replaced(verdict: SweepComparison) -> Iterator[str]:
 
 
 def _refusing(verdict: SweepComparison, row: int) -> Iterator[str]:
-    """Yield which configs refuse everything, and that this scores higher than the choice where it does."""
+    """Yield the configs that refuse everything, noting a score higher than that of the choice."""
     for other in verdict.choice.refusing:
         if other == row:
             yield f"It refuses all {refuses_all(verdict.results[other]):,} answerable questions, as all others do."
@@ -148,7 +148,7 @@ def _headline(verdict: SweepComparison, row: int) -> str:
 
 
 def _doubt(verdict: SweepComparison, row: int) -> str:
-    """Return why the choice is not called better than the baseline; "" where it is."""
+    """Return the reason why the choice is not called better than the baseline; "" if it is."""
     if verdict.is_better:
         return ""
     losses = verdict.verdicts[row].is_better
@@ -156,7 +156,7 @@ def _doubt(verdict: SweepComparison, row: int) -> str:
 
 
 def _expected(verdict: SweepComparison, found: Against) -> str:
-    """Write the probability of being better, the expected gain, and what is lost where that is wrong."""
+    """Write the probability of being better, the expected gain, and the expected loss otherwise."""
     gain = size(verdict, found.gain)
     if math.isnan(found.probability):
         return f"better by {gain} in the mean; too few independent questions for a probability"
@@ -189,7 +189,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[str]:
-    """Yield what a config costs against another, where that is notable."""
+    """Yield notable cost differences between two configs."""
     listed = []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):
@@ -220,7 +220,7 @@ def _rises(verdict: SweepComparison, row: int) -> str:
 
 
 def _falls(verdict: SweepComparison, row: int) -> Iterator[str]:
-    """Yield in which further metric the choice is shown worse than the reference, or another config better than it."""
+    """Yield further metrics in which the choice is shown worse than the reference, or another config better."""
     for metric, (matrix, found) in verdict.others.items():
         if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
             continue
@@ -244,7 +244,7 @@ def _falls(verdict: SweepComparison, row: int) -> Iterator[str]:
 
 
 def _confounded(verdict: SweepComparison, row: int) -> Iterator[str]:
-    """Yield that the context of the choice is longer than that of the config it leads over, where chunks are larger."""
+    """Yield a warning if the choice's context is longer than that of the config it leads over."""
     lead = verdict.choice.baseline or verdict.choice.runner_up
     others = [lead.row] if lead else []
     others += [one for one in in_order(verdict, range(len(verdict.results))) if one not in (row, *others)]
@@ -263,7 +263,7 @@ def _confounded(verdict: SweepComparison, row: int) -> Iterator[str]:
 
 
 def _leg_alone(chosen: Result) -> Iterator[str]:
-    """Yield that a leg of the choice is better alone, by a notable difference."""
+    """Yield a notable lead of a leg alone over the choice."""
     if (found := better_leg(chosen)) is None:
         return
     chance = "" if found.shown else "; chance may explain it"
@@ -281,10 +281,10 @@ def _bounds(limits: Mapping[str, float]) -> str:
 
 
 def result_facts(decision: Decision) -> dict[str, Any]:
-    """Return the conclusion in JSON types: the choice with its figures, what is expected of it, and the evidence."""
+    """Return the conclusion in JSON types: the choice with its figures, its expected gains, and the evidence."""
     verdict, where = decision
-    texts = {"kind": decision.kind, "choice": decision.chosen, "sentence": decision.sentence,
-             "evidence": list(decision.evidence()), "where": where}  # fmt: skip
+    texts: dict[str, Any] = {"kind": decision.kind, "choice": decision.chosen, "sentence": decision.sentence}
+    texts |= {"evidence": list(decision.evidence()), "where": where}
     if isinstance(verdict, NoComparison):
         return texts
     choice, configs = verdict.choice, verdict.matrix.configs
@@ -331,12 +331,12 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
 
 
 def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
-    """Return a config's improvement on the reference: positive is better, whichever direction the metric has."""
+    """Return a config's improvement on the reference: positive is better, for either direction of the metric."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     if found.ratios:
         ratio, low, high = (math.exp(one[row]) for one in (found.estimate, found.low, found.high))
         gained = sign * float(verdict.means[row] - verdict.means[verdict.reference])
-        return {"estimate": gained, "low": math.nan, "high": math.nan,
-                "ratio": ratio, "ratio_low": low, "ratio_high": high}  # fmt: skip
+        ratios = {"ratio": ratio, "ratio_low": low, "ratio_high": high}
+        return {"estimate": gained, "low": math.nan, "high": math.nan, **ratios}
     low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
     return {"estimate": sign * float(found.estimate[row]), "low": low, "high": high}

@@ -1,4 +1,4 @@
-"""What metrics mean: the sentence by which the documentation of each one's class begins."""
+"""Definitions of metrics: the first sentence of their classes' docstrings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragsweep.core.trust import find_class
 
 
 def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
-    """Return a sentence on each named metric; those whose class has none, or cannot be imported any more, have none."""
+    """Return a sentence on each named metric, except for classes without one and classes that cannot be imported."""
     nodes = {key: node for one in reversed(results) for key, node in one.config.get("metrics", {}).items()}
     found: dict[str, str] = {}
     for key, node in nodes.items():

@@ -1,4 +1,4 @@
-"""What is shown about the configs of a sweep beyond chance, and what is not, as sentences."""
+"""Sentences on what a sweep shows about its configs beyond chance, and what it does not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORS
 
 
 def evidence_sentences(verdict: SweepComparison) -> Iterator[str]:
-    """Yield the verdicts on the other configs, how many questions would show a lead, and what losses were not seen."""
+    """Yield the verdicts on the other configs, the questions needed to show a lead, and the unseen losses."""
     found, others = verdict.differences, len(verdict.results) - 1
     if not found.apart.any():
         return
@@ -101,7 +101,7 @@ def pair_words(found: PairVerdict, unit: str, ratios: bool) -> str:
 
 
 def _needed(verdict: SweepComparison) -> Iterator[str]:
-    """Yield how many questions would show the lead of the choice, where it is not shown."""
+    """Yield the number of questions that would show the choice's lead, if it is not shown."""
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
     if (

@@ -1,4 +1,4 @@
-"""Where the evidence of a config was lost, and what its fusion does, as a small table and sentences."""
+"""The losses of a config's evidence and the effects of its fusion, as a small table and sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import FusionAudit, LegComparison, audited_metrics, fusion_audit
 
 MOST = 3
-"""Counterfactuals, or slices, that are named."""
+"""Most counterfactuals, or slices, that are named."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",
@@ -28,15 +28,15 @@ PASSED = {
     stages.TOP_K: "in the first top_k",
     stages.BUDGET: "within the budget",
 }
-"""What an evidence that a stage did not lose is."""
+"""The state of an evidence that a stage did not lose."""
 
 
 def loss_facts(result: Result) -> dict[str, Any]:
     """Return funnel and fusion audits in plain data, for pages and programs.
 
-    ``funnel`` is ``stats.funnel.Funnel`` as a dict (None of a result without evidence, or of an older record), with
+    ``funnel`` is ``stats.funnel.Funnel`` as a dict (None for a result without evidence, or for an older record), with
     ``sentences``; ``audits`` maps each audited metric to ``stats.fusion_audit.FusionAudit`` as a dict, with
-    ``sentences``, and is empty of a config that is no hybrid. Numbers may be NaN.
+    ``sentences``, and is empty for a config that is not a hybrid. Numbers may be NaN.
     """
     from dataclasses import asdict
 
@@ -51,7 +51,7 @@ def loss_facts(result: Result) -> dict[str, Any]:
 
 
 def funnel_rows(found: Funnel) -> list[list[str]]:
-    """Return a row a stage: what the evidences passed, how many are left, and how many were lost there."""
+    """Return a row a stage: its description, the number of remaining evidences, and the number lost there."""
     rows = [[PASSED[one.stage], f"{one.left:,}", f"{one.lost:,}" if one.lost else ""] for one in found.stages]
     if found.solved or found.unsolved:
         total = found.solved + found.unsolved
@@ -61,7 +61,7 @@ def funnel_rows(found: Funnel) -> list[list[str]]:
 
 
 def funnel_sentences(found: Funnel) -> Iterator[str]:
-    """Yield what the changes of single stages would do, those that gain most first."""
+    """Yield the effects of changing single stages, the largest gains first."""
     gaining = [one for one in found.counterfactuals if one.gain > 0]
     yield from (_counterfactual(one) for one in gaining[:MOST])
     demoting = [one for one in found.counterfactuals if one.change == stages.FUSION and one not in gaining[:MOST]]
@@ -101,7 +101,7 @@ def _demoted(one: Counterfactual) -> str:
 
 
 def audit_sentences(audit: FusionAudit) -> Iterator[str]:
-    """Yield how a hybrid fares against its legs."""
+    """Yield the comparison of a hybrid with its legs."""
     legs = ", ".join(f"{leg} {number(mean)}" for leg, mean in audit.legs.items())
     yield f"{audit.metric} is {number(audit.hybrid)} fused; each leg alone has: {legs}."
     best = next(one for one in audit.differences if one.leg == audit.best_leg)
@@ -124,7 +124,7 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
 
 
 def slice_sentence(audit: FusionAudit, one: LegComparison, hybrid: str) -> str:
-    """Write that a leg is better than its hybrid on a slice, and whether chance may explain it."""
+    """Describe a leg's lead over its hybrid on a slice, and whether chance may explain it."""
     surely = "more than chance explains" if one.worse else "chance may explain it"
     questions = counted(one.questions, "question")
     return (
@@ -134,9 +134,9 @@ def slice_sentence(audit: FusionAudit, one: LegComparison, hybrid: str) -> str:
 
 
 def degraded_slices(result: Result) -> Iterator[str]:
-    """Yield the slices where a leg alone looks better than this config: those beyond chance, or the largest.
+    """Yield the slices where a leg alone looks better than this config: significant ones, or the largest.
 
-    By the objective where legs have a score of it, and by the headline metrics only if that shows none.
+    By the objective if legs have scores of it, and by the headline metrics only if that shows none.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)

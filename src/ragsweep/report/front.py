@@ -1,4 +1,4 @@
-"""The configs that are best where several metrics count: none is beaten in all of them."""
+"""The Pareto front of several metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragsweep.report.numbers import cell
 from ragsweep.report.tables import csv_table
 
 MOST = 10
-"""Configs of a front that are named on the screen; the file has all."""
+"""Most configs of a front that are named on the screen; the file has all."""
 
 
 def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[tuple[str, str]]:

@@ -11,11 +11,11 @@ from ragsweep.parts.metrics.bases import answer_text
 from ragsweep.parts.metrics.right_answers import KeywordCoverage, keyword_coverage
 
 LONGEST = 60
-"""Characters of a question that are shown."""
+"""Most characters of a question that are shown."""
 
 
 def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable[[Any, Any], str]:
-    """Return what describes the answer to a request, an Answer or a Response, on one line.
+    """Describe the result of a request, an Answer or a Response, on one line.
 
     Keywords are matched as the metric ``keyword_coverage`` of the config does, else as whole words.
     """

@@ -1,4 +1,4 @@
-"""Name configs in few words: by what varies among them."""
+"""Name configs briefly, by the settings that vary among them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])")
 _NUMBER_SIGN = re.compile(r"^#\d+ ")
 
 LONGEST = 60
-"""Characters of a config's name within a sentence."""
+"""Longest name of a config within a sentence, in characters."""
 BARE = ("none", "null", "default", "")
-"""Options that mean nothing without the name of their group."""
+"""Options whose names are meaningless without their group."""
 
 
 def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str]) -> list[str]:
-    """Name each config by the settings that differ among all: ``hybrid_rrf k=50 k1=1.98 +late``; "" where none do.
+    """Name each config by the settings that differ among all: ``hybrid_rrf k=50 k1=1.98 +late``; "" if none do.
 
     Args:
-        configs: Key -> value, as text, of what was set in each.
+        configs: Key -> value, as text, of the settings of each.
         groups: The keys whose value is the option of a config group, which is written without its key.
     """
     varying = varying_keys(configs)
@@ -31,7 +31,7 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
 def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
     """List the keys whose values differ among configs, in the order in which they are set.
 
-    Targets change no result: they are left out where anything else differs.
+    Targets do not change results: they are omitted if anything else differs.
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     varying = [key for key in keys if len({config.get(key) for config in configs}) > 1]
@@ -39,7 +39,7 @@ def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:
-    """Write settings in few words; ``keys``: all from which their short keys must differ."""
+    """Write settings briefly; ``keys``: all keys from which their short keys must differ."""
     names = short_keys([*dict.fromkeys([*keys, *settings])])
     options = Counter(value for key, value in settings.items() if key in groups)
     words = []
@@ -54,7 +54,7 @@ def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection
 
 
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Shorten dotted keys to as many of their last parts as tell them from each other."""
+    """Shorten dotted keys to the fewest last parts that distinguish them."""
     parts = {key: re.split(r"[./@]", key.lstrip("+~")) for key in keys}
     names, most = {}, max(map(len, parts.values()), default=1)
     for key in keys:
@@ -84,7 +84,7 @@ def _whole_digits(number: str) -> int:
 def number_configs(names: Mapping[int, str]) -> dict[int, str]:
     """Name the jobs of a sweep by number, counted from 1, and label: ``#3 top_k=10``.
 
-    Fractions have three digits, or as many as tell the configs apart.
+    Fractions have three digits, or as many as distinguish the configs.
     """
     digits = 3
     while digits < 17 and len({rounded(name, digits) for name in names.values()}) < len(set(names.values())):
@@ -98,7 +98,7 @@ def without_number(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Break a very long name off, a config's after a whole setting, else in the middle; its numbers rounded."""
+    """Round a name's numbers and truncate a very long name, a config's after a whole setting, else in the middle."""
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
         return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."

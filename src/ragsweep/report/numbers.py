@@ -1,4 +1,4 @@
-"""Numbers as people read them: values, differences, intervals, chances, durations, sizes."""
+"""Format numbers for people: values, differences, intervals, p-values, durations, sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ragsweep.core.results import Summary
 
 NOT_MEASURED = "-"
 ROUNDING = 1e-9
-"""What a mean of equal scores may differ by."""
+"""Rounding tolerance of a mean of equal scores."""
 LARGEST = math.log(sys.float_info.max)
 """The largest logarithm of a float."""
 
@@ -26,7 +26,7 @@ def cell(summary: Summary | None) -> str:
 
 
 def number(value: float, unit: str = "") -> str:
-    """Write a number as short as it can be read: shares with two decimals and no leading zero, amounts rounded.
+    """Write a number briefly: shares with two decimals and no leading zero, amounts rounded.
 
     NaN is ``-``, and a number that is rounded to zero has no sign.
     """
@@ -52,7 +52,7 @@ def signed(value: float, unit: str = "") -> str:
 
 
 def telling(value: float, digits: int) -> int:
-    """Return how many decimals to write: as many as it takes to show on which side of 0 a number lies."""
+    """Return the number of decimals: enough to show the sign of a number."""
     while value and abs(value) > ROUNDING and round(value, digits) == 0:
         digits += 1
     return digits
@@ -84,14 +84,14 @@ def change_with_interval(estimate: float, low: float, high: float, unit: str, ra
 
 
 def chance(p: float) -> str:
-    """Write a p-value: ``p .031``, ``p < .001``; ``p -`` where there is none."""
+    """Write a p-value: ``p .031``, ``p < .001``; ``p -`` if there is none."""
     if not math.isfinite(p):
         return f"p {NOT_MEASURED}"
     return "p < .001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
 
 
 def spelled(number: float) -> str:
-    """Spell a size: 412 B, 15.7 kB, 2.3 GB; ``-`` for NaN and infinity."""
+    """Format a size: 412 B, 15.7 kB, 2.3 GB; ``-`` for NaN and infinity."""
     if not math.isfinite(number):
         return NOT_MEASURED
     for unit in ("B", "kB", "MB", "GB"):
@@ -102,7 +102,7 @@ def spelled(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Spell how long something took: 0.48 s, 12 s, 34 min, 5.2 h; ``-`` for NaN and infinity."""
+    """Format a duration: 0.48 s, 12 s, 34 min, 5.2 h; ``-`` for NaN and infinity."""
     if not math.isfinite(seconds):
         return NOT_MEASURED
     if seconds < 9.95:
@@ -113,7 +113,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Spell how long ago something was, in its largest whole unit: 40 s, 3 min, 5 h, 12 d; ``-``: unknown."""
+    """Format an age in its largest whole unit: 40 s, 3 min, 5 h, 12 d; ``-``: unknown."""
     if not math.isfinite(seconds):
         return NOT_MEASURED
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):

@@ -1,4 +1,4 @@
-"""Pictures of a sweep as PNG and SVG: points with 95 % intervals, one panel a metric or a group, one line a config."""
+"""Charts of a sweep as PNG and SVG: points with 95 % intervals, one panel a metric or a group, one line a config."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: differs from grey with every kind of colour vision
 GREY = "#6b6b6b"
 FEW = 8
-"""Up to so many configs panels stand three a row; with more, a row of six narrow ones saves repeating the names."""
+"""Most configs with three panels a row; more configs get six narrow panels a row, with the names only once."""
 
 LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
@@ -41,7 +41,7 @@ CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % int
 
 
 class Picture(NamedTuple):
-    """One picture for screens and one for papers, whose texts stay texts."""
+    """A PNG for screens, and an SVG with selectable text for papers."""
 
     png: bytes
     svg: bytes
@@ -52,7 +52,7 @@ class Picture(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One small picture: title, name of its axis, and a summary a config (None: the config lacks it)."""
+    """One panel: title, name of its axis, and a summary a config (None: the config lacks it)."""
 
     title: str
     axis: str
@@ -104,10 +104,10 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 
 
 def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
-    """Draw how good answers are when only the surest are given, one line a config.
+    """Draw the quality of answers over their coverage by confidence, one line a config.
 
-    A line is level between its points, as questions of one support are answered together. Of more than five configs
-    those with the best score in hindsight are shown.
+    A line is flat between its points, because questions of equal support are answered together. Of more than five
+    configs those with the best score in hindsight are shown.
     """
     from matplotlib.figure import Figure
 
@@ -135,9 +135,9 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
 
 
 def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
-    """Draw how much better each config is than the reference, the best on top.
+    """Draw the lead of each config over the reference, the best on top.
 
-    Right of the line is better, whichever direction the metric has. Of more than twenty configs the best are shown.
+    Right of the line is better, for either direction of the metric. Of more than twenty configs the best are shown.
     The ``choice`` is marked: of a search it may rest on other questions than these.
     """
     from matplotlib.figure import Figure
@@ -181,7 +181,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
 
 
 def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], list[str]]:
-    """Return where an axis of logarithms has ticks, and their ratios, 0.8x, 1x, 1.25x: ``sign`` -1 turns the axis."""
+    """Return the ticks of a logarithmic axis, and their ratios, 0.8x, 1x, 1.25x: ``sign`` -1 reverses the axis."""
     step = next(step for step in RATIO_STEPS if (high - low) / math.log(step) <= MOST_TICKS)
     first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
     powers = range(first, last + 1)
@@ -194,7 +194,7 @@ def _write(axes: Axes, text: str, place: float, line: int) -> None:
 
 
 def _style(axes: Axes, *hidden: str) -> None:
-    """Set what all pictures have in common; ``hidden`` are the sides without a line."""
+    """Set the common style of all charts; ``hidden`` are the sides without a line."""
     axes.tick_params(labelsize=8, length=0)
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -202,7 +202,7 @@ def _style(axes: Axes, *hidden: str) -> None:
 
 
 def _best(results: Sequence[Result], metric: str) -> list[Result]:
-    """Choose the configs that fit on a picture, the best first."""
+    """Choose the configs that fit on a chart, the best first."""
 
     def merit(result: Result) -> float:
         one = result.summaries.get(metric)
@@ -219,7 +219,7 @@ def _note(configs: int, panels: int, what: str) -> str:
 
 
 def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
-    """Name an axis: the metric, its unit, which way is better, and how many questions stand behind it."""
+    """Name an axis: the metric, its unit, the better direction, and the number of questions."""
     known = [summary for summary in summaries if summary is not None]
     if not known:
         return name
@@ -277,7 +277,7 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
 
 
 def _label(name: str) -> str:
-    """Round a name's numbers, break it at its commas, and a very long one off in its middle."""
+    """Round a name's numbers, break it at commas, and truncate a very long one in the middle."""
     name, most = rounded(name), LONGEST_LINE * MOST_LINES
     if len(name) > most:
         name = f"{name[: most // 2 - 8]}…{name[-most // 2 + 8 :]}"
@@ -285,7 +285,7 @@ def _label(name: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Keep matplotlib from reading dollars as the bounds of a formula."""
+    """Escape dollars, which matplotlib would read as the bounds of a formula."""
     return text.replace("$", r"\$")
 
 

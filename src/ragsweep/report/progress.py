@@ -1,4 +1,4 @@
-"""The progress of stages while they run: bars on a terminal, a line now and then in a log, one line at the end."""
+"""The progress of running stages: bars on a terminal, occasional lines in a log, one line at the end."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 WORTH_A_LINE = 1.0
-"""Seconds from which on a finished stage gets a line."""
+"""Least seconds of a finished stage that gets a line."""
 SHOWN_FROM, INTERVAL = 5.0, 15.0
-"""Seconds after which a running stage is shown, and between two of its lines where there are no bars."""
+"""Seconds after which a running stage is shown, and between two of its lines without bars."""
 TICK = 0.5
 
 UNITS = {"rerank": "pairs of question and chunk"}
-"""What the rows of a stage are, where they are no questions."""
+"""Names of a stage's rows that are not questions."""
 
 
 class Screen(Protocol):
@@ -49,7 +49,7 @@ class Lines(Listener):
         self.screen.line("warning", text)
 
     def waiting(self, node: Node) -> None:
-        """Print what the command waits for."""
+        """Print the reason for waiting."""
         self.screen.line("waiting", f"another process computes {f'{node.stage} {node.label}'.strip()}")
 
 
@@ -87,9 +87,9 @@ class _Running:
 
 
 class StageProgress(Lines):
-    """Show how far the innermost running stage is, and leave a line behind where it took long.
+    """Show the progress of the innermost running stage, and leave a line if it took long.
 
-    ``live(request, result)`` returns the line of an answer as it arrives; empty where none is printed.
+    ``live(request, result)`` returns the line of an answer as it arrives; empty for no line.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class StageProgress(Lines):
         super().__init__(screen)
         self._bars, self._meter, self._live = bars, meter, live
         self._running: dict[str, _Running] = {}
-        self._lock = threading.Lock()  # between the thread that computes and the one that shows
+        self._lock = threading.Lock()  # between the computing and the displaying thread
 
     def started(self, node: Node, rows: int) -> None:
-        """Note when a stage begins."""
+        """Record the start of a stage."""
         total = rows if node.kind == "rows" and rows else None
         with self._lock:
             self._running[node.address] = _Running(node, time.perf_counter(), self._meter.totals, total)
@@ -111,7 +111,7 @@ class StageProgress(Lines):
         self._end(node)
 
     def progressed(self, node: Node, done: int, total: int) -> None:
-        """Note how far a stage is, and show it on its bar."""
+        """Record the progress of a stage, and show it on its bar."""
         with self._lock:
             if stage := self._running.get(node.address):
                 stage.done, stage.total = done, total
@@ -123,7 +123,7 @@ class StageProgress(Lines):
             self.screen.line("question", line)
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Remove a stage's bar, and print how long it took."""
+        """Remove a stage's bar, and print its duration."""
         stage = self._end(node)
         if seconds < WORTH_A_LINE or stage is None:
             return
@@ -132,7 +132,7 @@ class StageProgress(Lines):
         self._print(stage, amount, f"{seconds:.1f} s", rate, self._meter.describe(stage.before))
 
     def show(self) -> None:
-        """Show how far the innermost stage is, where it has run for long: on its bar, else on a line now and then."""
+        """Show the progress of a long-running innermost stage: on its bar, else on occasional lines."""
         with self._lock:
             stage = next(reversed(self._running.values()), None)
             if stage is None or stage.seconds() < SHOWN_FROM:
@@ -205,5 +205,5 @@ def shown_progress(
 
 
 def _rate(speed: float) -> str:
-    """Write a number a second; of a local model it may be a small part of one."""
+    """Write a rate a second; that of a local model may be far below 1."""
     return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"

@@ -15,14 +15,14 @@ FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")
 """The columns before the scores; the page shows some six columns at once."""
 LAST_COLUMNS = ("category", "first_evidence_rank", "unscored")
 LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
-"""Characters of one chunk, and of all contexts of a config."""
+"""Most characters of one chunk, and of all contexts of a config."""
 
 
 def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
-    """Serialise what a person reads of each question; NaN becomes null.
+    """Serialise the readable fields of each question; NaN becomes null.
 
-    ``chunk`` returns the text of a chunk by its name, of which the first 500 characters are written, or fewer where
-    there are many; None: the names alone.
+    ``chunk`` returns the text of a chunk by its name; its first 500 characters are written, or fewer if there are many
+    chunks; None: names only.
     """
     words = [judge_words(steps) for steps in result.outcomes.get(STEPS, ())]
     outcomes = {**result.outcomes, "reasons": [[f"{name}: {text}" for name, text in one.items()] for one in words]}
@@ -40,7 +40,7 @@ def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    """Return a cell as JSON: lists as lines, numbers that are none as null."""
+    """Convert a cell to JSON: lists become lines, NaN becomes null."""
     if isinstance(value, list | tuple):
         return "\n".join(map(str, value))
     value = value.item() if hasattr(value, "item") else value

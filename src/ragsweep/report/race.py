@@ -1,4 +1,4 @@
-"""Report what a race saved, and its guarantee."""
+"""Report a race's savings and its guarantee."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def saved(results: Sequence[Result]) -> Saved:
 
 
 def race_facts(results: Sequence[Result]) -> dict[str, Any]:
-    """Return a race's savings as facts of the sweep; none where no config was dropped."""
+    """Return a race's savings as facts of the sweep; none if no config was dropped."""
     gone = dropped(results)
     if not gone:
         return {}
@@ -64,7 +64,7 @@ def _amounts(results: Sequence[Result]) -> dict[str, float]:
 
 
 def race_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Yield the dropped configs, the savings, and the guarantee; nothing where none was dropped."""
+    """Yield the dropped configs, the savings, and the guarantee; nothing if none was dropped."""
     gone = dropped(results)
     if not gone:
         return

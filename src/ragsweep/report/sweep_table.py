@@ -1,4 +1,4 @@
-"""The configs of a sweep as one table: what varies, the metrics, the difference from the baseline; the best first."""
+"""The configs of a sweep as one table: parameters, metrics, difference from the baseline; the best first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_ROWS = 10
 LONGEST_VALUE = 24
 """Characters of a parameter's value in a cell."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
-"""Parts of metrics' names that narrow tables leave out: the unit stands in the cells."""
+"""Parts of metrics' names that narrow tables omit: the unit is in the cells."""
 GAP = 2
 """Spaces between columns."""
 
@@ -41,7 +41,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield what has no room, and the commands that show it."""
+        """Yield the omitted rows and columns, and the commands that show them."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:
@@ -62,13 +62,13 @@ class Column(NamedTuple):
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return what a config's overrides set and could change a score, as text."""
+    """Return the settings of a config's overrides that could change a score, as text."""
     lines = (line.lstrip("+~").partition("=") for line in result.overrides)
     return {key: result.parameters.get(key, value) for key, _, value in lines if not key.startswith(OF_NO_MATTER)}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Return of what any config sets the value in every config that has it: its own, or the default."""
+    """Return the values, in every config, of the settings that any config sets: its own value, or the default."""
     own = [settings(one) for one in results]
     keys = dict.fromkeys(key for one in own for key in one)
     every = [{**one.parameters, **typed} for one, typed in zip(results, own, strict=True)]
@@ -94,11 +94,11 @@ def sweep_table(
     width: int = 120,
     most: int = MOST_ROWS,
 ) -> SweepTable:
-    """Make the table of numbered configs, at most ``width`` characters wide where dropping metrics can achieve that.
+    """Make the table of numbered configs, at most ``width`` characters wide if dropping metrics can achieve it.
 
-    Rows are ordered by the objective. The choice, the reference and the best always have one. Where the table is too
-    wide, headings are shortened, then intervals left out, then metrics dropped: each from the last metric on
-    that is no objective.
+    Rows are ordered by the objective. The choice, the reference and the best always have one. If the table is too wide,
+    headings are shortened, then intervals omitted, then metrics dropped, each starting with the last metric that is not
+    an objective.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -142,13 +142,18 @@ def slice_table(
 ) -> SweepTable:
     """Make a table of a metric by slice: a row for each scored value of a label, a column for each config of ``order``.
 
-    Intervals are left out where the table would be wider than ``width``.
+    Intervals are omitted if the table would be wider than ``width``.
     """
     numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
     shown = [numbered[one] for one in order]
     groups = [result.groups.get(label, {}) for result in shown]
-    values = list(dict.fromkeys(value for group in groups for value, metrics in group.items()
-                                if (found := metrics.get(metric)) and found.n_scored))  # fmt: skip
+    scored = (
+        value
+        for group in groups
+        for value, metrics in group.items()
+        if (found := metrics.get(metric)) and found.n_scored
+    )
+    values = list(dict.fromkeys(scored))
     parts = [[group.get(value, {}).get(metric) for value in values] for group in groups]
     counts = [max((one.n_scored for one in row if one), default=0) for row in zip(*parts, strict=True)]
     first = [Column(label, values), Column(">questions", [f"{count:,}" for count in counts])]
@@ -166,8 +171,10 @@ def label_table(result: Result, label: str, metrics: Sequence[str]) -> SweepTabl
     """Make a table of one config by slice: a row for each value of a label, a column for each metric."""
     groups = result.groups.get(label, {})
     counts = [max((one.n_total for one in group.values()), default=0) for group in groups.values()]
-    rows = [[value, f"{count:,}", *(cell(group.get(name)) for name in metrics)]
-            for (value, group), count in zip(groups.items(), counts, strict=True)]  # fmt: skip
+    rows = [
+        [value, f"{count:,}", *(cell(group.get(name)) for name in metrics)]
+        for (value, group), count in zip(groups.items(), counts, strict=True)
+    ]
     return SweepTable([label, ">questions", *(f">{name}" for name in metrics)], rows, 0)
 
 
@@ -184,8 +191,9 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
         values = [means.get(result.name, math.nan) for result in results]
     elif results and (names := objectives(results[0].config)):
         summaries = [result.summaries.get(names[0]) for result in results]
-        values = [math.nan if one is None else one.value * (-1 if one.higher_is_better is False else 1)
-                  for one in summaries]  # fmt: skip
+        values = [
+            math.nan if one is None else one.value * (-1 if one.higher_is_better is False else 1) for one in summaries
+        ]
     return sorted(range(len(results)), key=lambda row: (math.isnan(values[row]), -np.nan_to_num(values[row]), row))
 
 
@@ -230,7 +238,7 @@ def _metric(shown: Sequence[Result], name: str, found: SweepComparison | None, n
 
 
 def _cells(shown: Sequence[Result], metric: str, found: SweepComparison | None) -> list[str]:
-    """Write a metric of each config; where people's labels correct it, as judged and as corrected."""
+    """Write a metric of each config; if people's labels correct it, as judged and as corrected."""
     cells = [cell(result.summaries.get(metric)) for result in shown]
     if found is None or metric not in found.corrections:
         return cells

@@ -1,4 +1,4 @@
-"""Rows as markdown, JSON and CSV, and a sweep as one JSON and one CSV; ``docs/results.md`` describes both formats."""
+"""Rows as markdown, JSON and CSV, and a sweep as one JSON and one CSV, whose formats ``docs/results.md`` describes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def headline(results: Sequence[Result]) -> list[str]:
-    """List the metrics that tables show: those of the headline, of answers, decided by a judge, and objectives."""
+    """List the metrics that tables show: headline metrics, metrics of answers, judged ones, and objectives."""
     names: dict[str, None] = {}
     for result in results:
         names.update(dict.fromkeys(result.config.get("headline", ())))
@@ -82,7 +82,7 @@ def headline(results: Sequence[Result]) -> list[str]:
 
 
 def partial_note(result: Result) -> str:
-    """Describe a PARTIAL result: of the metric with the fewest scores why, and its possible range; how many others."""
+    """Describe a PARTIAL result: reasons and possible range of the metric with the fewest scores; number of others."""
     least = result.config.get("coverage", 1.0)
     below = below_coverage(result)
     worst = min(below, key=lambda one: one.coverage)
@@ -102,7 +102,7 @@ def evidence_note(facts: DatasetFacts) -> str:
 
 
 def weighted_note(result: Result) -> str:
-    """Describe the weights of the questions; empty where all count alike."""
+    """Describe the weights of the questions; empty if they are equal."""
     weights = result.outcomes.get(WEIGHT)
     return describe_weights(weights) if weights else ""
 
@@ -128,9 +128,9 @@ def results_json(
     sweep: Mapping[str, Any],
     result: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Write everything that was measured, but the tables of questions, as strict JSON: NaN and infinity become null.
+    """Write all measurements, except the tables of questions, as strict JSON: NaN and infinity become null.
 
-    ``result`` is the conclusion; null where nothing was compared.
+    ``result`` is the conclusion; null if nothing was compared.
     """
     document = {
         "format": RESULTS_FORMAT,
@@ -145,7 +145,7 @@ def results_json(
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
     """Write one line a config, failed ones included: swept parameters as ``params.<name>``, and five columns a metric.
 
-    ``weighted`` describes the weights of the questions, and is there only where they have any.
+    ``weighted`` describes the weights of the questions, and exists only if they have any.
 
     These are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``; empty where not
     measured. Text that a spreadsheet would take for a formula is quoted.
@@ -163,7 +163,7 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
 
 
 def _config(result: Result) -> dict[str, Any]:
-    """Return one result in JSON types, without question table and rankings, which are files of their own."""
+    """Return one result in JSON types, without question table and rankings, which are separate files."""
     left_out = {"summaries", "outcomes", "rankings", "qrels", "addresses"}
     groups = {label: {value: _summaries(part) for value, part in of.items()} for label, of in result.groups.items()}
     return {

@@ -1,4 +1,4 @@
-"""Report targets: of one config each missed target, of several the number that each meets."""
+"""Report targets: each missed target of a single config, or the number of targets that each of several meets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Yield lines as a label and a text; none where no target was evaluated."""
+    """Yield lines as a label and a text; none if no target was evaluated."""
     results = [result for result in results if count_met(result.targets)[1]]
     if not results:
         return

@@ -1,4 +1,4 @@
-"""The screen while a command runs: the plan, progress, one line a job, the comparison, where the results are."""
+"""Terminal output of a command: the plan, progress, one line a job, the comparison, the location of the results."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _MARGIN = 10
-"""Characters of a label and the blanks behind it."""
+"""Width of a label column, in characters."""
 LOG_WIDTH = 120
-"""Characters of a line where the output is no terminal."""
+"""Characters of a line if the output is not a terminal."""
 
 
 class Terminal:
     """Print to a stream; with progress bars on a terminal, with plain lines elsewhere.
 
-    A reader that closes the pipe, such as head, ends the printing only: whatever is computed goes on.
+    A reader that closes the pipe, such as head, ends only the printing: computation continues.
     """
 
     def __init__(self, stream: TextIO, bars: bool) -> None:
@@ -57,12 +57,12 @@ class Terminal:
 
         self.bars = bars
         file = getattr(stream, "styled", stream)
-        # Wide in a log: a table cut to 80 columns is no table.
+        # Wide in a log: tables are unreadable at 80 columns.
         self.console: Console = QuietConsole(file=file, highlight=False, soft_wrap=False, width=None if bars else 1000)
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:
-        """Return a terminal for this process; ``plain`` where several processes share the screen."""
+        """Return a terminal for this process; ``plain`` if several processes share the screen."""
         return cls(sys.stdout, bars=sys.stdout.isatty() and not plain)
 
     def line(self, word: str, text: str) -> None:
@@ -72,7 +72,7 @@ class Terminal:
         self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), mask_text(text)), soft_wrap=True)
 
     def plan(self, plan: Plan) -> None:
-        """Print what will be done."""
+        """Print the planned work."""
         total = plan.total
         bound = "up to " if plan.upper else ""
         configs = f"{bound}{plan.configs} config{'s' if plan.configs != 1 else ''}"
@@ -81,7 +81,7 @@ class Terminal:
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
     def plan_table(self, plan: Plan) -> None:
-        """Print, by stage, what would be done."""
+        """Print the planned work by stage."""
         self.plan(plan)
         for stage, count in plan.stages.items():
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
@@ -96,36 +96,36 @@ class Terminal:
     ) -> Iterator[None]:
         """Show the executor's progress and the usage of its calls inside the block.
 
-        ``live(request, result)`` returns the line of an answer as it arrives; empty where none is printed.
+        ``live(request, result)`` returns the line of an answer as it arrives; empty for no line.
         """
         with shown_progress(self, executor, meter, live, _MARGIN - 1):
             yield
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
-        """Print the line of a job that went well, with its objective, else the first headline metric."""
+        """Print the line of a successful job, with its objective, else the first headline metric."""
         names = (*objectives(result.config), *headline)
         first = next((result.summaries[name] for name in names if name in result.summaries), None)
         value = f" · {first.name} {cell(first)}" if first else ""
         self.line("job", f"{number + 1}/{jobs} · {rounded(result.name)}{value} · {result.ended - result.started:.1f} s")
 
     def failed(self, failure: Failure, number: int, jobs: int) -> None:
-        """Print the line of a job that failed."""
+        """Print the line of a failed job."""
         self.line("failed", f"{number + 1}/{jobs} · {rounded(failure.name)} · {failure.error}")
 
     @property
     def width(self) -> int:
-        """The width of tables and sentences; a log is as wide as COLUMNS says."""
+        """The width of tables and sentences; in a log, the value of COLUMNS."""
         return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
 
     def spent(self, meter: UsageMeter) -> None:
-        """Print what the calls of this process have cost, and why some failed; nothing without calls."""
+        """Print the cost of this process's calls, and the reasons of failed ones; nothing without calls."""
         if used := meter.describe(UsageTotals()):
             self.line("spent", used)
         for reason, (count, words) in meter.failures.items():
             self.line("failed", f"{counted(count, 'call')} {reason}; the last: {words}")
 
     def heading(self, what: str, dataset: DatasetFacts) -> None:
-        """Print what was run, on which questions."""
+        """Print the swept parameters and the questions."""
         questions = f"{dataset.name}: {evidence_note(dataset)}"
         line = f"{what}  ·  {questions}"
         self.console.print()
@@ -142,19 +142,20 @@ class Terminal:
         self.block("FIX", fixes([result]))
 
     def details(self, results: Sequence[Result], headline: Sequence[str]) -> None:
-        """Print what stands in no table: the effect of reranking and of context, answers, targets."""
+        """Print the results without a table: the effect of reranking and of context, answers, targets."""
         if len(results) == 1 and results[0].reranking:
             self.line("rerank", reranking_note(results[0], headline))
         self.lines((*answer_lines(results), *target_lines(results)))
 
     def block(self, word: str, sentences: Iterable[str]) -> None:
-        """Print sentences below each other, their lines wrapped and indented; nothing where there are none."""
+        """Print one sentence a paragraph, wrapped and indented; nothing without sentences."""
         from rich.text import Text
 
         indent = " " * _MARGIN
         for n, sentence in enumerate(dict.fromkeys(sentences)):
-            lines = textwrap.wrap(mask_text(sentence), max(self.width - len(indent), 40), break_long_words=False,
-                                  break_on_hyphens=False)  # fmt: skip
+            lines = textwrap.wrap(
+                mask_text(sentence), max(self.width - len(indent), 40), break_long_words=False, break_on_hyphens=False
+            )
             for line, text in enumerate(lines):
                 start = f"{word:<{_MARGIN - 1}} " if n == line == 0 else indent
                 self.console.print(Text.assemble((start, "bold"), text), soft_wrap=True)
@@ -164,7 +165,7 @@ class Terminal:
     ) -> None:
         """Print rows below a header; columns named >NAME are aligned to the right and never wrapped.
 
-        ``width`` holds in logs, too, where tables are otherwise as wide as they want.
+        ``width`` also applies to logs, where tables have no other limit.
         """
         from rich.table import Table
         from rich.text import Text
@@ -173,9 +174,12 @@ class Terminal:
         for n, name in enumerate(header):
             right = name.startswith(">")
             table.add_column(
-                Text(name.removeprefix(">")), justify="right" if right else "left", no_wrap=right,
-                overflow="fold", min_width=None if right else min(12, max((len(row[n]) for row in rows), default=0)),
-            )  # fmt: skip
+                Text(name.removeprefix(">")),
+                justify="right" if right else "left",
+                no_wrap=right,
+                overflow="fold",
+                min_width=None if right else min(12, max((len(row[n]) for row in rows), default=0)),
+            )
         for row in rows:
             table.add_row(*map(Text, row))
         self.console.print(table, width=width)
@@ -192,12 +196,12 @@ class Terminal:
             self.line("", "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def failures(self, failures: Sequence[Failure]) -> None:
-        """Print what failed and why."""
+        """Print the failures with their reasons."""
         for failure in failures:
             self.line("failed", f"{rounded(failure.name)} · {failure.error}")
 
     def next_steps(self, steps: Iterable[tuple[str | Sequence[str], str]]) -> None:
-        """Print commands, as they are or by their words, and what each shows."""
+        """Print commands, as texts or as lists of words, with their descriptions."""
         shown = [(one if isinstance(one, str) else shlex.join(one), what) for one, what in steps if one]
         widest = max((len(command) for command, _ in shown), default=0)
         for n, (command, what) in enumerate(shown):
@@ -205,12 +209,12 @@ class Terminal:
 
 
 def discard_output(stream: TextIO) -> None:
-    """Let a stream whose reader is gone lead nowhere, so that neither a later line nor the end of Python fails."""
+    """Redirect a stream without a reader to the null device, so that neither later output nor Python's exit fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def fixes(results: Sequence[Result]) -> Iterator[str]:
-    """Yield what is wrong with a sweep or its data, and what to do about it."""
+    """Yield problems of a sweep or its data, with their remedies."""
     for result in results:
         if result.state == PARTIAL:
             yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
@@ -234,7 +238,7 @@ def _expected(plan: Plan) -> str:
 
 
 def _charged(charge: Charge, currency: str) -> str:
-    """Describe the cost of calls: expected where such calls were measured, and the most; unknowns are named."""
+    """Describe the cost of calls: the expected cost if such calls were measured, the maximum, and unknowns."""
     calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
     most = _amounts(charge.most_tokens, charge.most_money, currency)
     if charge.estimated:

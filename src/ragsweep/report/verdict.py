@@ -20,16 +20,16 @@ from ragsweep.stats.inference.differences import TOO_SHORT, Differences
 MOST_NAMED = 3
 MOST_SLICES = 2
 SHORT_LIST = 10
-"""Configs that may be evaluated on the holdout without a remark: to choose among more is to search there."""
+"""Most configs on the holdout without a remark: choosing among more means searching there."""
 
 LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
-"""What a golden set may lack of a question beside evidence."""
+"""Fields that a question may lack, apart from evidence."""
 
 Lines = Iterator[tuple[str, str]]
 
 
 def limits(verdict: SweepComparison) -> Iterator[str]:
-    """Yield what people's labels corrected, and what the comparison cannot show, as sentences."""
+    """Yield sentences on corrections by people's labels, and on the limits of the comparison."""
     yield from labelled(verdict)
     yield from detectable(verdict)
     yield from luck(verdict)
@@ -39,7 +39,7 @@ def limits(verdict: SweepComparison) -> Iterator[str]:
 
 
 def holdout_use(views: int, configs: int = 1) -> Iterator[str]:
-    """Describe how often the holdout was used; nothing where it was not."""
+    """Describe how often the holdout was used; nothing if it was not."""
     if views:
         times = {1: "once", 2: "twice"}.get(views, f"{views} times")
         many = f" {configs:,} configs are no short list: choose among them on tune." if configs > SHORT_LIST else ""
@@ -47,7 +47,7 @@ def holdout_use(views: int, configs: int = 1) -> Iterator[str]:
 
 
 def gap_line(gap: Gap | None) -> Lines:
-    """Describe how much of the best tune config's lead remains on the holdout; nothing where unknown."""
+    """Describe how much of the best tune config's lead remains on the holdout; nothing if unknown."""
     if gap is not None:
         change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
@@ -59,7 +59,7 @@ def gap_line(gap: Gap | None) -> Lines:
 
 
 def labelled(verdict: SweepComparison) -> Iterator[str]:
-    """Describe what people's labels changed, metric by metric: mean and difference of the config they change most."""
+    """Describe the effect of people's labels by metric: mean and difference of the config they change most."""
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
         moved = np.where(np.isnan(corrected.low), -1, np.abs(corrected.estimate - found.judged.estimate))
@@ -105,14 +105,14 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
 
 
 def variance(verdict: SweepComparison) -> Iterator[str]:
-    """Describe where the variance of the best other config's difference comes from, if answers are repeated."""
+    """Describe the sources of variance of the best other config's difference, if answers are repeated."""
     rows = in_order(verdict, verdict.variance)
     if rows:
         yield f"{name(verdict, rows[0])} against {name(verdict, verdict.reference)}: {verdict.variance[rows[0]]}."
 
 
 def slices(verdict: SweepComparison) -> Iterator[str]:
-    """Name the configs that are better on average and worse somewhere; those that matter most first."""
+    """Name the configs that are better on average and worse in a slice; the most important first."""
     first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
     for n, one in enumerate(found[:MOST_SLICES]):
@@ -133,7 +133,7 @@ def slices(verdict: SweepComparison) -> Iterator[str]:
 
 
 def rest(verdict: SweepComparison) -> Iterator[str]:
-    """Describe how questions were weighted, and what was not compared."""
+    """Describe the weights of the questions, and the metrics that were not compared."""
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
     if verdict.matrix.weights is not None:
         parts.append(describe_weights(verdict.matrix.weights.tolist()))
@@ -150,7 +150,7 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
 
 
 def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
-    """Yield of how many questions the golden set has what the metric needs, where that is no evidence.
+    """Yield the number of questions with the fields that the metric needs, apart from evidence.
 
     Questions without evidence are counted in the heading of the table.
     """
@@ -160,7 +160,7 @@ def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
         yield f"{summary.name} applies to {applies} questions ({summary.reasons[why]:,}: {why})"
 
 
-# --- words and numbers -------------------------------------------------------------------------------------------
+# --- wording and numbers -------------------------------------------------------------------------------------------
 
 
 def name(verdict: SweepComparison, row: int) -> str:
@@ -173,7 +173,7 @@ def _metric(verdict: SweepComparison) -> str:
 
 
 def change(verdict: SweepComparison, row: int) -> str:
-    """Write how much better a config is than the reference (negative: worse), or the ratio, with its interval."""
+    """Write a config's lead over the reference (negative: worse), or the ratio, with its interval."""
     return _change(verdict, *_ends(verdict.differences, row), verdict.matrix.higher_is_better)
 
 
@@ -241,7 +241,6 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
     row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
     other = verdict.reference
     if other == row:
-        other = verdict.choice.runner_up.row if verdict.choice.runner_up else next(
-            one for one in range(len(verdict.results)) if one != row
-        )  # fmt: skip
+        second = verdict.choice.runner_up
+        other = second.row if second else next(one for one in range(len(verdict.results)) if one != row)
     return verdict.matrix.configs[other], verdict.matrix.configs[row]

@@ -1,4 +1,4 @@
-"""Files of a verdict: tables, a page in markdown, a picture."""
+"""Files of a verdict: tables, a page in markdown, a chart."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
     }
     if verdict.slices:
         rows = [
-            [part.label, part.value, part.questions, part.small, verdict.matrix.configs[row],
-             *([""] * 3 if verdict.differences.ratios else _interval(part, n)), float(part.p[n]), float(part.p_holm[n]),
-             part.doubt(n), *_ratios(part, n, verdict.differences.ratios)]
+            [
+                *(part.label, part.value, part.questions, part.small, verdict.matrix.configs[row]),
+                *([""] * 3 if verdict.differences.ratios else _interval(part, n)),
+                *(float(part.p[n]), float(part.p_holm[n]), part.doubt(n)),
+                *_ratios(part, n, verdict.differences.ratios),
+            ]
             for part in verdict.slices
             for n, row in enumerate(verdict.sliced)
-        ]  # fmt: skip
+        ]
         files["verdict/slices.csv"] = csv_table([*SLICES, *RATIOS], rows)
     return files
 
@@ -89,20 +92,20 @@ def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[s
 
 
 def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
-    """Return in JSON types what people's labels changed of a metric: judged numbers, and corrected ones."""
+    """Return the correction of a metric by people's labels in JSON types: judged numbers, and corrected ones."""
     found = verdict.corrections[metric]
     matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
     ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))
-    configs = {
-        config: {kind: {"mean": float(means[row]), "difference": float(one.estimate[row]), "low": float(one.low[row]),
-                        "high": float(one.high[row])} for kind, one, means in ends}
-        for row, config in enumerate(matrix.configs)
-    }  # fmt: skip
+    configs: dict[str, Any] = {config: {} for config in matrix.configs}
+    for kind, one, means in ends:
+        for row, config in enumerate(matrix.configs):
+            difference, low, high = _interval(one, row)
+            configs[config][kind] = {"mean": float(means[row]), "difference": difference, "low": low, "high": high}
     return {"labels": found.labels, "note": found.note, "configs": configs}
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Name the numbers by which sweeps are compared in a list of runs.
+    """Return the numbers for comparing sweeps in a list of runs, by name.
 
     The names have no slash: MLflow charts metrics with a prefix before all others.
     """
@@ -144,11 +147,11 @@ def _means(verdict: SweepComparison, metric: str) -> np.ndarray:
 
 def _rows(matrix: Matrix, found: Differences, means: np.ndarray) -> Iterator[list[Any]]:
     unknown = np.full(len(matrix.values), math.nan)
-    estimate, ends = (means - means[found.baseline], [unknown] * 3) if found.ratios else (
-        found.estimate, [found.low, found.high, found.standard_error],
-    )  # fmt: skip
-    columns = (means, estimate, *ends, found.effect, found.wilcoxon, found.wilcoxon_holm, found.randomisation,
-               found.randomisation_holm)  # fmt: skip
+    estimate, ends = found.estimate, [found.low, found.high, found.standard_error]
+    if found.ratios:
+        estimate, ends = means - means[found.baseline], [unknown] * 3
+    tests = (found.effect, found.wilcoxon, found.wilcoxon_holm, found.randomisation, found.randomisation_holm)
+    columns = (means, estimate, *ends, *tests)
     for n, config in enumerate(matrix.configs):
         values = [float(column[n]) for column in columns]
         yield [matrix.metric, config, *values, len(matrix.questions), int(found.apart[n]), found.notes[n]]

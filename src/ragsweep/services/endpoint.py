@@ -43,7 +43,7 @@ class Endpoint(Service):
         self.thoughts = thoughts
 
     def check(self, where: str, url: str = "base_url") -> None:
-        """Raise ConfigError for values that cannot work, as for every service, and for tags that are no names."""
+        """Raise ConfigError for invalid values, as for every service, and for tags that are not names."""
         super().check(where, url)
         check_tags(self.thoughts, where)
 
@@ -52,7 +52,7 @@ class Endpoint(Service):
     ) -> Reply:
         """Request the next message; ``schema`` is a JSON Schema that the service enforces.
 
-        ``sampling`` goes into the body as it is (temperature, max_tokens, seed ...), without values of None.
+        ``sampling`` is copied into the body (temperature, max_tokens, seed ...), without values of None.
 
         Raises:
             CallFailed: There is no usable reply, for ``reason``; a truncated reply is not usable.
@@ -73,7 +73,7 @@ class Endpoint(Service):
             try:
                 reply = read_chat(response, characters, self.thoughts)
             except ValueError:
-                wasted.append(read_token_counts(response) or Usage())  # unusable, and paid for all the same
+                wasted.append(read_token_counts(response) or Usage())  # unusable, but paid for
                 raise
             return reply, sum_usage(reply.usage, *wasted)
 

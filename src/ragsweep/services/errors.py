@@ -23,7 +23,7 @@ class CallError(RagsweepError):
 
 
 class CallFailed(CallError):
-    """One call failed for good; others may succeed. ``usage`` is its cost all the same."""
+    """One call failed permanently; others may succeed. ``usage`` is its cost nevertheless."""
 
 
 class EndpointFailed(CallError):

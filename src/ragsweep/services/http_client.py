@@ -31,13 +31,13 @@ from ragsweep.services.session import HostState, Item, Result, ServiceSession, e
 Read = TypeVar("Read")
 
 MAY_PASS = frozenset({408, 409, 429})
-"""Refusals that are retried, beside all of 5xx."""
+"""Status codes that are retried, in addition to all of 5xx."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
-"""Refusals that every other call would meet too: a wrong key, no such model or path, another address."""
+"""Status codes that every other call would get, too: a wrong key, no such model or path, another address."""
 
 QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
-"""Marks of a 429 that no wait helps against."""
+"""Marks of a 429 that waiting does not resolve."""
 
 WINDOW_EXCEEDED = ("context_length_exceeded", "exceed_context_size", "maximum context length")
 """Marks of a 400 for a prompt that is longer than the model's window: OpenAI's, llama.cpp's, vLLM's."""
@@ -75,7 +75,7 @@ class Service:
     deadline: float | None = None  # seconds for all attempts and the waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    key_header: str = "Authorization"  # which has the key, as a bearer token; any other header has the key alone
+    key_header: str = "Authorization"  # has the key: as a bearer token, in any other header alone
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
@@ -83,7 +83,7 @@ class Service:
         self.session = session
 
     def check(self, where: str, url: str = "base_url") -> None:
-        """Raise ConfigError for values that cannot work, and for a secret in the config.
+        """Raise ConfigError for invalid values, and for a secret in the config.
 
         ``where`` names the part, ``url`` its key for the address.
         """
@@ -132,12 +132,12 @@ class Service:
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
         """Work on items in the session; see :func:`ragsweep.services.session.each`.
 
-        More items are in progress than calls in flight: one that waits to be retried leaves its slot to another.
+        More items are in progress than calls in flight: an item that waits for its retry frees its slot.
         """
         each(items, work, done, 2 * self.concurrency, self.session.run)
 
     async def post(self, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool = False) -> Timed[Read]:
-        """Post one body; return what ``read`` makes of the response.
+        """Post one body; return ``read(response)``.
 
         ``read`` raises ValueError, with the fact, for a response that it cannot read; ``retry_unread``: another attempt
         may be read.
@@ -154,7 +154,7 @@ class Service:
         """Post every body, ``concurrency`` at a time; return what ``read(response, number of the body)`` makes of each.
 
         Raises:
-            CallFailed: One of them failed for good. The others are cancelled.
+            CallFailed: One of them failed permanently. The others are cancelled.
             EndpointFailed: No call to this service can succeed.
             ConfigError: The key is not in the environment.
         """
@@ -200,7 +200,7 @@ class _Call(Generic[Read]):
             raise
 
     async def _repeat(self) -> Timed[Read]:
-        """Repeat the attempt until it succeeds, is refused for good, or retries or time run out."""
+        """Repeat the attempt until it succeeds, is refused permanently, or retries or time run out."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0
@@ -244,7 +244,7 @@ class _Call(Generic[Read]):
     async def _send(self) -> HttpResponse | _Failure:
         """Return the response, or a failure of the transport: a timeout, a lost connection.
 
-        The key is masked in the response: a service that repeats it must not have it stored as an answer.
+        The key is masked in the response, so that a service that repeats it does not get it stored in an answer.
         """
         import httpx
 
@@ -299,7 +299,7 @@ class _Call(Generic[Read]):
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 
     def _refusal(self, response: HttpResponse) -> _Failure:
-        """Return a refusal that may pass; raise one that is final."""
+        """Return a transient refusal; raise a final one."""
         status, fact = response.status, f"status {response.status}: {response.text}"
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
             raise EndpointFailed(self._describe(fact), REFUSED_BY_SERVICE)
@@ -310,7 +310,7 @@ class _Call(Generic[Read]):
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))
 
     def _remaining(self) -> float:
-        """Return the seconds that this call may still take."""
+        """Return the remaining seconds of this call."""
         return float("inf") if self.service.deadline is None else max(self.service.deadline - self.elapsed, 0.0)
 
     def _describe(self, fact: str) -> str:

@@ -1,6 +1,6 @@
 """Limits on the calls to one service: backoff between attempts, a rate limiter, and a circuit breaker.
 
-Times are seconds of a monotonic clock and are passed in, so that nothing here waits by itself.
+Times are seconds of a monotonic clock and are passed in; nothing in this module sleeps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLOW_AFTER = 4
 """Failures in a row after which calls are made one by one, with growing pauses between them."""
 
 DOWN_AFTER = 8
-"""Failures in a row that take a service for down, once they have lasted for PATIENCE."""
+"""Failures in a row after which a service counts as down, once they have lasted for PATIENCE."""
 
 PATIENCE = 20.0
 """Seconds of uninterrupted failure, without the waits that the service requested."""
@@ -35,13 +35,13 @@ PAUSE = 0.5
 LONGEST_PAUSE = 8.0
 
 REST = 30.0
-"""Seconds for which a service that is down is not called. After that a single call tests it."""
+"""Seconds without calls to a service that is down. After that a single call probes it."""
 
 POLL = 0.01
-"""Seconds between two checks whether the single call that is allowed has returned."""
+"""Seconds between two checks whether the single allowed call has returned."""
 
 BURST = 1.0
-"""Seconds' worth of a rate that may be used at once."""
+"""Burst capacity: the seconds' worth of a rate that may be used at once."""
 
 
 def parse_retry_after(value: str | None) -> float:
@@ -62,8 +62,8 @@ def parse_retry_after(value: str | None) -> float:
 def backoff(attempt: int, retry_after: float = 0.0) -> float:
     """Return the seconds to wait after failed attempt number ``attempt``, from 0; at most LONGEST_WAIT.
 
-    Where the service requested a wait, that and a little more, so that not all calls return at once. Else a random part
-    of a time that doubles with every attempt ("full jitter",
+    Where the service requested a wait, that wait plus jitter, so that not all calls return at once. Otherwise a random
+    part of a time that doubles with every attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
     """
     if retry_after:
@@ -72,7 +72,7 @@ def backoff(attempt: int, retry_after: float = 0.0) -> float:
 
 
 class RateLimiter:
-    """Spread an amount evenly over time, with BURST seconds' worth at once."""
+    """Spread an amount evenly over time, with bursts of up to BURST seconds' worth."""
 
     def __init__(self) -> None:
         self._free = -math.inf
@@ -87,7 +87,7 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """Slow down, pause or refuse the calls to one service, by the outcomes of earlier calls."""
+    """Slow down, pause or refuse the calls to one service, depending on the outcomes of earlier calls."""
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -115,7 +115,7 @@ class CircuitBreaker:
         self._first_call = min(self._first_call, now)
 
     def succeed(self) -> None:
-        """Record a good response."""
+        """Record a successful response."""
         self._answered, self._failures, self._failing_since = True, 0, None
 
     def refuse(self, failure: CallFailed) -> None:

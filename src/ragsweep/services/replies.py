@@ -21,7 +21,7 @@ MAX_BYTES = 32 * 2**20
 """Size of a response. 64 vectors of 4,096 numbers are 6 MB."""
 
 CHARACTERS_PER_TOKEN = 4
-"""For estimates, where the service does not count: about right for English."""
+"""Characters per token for estimates where the service does not count; about right for English."""
 
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TOKENS = 10**9
@@ -42,7 +42,7 @@ class HttpResponse:
 
     @property
     def text(self) -> str:
-        """The beginning of the content as text, whatever it is."""
+        """The beginning of the content as text, valid or not."""
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
@@ -104,7 +104,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
 
     Raises:
         ValueError: It is not a completion, or an empty one: another attempt may help.
-        CallFailed: It must not be used, and another attempt would cost the same again.
+        CallFailed: The reply is unusable, and another attempt would cost the same again.
     """
     try:
         choice = response["choices"][0]
@@ -141,7 +141,7 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Read the tokens that the service counted; None where it did not. Embeddings have none that are written."""
+    """Read the token counts of the service; None where it gives none. Embeddings have no output tokens."""
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):
         tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)

@@ -1,4 +1,4 @@
-"""What the calls of one command share: an event loop with its connections, limits per service, and a usage meter."""
+"""The shared state of one command's calls: an event loop with connections, limits per service, and a usage meter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Connectable(Protocol):
     """A client of a service, which takes its connections, limits and usage meter from a session."""
 
     def connect(self, session: ServiceSession) -> None:
-        """Use a session from here on."""
+        """Use this session for all further calls."""
 
 
 @dataclass
@@ -62,8 +62,8 @@ class Connections:
 class ServiceSession:
     """Run calls with shared limits and usage: one session serves all parts of a command.
 
-    Connections last for one batch of calls, or inside a ``with`` block until its end. A part that is used outside of a
-    command has a session of its own, without a budget.
+    Connections last for one batch of calls, or inside a ``with`` block until its end. Outside a command, a part has its
+    own session, without a budget.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class ServiceSession:
                 value.connect(self)
 
     def host(self, base_url: str, key: str) -> HostState:
-        """Return what the calls to a service with a key share; the key itself is not stored."""
+        """Return the shared state of the calls to a service with one key; the key is not stored."""
         name = (base_url.rstrip("/"), hashlib.blake2b(key.encode(), digest_size=16).hexdigest())
         return self._hosts.setdefault(name, HostState())
 
@@ -138,8 +138,8 @@ def each(
 ) -> None:
     """Work on items in their order, ``at_once`` at a time; call ``done(number, result)`` as each result arrives.
 
-    Both run in the calling thread. An item that was begun is finished before a later one is begun in its place. The
-    first exception of ``work`` or ``done`` cancels everything else and is raised.
+    Both run in the calling thread. A started item is finished before a later one takes its place. The first exception
+    of ``work`` or ``done`` cancels all other items and is raised.
     """
 
     async def work_through(rest: Any) -> None:

@@ -66,7 +66,7 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
 
 
 def read_content(content: Any) -> Separated:
-    """Read the content of a chat message: text, or a list of parts, of which those of thoughts are no part of the text.
+    """Read the content of a chat message: text, or a list of parts without those that contain thoughts.
 
     Raises ValueError for any other content, and for a part of an unknown type.
     """
@@ -98,7 +98,7 @@ def _text_of(part: Mapping[str, Any], kind: str) -> str:
 
 
 def is_tag(token: str, tags: Sequence[str] | None) -> bool:
-    """Return whether a special token is a tag, or a part of one: it must be in a text that is to be separated."""
+    """Return whether a special token is a tag or part of a tag; decoded text must keep it for the separation."""
     tokens = ("<|channel|>", "<|constrain|>", "<|message|>")
     return bool(tags) and (token in tokens or _patterns(tuple(tags or ()))[0].fullmatch(token) is not None)
 

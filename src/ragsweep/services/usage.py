@@ -1,4 +1,4 @@
-"""Count and price what the calls of a command use, and stop them when a budget is spent."""
+"""Count and price the usage of a command's calls, and stop them when a budget is spent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Budget:
     money: float | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a value that is no limit."""
+        """Raise ConfigError for a value that is not a valid limit."""
         for name in LIMITS:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
@@ -63,7 +63,7 @@ class UsageMeter:
     budget: Budget = Budget()
     price: Pricing = no_prices
     currency: str = ""
-    failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> calls that failed, the last's words
+    failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> failed calls, last message
     _before: UsageTotals = UsageTotals()  # when the budget began to apply
     _lock: Lock = field(default_factory=Lock)
 
@@ -76,7 +76,7 @@ class UsageMeter:
         return is_new
 
     def check_price(self, model: str) -> None:
-        """Raise ConfigError where money is limited and a model has no price: the limit could not be kept."""
+        """Raise ConfigError where money is limited and a model has no price: the limit cannot be enforced."""
         if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
             raise ConfigError(
                 f'budget.money cannot be kept: the prices have no model "{model}"; add it, or limit tokens'
@@ -101,7 +101,7 @@ class UsageMeter:
             self.totals = UsageTotals(calls, tokens, spent, estimated or usage.estimated)
 
     def note_failure(self, failure: CallFailed) -> None:
-        """Count a call that failed for good, and keep what the service said."""
+        """Count a call that failed permanently, and keep the service's message."""
         with self._lock:
             self.failures[failure.reason] = self.failures.get(failure.reason, (0, ""))[0] + 1, str(failure)
 

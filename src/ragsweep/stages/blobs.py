@@ -2,9 +2,9 @@
 
     magic · length and hash of the header · header (JSON) · arrays, each filled up with zeros to 64 bytes
 
-The header names the address, so that an entry under another's name is no entry, and holds the hash of every array.
-Only plain numbers and words are read back: no pickle, no object arrays. The checks find damage, not forgery; but not
-even a forged entry can run code, or take more memory than it has bytes.
+The header contains the address, so that an entry under another address is invalid, and the hash of every array. Only
+numbers and words are read back: no pickle, no object arrays. The checks detect damage, not forgery; but even a forged
+entry cannot run code or take more memory than it has bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMAT = 1
 MAGIC = b"ragsweep\x00\x01"
 ALIGNED = 64
 PLAIN = re.compile(r"[<>|]([biufc]\d{1,2}|[SU][1-9]\d{0,5})")
-"""Kinds of arrays that are stored: booleans, integers, floats, complex numbers and words of a fixed length."""
+"""Storable kinds of arrays: booleans, integers, floats, complex numbers and words of a fixed length."""
 
 _LENGTH = 8
 _DIGEST = 32
@@ -31,7 +31,7 @@ _FIRST = len(MAGIC) + _LENGTH + _DIGEST
 
 
 class Damaged(ValueError):
-    """The bytes are not those written under this address."""
+    """The bytes differ from those written under this address."""
 
 
 class OtherFormat(ValueError):
@@ -39,11 +39,11 @@ class OtherFormat(ValueError):
 
 
 STORABLE = "use numbers, or strings of fixed width (dtype=str)"
-"""What to do about an array that cannot be stored."""
+"""The way out for an array that cannot be stored."""
 
 
 class NotPlain(TypeError):
-    """The value holds something that is never stored."""
+    """The value contains something that is never stored."""
 
 
 class StoredPiece(NamedTuple):
@@ -54,9 +54,9 @@ class StoredPiece(NamedTuple):
 
 
 def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Iterator[memoryview | bytes]:
-    """Yield the bytes of a value, in order, without a copy of its arrays.
+    """Yield the bytes of a value, in order, without copying its arrays.
 
-    Raises NotPlain for a value that is not made of arrays of numbers and words.
+    Raises NotPlain for a value that contains anything but arrays of numbers and words.
     """
     arrays, words = _split(value)
     listed = [[name, array.dtype.str, list(array.shape), _digest(_bytes(array))] for name, array in arrays.items()]
@@ -72,8 +72,8 @@ def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Itera
 def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
     """Return the value in these bytes, its arrays read-only views of them.
 
-    Raises Damaged for anything but the bytes that were written under this address, OtherFormat where another version
-    of ragsweep wrote them; nothing else.
+    Raises OtherFormat if another version of ragsweep wrote the bytes, and Damaged for any other difference from the
+    bytes written under this address; nothing else.
     """
     try:
         return _unpack(memoryview(data), address, result)
@@ -86,7 +86,7 @@ def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
 def size(data: mmap | bytes) -> int:
     """Count the bytes of a value's arrays from its header; the arrays are neither read nor checked.
 
-    Raises Damaged where there is no header.
+    Raises Damaged if there is no header.
     """
     try:
         return sum(_size(kind, shape) for _, kind, shape, _ in _header(memoryview(data))[0]["arrays"])
@@ -132,7 +132,7 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def _size(kind: Any, shape: Any) -> int:
-    """Count the bytes of an array; integers of any size, since a header may hold any shape."""
+    """Count the bytes of an array, in Python integers, because a header may contain any shape."""
     if not (isinstance(kind, str) and PLAIN.fullmatch(kind)):
         raise Damaged(f"arrays of {kind} are never written")
     if not all(type(length) is int and length >= 0 for length in shape):
@@ -141,7 +141,7 @@ def _size(kind: Any, shape: Any) -> int:
 
 
 def _hash(data: memoryview | bytes) -> hashlib.blake2b:
-    """Begin a hash: BLAKE2b takes .3 s for 100 MB where SHA-256, without instructions for it, takes .5."""
+    """Begin a hash: BLAKE2b takes .3 s for 100 MB, SHA-256 without hardware support .5 s."""
     return hashlib.blake2b(data, digest_size=_DIGEST)
 
 

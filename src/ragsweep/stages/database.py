@@ -1,7 +1,7 @@
-"""The SQLite file of a store: what its entries are and cost, and the segments of rows.
+"""The SQLite file of a store: the description and cost of its entries, and the segments of rows.
 
-Nothing in it is worth an error: a database that is damaged, or that another version wrote, is put aside, and a new one
-is begun.
+It is a cache: a database that is damaged, or that another version wrote, is moved to quarantine and replaced by an
+empty one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CREATE INDEX segments_by_address ON segments (address);
 CREATE TABLE uses (address TEXT, user TEXT, at REAL NOT NULL, PRIMARY KEY (address, user));
 """
 FILES = ("", "-wal", "-shm")
-"""What SQLite adds to the name of a database for the files beside it."""
+"""Suffixes of the files that SQLite keeps beside a database."""
 
 _PASSING = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_FULL,
@@ -41,10 +41,10 @@ _PASSING = {
 
 
 class Database:
-    """One SQLite file, opened by every process for itself.
+    """One SQLite file; every process opens its own connection.
 
-    ``put_aside`` is called, by one process at a time, for a file that is damaged or of another version; it must move it
-    away. ``warn`` is called with what fails for another reason, a full disk for instance.
+    ``put_aside`` is called, by one process at a time, for a file that is damaged or of another version, and must move
+    it away. ``warn`` is called for all other failures, such as a full disk.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Database:
         self._move = put_aside
         self._warn = warn
         self._connections: dict[int, sqlite3.Connection] = {}
-        self._number = 0  # of the file, so that only the file that was found damaged is put aside
+        self._number = 0  # of the file, so that only the damaged file is moved
 
     def open(self) -> sqlite3.Connection:
-        """Return this process's connection; raises OSError or sqlite3.Error where there can be none."""
+        """Return this process's connection; raises OSError or sqlite3.Error if it cannot be opened."""
         process = os.getpid()
         if process not in self._connections:
             with self._lock():
@@ -72,7 +72,7 @@ class Database:
         return self._connections[process]
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows of a query; none where the database cannot be read."""
+        """Return the rows of a query; none if the database cannot be read."""
         try:
             return self.open().execute(query, values).fetchall()
         except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
@@ -81,7 +81,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all of it or nothing; raises OSError or sqlite3.Error where it cannot be written."""
+        """Run the block in one transaction; raises OSError or sqlite3.Error if it fails."""
         connection = self.open()
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -103,7 +103,7 @@ class Database:
                 connection.close()
 
     def _lose(self, fault: Exception) -> None:
-        """Close the connection; put the file aside if it is damaged and no other process has done so."""
+        """Close the connection; move the file if it is damaged and no other process has done so."""
         self.close()
         if not damaged(fault):
             self._warn(fault)
@@ -117,20 +117,20 @@ class Database:
 
 
 def damaged(fault: Exception) -> bool:
-    """Return whether a fault means a damaged database, not one that is busy, full or out of reach."""
+    """Return whether a fault means a damaged database, rather than a busy, full or unreachable one."""
     if isinstance(fault, sqlite3.Error):
         code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
         return (
             code & 0xFF
-        ) not in _PASSING  # our statements are right: a constraint fails by a value, and any other error is the file's
-    # Where damage has reached a name, SQLite's own message holds it, and Python cannot read the message.
+        ) not in _PASSING  # the statements are correct: a constraint fails by a value, any other error is the file's
+    # If a name is damaged, SQLite's message contains it, and Python cannot decode the message.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
 
 
 def _open(path: Path) -> sqlite3.Connection:
     private_file(path)
     connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-    # What is not UTF-8 is damage, but no error: a row that is not found is computed again.
+    # Text that is not UTF-8 is damaged, but not an error: a row that is not found is computed again.
     connection.text_factory = lambda data: data.decode(errors="replace")
     try:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -143,7 +143,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Make all tables or none, and check their version."""
+    """Create all tables or none, and check their version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         return

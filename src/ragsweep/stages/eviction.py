@@ -1,8 +1,8 @@
-"""Choose what of a store shall go, and remove it beside processes that use the store.
+"""Choose items of a store to evict, and remove them while other processes use the store.
 
-First the data goes, then the row that describes it. Wherever that is cut off, a row without data is left: a miss, which
-the next computation fills and the next eviction removes. A whole value that another process has mapped stays readable
-to that process; its room on the disk is free after it ends.
+The data are removed before the row that describes them. An interruption leaves a row without data: a miss, which the
+next computation fills or the next eviction removes. A whole value that another process has mapped stays readable to
+that process; its disk space is freed when that process ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragsweep.stages.storekeeping import Busy, Contents, Item, StorePlace, Sweep
 
 @dataclass(frozen=True)
 class Conditions:
-    """What shall be removed: whatever fulfils all of these; None and False ask for nothing.
+    """The conditions of an eviction: an item is removed if it meets all of them; None and False mean no condition.
 
     Files in quarantine are meant only where ``quarantine`` (then nothing else is) or ``everything`` says so.
     """
@@ -29,11 +29,11 @@ class Conditions:
     stage: str | None = None
     quarantine: bool = False
     everything: bool = False
-    to_size: int | None = None  # bytes that the store may take after it
+    to_size: int | None = None  # bytes that the store may take after the eviction
 
 
 def choose(contents: Contents, conditions: Conditions, results: SweepResults | None, now: float) -> list[Item]:
-    """Return what fulfils all conditions, the least recently used first; raises InputError where that is not known."""
+    """Return the items that meet all conditions, least recently used first; raises InputError if that is unknown."""
     if conditions.unreachable:
         if results is None:
             raise InputError("--unreachable: no ledger beside the store, so its results are not known")
@@ -55,7 +55,7 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
 
 
 def reachable(item: Item, results: SweepResults) -> bool:
-    """Return whether a result in the ledger was made from an item, or a sweep that still runs may have touched it."""
+    """Return whether a result in the ledger depends on an item, or a running sweep may have used it."""
     running = results.running is not None and item.used >= results.running
     return running or any(user in results.names for user in item.users)
 
@@ -76,9 +76,9 @@ COMPUTED = "another process computes it"
 
 
 def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
-    """Remove items one by one, and yield each with why it was left, "" where it is gone."""
+    """Remove items one by one, and yield each with the reason why it was kept, "" if it was removed."""
     gone, rows = [], [item for item in items if item.sort == "rows"]
-    # Files first: on a full disk they make the room without which the database cannot even be opened for writing.
+    # Files first: on a full disk they free the space that the database needs to be opened for writing.
     with place.opened("ro") as connection:
         for item in items:
             if item.sort != "rows":
@@ -88,21 +88,21 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
                 yield item, why
     if gone or rows:
         with place.opened("rw") as connection:
-            # Or all that becomes free would be overwritten, by way of the log, for which a full disk has no room.
+            # Otherwise SQLite overwrites all freed pages by way of the log, for which a full disk has no space.
             connection.execute("PRAGMA secure_delete=OFF")
             for address in gone:
                 with suppress(Busy), place.locks.alone(address, busy):
-                    if not (is_address(address) and (place.folder / "whole" / address).exists()):  # made anew
+                    if not (is_address(address) and (place.folder / "whole" / address).exists()):  # rewritten
                         _forget(connection, address)
             for item in rows:
                 yield item, _remove(place, connection, item)
 
 
 def give_back(place: StorePlace) -> str:
-    """Free the database's unused space; return why that was not possible, or an empty text."""
+    """Free the database's unused space; return the reason why that failed, or an empty text."""
     try:
         with place.opened("rw") as connection:
-            connection.execute("PRAGMA busy_timeout=0")  # others would wait for as long as the copy takes
+            connection.execute("PRAGMA busy_timeout=0")  # other processes would wait until the copy is complete
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except (sqlite3.Error, InputError) as fault:

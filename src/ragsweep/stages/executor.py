@@ -1,4 +1,4 @@
-"""Compute or recall the result of a node: every distinct one once, and of a rows node only the rows not yet known."""
+"""Compute or recall the results of nodes: each distinct node once, and of a rows node only the missing rows."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from ragsweep.stages.store import Cost, Store
 from ragsweep.stages.stored_replies import StoredReplies
 
 MOST = 512 * 2**20
-"""Bytes of rows kept in memory where a store has them too. Whole values are mapped from their files."""
+"""Bytes of rows kept in memory where a store has them as well. Whole values are mapped from their files."""
 
 PIECES = 8
-"""Into how many pieces rows are divided where a call failed for one of them."""
+"""Number of pieces into which rows are divided after a call failed for one of them."""
 
 
 class Listener:
-    """Events of an executor's work, which are ignored here."""
+    """Events of an executor's work; this class ignores them."""
 
     def started(self, node: Node, rows: int) -> None:
-        """Receive that a node is computed for so many rows."""
+        """Handle the start of a node's computation for ``rows`` rows."""
 
     def progressed(self, node: Node, done: int, total: int) -> None:
-        """Receive its progress."""
+        """Handle progress."""
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
-        """Receive the result of one request of a node, as it arrives."""
+        """Handle the result of one request of a node, as it arrives."""
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Receive that it is done."""
+        """Handle the end of a computation."""
 
     def failed(self, node: Node) -> None:
-        """Receive that it raised an error."""
+        """Handle an error of a computation."""
 
     def waiting(self, node: Node) -> None:
-        """Receive that another process computes a node, and that this one waits for it."""
+        """Handle waiting for another process that computes the node."""
 
     def warned(self, text: str) -> None:
-        """Receive a warning for the user."""
+        """Handle a warning for the user."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class StageWork:
 class Executor:
     """Results by address: in memory for as long as the process lives, and in a store where there is one.
 
-    ``work`` counts by stage what was computed and recalled.
+    ``work`` counts computed and recalled results by stage.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Executor:
         self._failures: dict[tuple[str, str], CallFailed] = {}  # by address and row
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return a node's value; of a rows node, these rows in this order."""
+        """Return a node's value; for a rows node, the given rows in the given order."""
         if node.kind == "rows":
             return self._get_rows(node, rows if rows is not None else ())
         if node.address in self._whole:
@@ -107,12 +107,12 @@ class Executor:
         return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
 
     def forget_failed(self) -> None:
-        """Compute rows that failed in this process again where they are needed next: another budget may allow them."""
+        """Forget the failed rows of this process, so that the next request computes them, under a new budget maybe."""
         self._rows.forget_failed()
         self._failures = {}
 
     def failure(self, node: Node, row: str) -> CallFailed:
-        """Return why a row failed in this process: at the node, or at the first that it is made of."""
+        """Return why a row failed in this process: at the node, or at the first of its inputs that failed."""
         found = (self._failures.get((one.address, row)) for one in walk([node]))
         return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))
 
@@ -129,7 +129,7 @@ class Executor:
                 store.drop_rows(node)
 
     def forget_rows(self) -> None:
-        """Drop all rows from memory: whoever serves questions without end keeps whole values alone."""
+        """Drop all rows from memory: a long-running server keeps only whole values."""
         self._rows, self._failures = RowTables(), {}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
@@ -169,7 +169,7 @@ class Executor:
         return self._notes[node.address]
 
     def _get_whole(self, node: Node) -> Any:
-        """Read a whole value from the store; compute it where it is not there, unless another process just does."""
+        """Read a whole value from the store; if it is missing, compute it or wait for the process that computes it."""
         store = self._store_of(node)
         if store is None:
             return self._compute(_Work(self, node), ())[0]
@@ -180,7 +180,7 @@ class Executor:
                 if value is None:
                     value, seconds = self._compute(_Work(self, node), ())
                     store.keep_whole(node, value, seconds)
-                    # Read back where it can be: the memory is free again, and cold and warm are the same bits.
+                    # Read back if possible: this frees the memory, and cold and warm results are bit-identical.
                     stored = store.whole(node)
                     return value if stored is None else stored
         self._count(node).recalled += 1
@@ -194,7 +194,7 @@ class Executor:
         if table.covers(rows):
             self._count(node).recalled += 1
         else:
-            self._rows.put(node.address, table, most)  # with what is kept on the way
+            self._rows.put(node.address, table, most)  # including partial results
             with self._alone(node, store):
                 if store:
                     _read(table, store, node, rows)  # another process may have added them while this one waited
@@ -206,7 +206,7 @@ class Executor:
         return table.take(rows)
 
     def _compute_rows(self, node: Node, table: RowTable, missing: Rows) -> None:
-        """Compute and keep rows; after a failed call in ever smaller pieces, until each row that fails is alone.
+        """Compute and keep rows; after a failed call, divide them until every failing row is isolated.
 
         Pieces of one size come before smaller ones: successes between the failures keep the circuit breaker closed.
         """
@@ -222,7 +222,7 @@ class Executor:
                     step = math.ceil(len(rows) / PIECES)
                     waiting.extend(rows[start : start + step] for start in range(0, len(rows), step))
                     continue
-                # A copy, since the exception keeps all frames of the failed call in memory.
+                # A copy, because the exception keeps all frames of the failed call in memory.
                 self._failures[node.address, rows[0]] = CallFailed(str(failure), failure.reason, failure.usage)
                 value = node.failed(rows)
             work.keep(rows, value)
@@ -259,7 +259,7 @@ class Executor:
 
 
 def _read(table: RowTable, store: Store, node: Node, rows: Rows) -> None:
-    """Add the stored rows that the table lacks; those of other machines where some of ``rows`` are not here."""
+    """Add stored rows that the table lacks; if some of ``rows`` are missing locally, also those of other machines."""
     _add_segments(table, store, node)
     if not table.covers(rows):
         store.fetch_rows(node)
@@ -285,7 +285,7 @@ class _Work:
         self._pieces = [0, 0]  # made, and recalled
 
     def seconds(self) -> float:
-        """Return how long this node's own work has taken so far; pieces that were there already count as made."""
+        """Return the seconds of this node's own work so far; recalled pieces count as computed."""
         made, recalled = self._pieces
         spent = time.perf_counter() - self._begun - self._elsewhere
         return spent * (made + recalled) / made if made else spent

@@ -1,4 +1,4 @@
-"""Count and walk the graph of stages: a sweep is the union of its configs' nodes."""
+"""Traverse and count the graph of stages: a sweep is the union of its configs' nodes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 from ragsweep.core.identity import Node, Rows
 
 SOURCE = "corpus"
-"""The stage that is not computed; it is in no count."""
+"""The stage that is not computed and therefore not counted."""
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield every distinct node below (and with) the given ones, inputs before what reads them."""
+    """Yield the given nodes and every distinct node below them, inputs first."""
     seen: set[str] = set()
 
     def below(node: Node) -> Iterator[Node]:
@@ -28,14 +28,14 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 class Wanted(NamedTuple):
-    """A node that a config needs, and the rows of it."""
+    """A node that a config needs, and its needed rows."""
 
     node: Node
     rows: Rows
 
 
 class KnownResults(Protocol):
-    """Access to results that exist, and estimates for the rest."""
+    """Access to existing results, and estimates for missing ones."""
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
         """Return whether a value, or all these rows of it, need not be computed."""
@@ -49,9 +49,9 @@ class KnownResults(Protocol):
 
 @dataclass(frozen=True)
 class Charge:
-    """Cost of calls: what is expected by measurement, or the highest where ``estimated``; NaN where unknown.
+    """Cost of calls: the expected cost from measurements, or the highest if ``estimated``; NaN where unknown.
 
-    ``most_tokens`` and ``most_money`` are the highest in either case.
+    ``most_tokens`` and ``most_money`` are upper bounds in either case.
     """
 
     calls: float = 0.0
@@ -64,14 +64,18 @@ class Charge:
     def __add__(self, other: Charge) -> Charge:
         """Add; a sum with an unknown part is unknown."""
         return Charge(
-            self.calls + other.calls, self.tokens + other.tokens, self.money + other.money,
-            self.estimated or other.estimated, self.most_tokens + other.most_tokens, self.most_money + other.most_money,
-        )  # fmt: skip
+            self.calls + other.calls,
+            self.tokens + other.tokens,
+            self.money + other.money,
+            self.estimated or other.estimated,
+            self.most_tokens + other.most_tokens,
+            self.most_money + other.most_money,
+        )
 
 
 @dataclass
 class StageCount:
-    """Stage runs of all configs, how many of them are distinct, and how many need not be run.
+    """Counts of stage runs: of all configs, distinct ones, and those that need not run.
 
     ``seconds`` is the duration of the others; None where nothing like one of them was measured on this machine.
     ``rows`` is the highest number of answers or verdicts to compute, since equal requests are found only once they are
@@ -92,7 +96,7 @@ class Plan:
 
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
-    missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> what must be computed of it
+    missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute
     # (where that is not known yet: for each row that reads one, the reader's address, a space and the row)
     currency: str = ""
     upper: bool = False  # whether all counts and durations are upper bounds, as of a search
@@ -122,7 +126,7 @@ class Plan:
 def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
     """Count the stage runs of configs, each given by its wanted nodes.
 
-    A run need not be done if its result is there, or if everything that would read it is there.
+    A run is unnecessary if its result exists, or if the results of all its readers exist.
     """
     planned = Plan(configs=len(configs))
     nodes: dict[str, Node] = {}
@@ -146,14 +150,14 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
 
 
 def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str, Rows], set[str]]:
-    """Return the addresses that must be computed, with the rows: from the results down, as far as needed.
+    """Return the addresses to compute, with their rows: from the results down, as far as needed.
 
-    The second value are the addresses whose rows are not known yet: their rows are one for each row that reads one.
+    The second value is the set of addresses whose rows are not known yet: they have one entry for each reading row.
     """
     missing: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()
     unknown: dict[str, dict[str, None]] = {}
-    alive: list[Rows] = []  # while rows live, no others have their id
+    alive: list[Rows] = []  # ids are unique while the rows are alive
 
     def visit(node: Node, rows: Rows) -> None:
         if node.stage == SOURCE or (node.address, id(rows)) in seen:
@@ -163,7 +167,7 @@ def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str,
             return
         if not node.stored and not any(is_missing(node, source, rows) for source in node.inputs):
             return
-        if node.stored and node.cacheable:  # each row may be paid for: those that are there are not counted
+        if node.stored and node.cacheable:  # each row may cost money: existing rows are not counted
             rows = results.missing(node, rows)
             alive.append(rows)
         missing[node.address] = max(missing.get(node.address, rows), rows, key=len)

@@ -1,4 +1,4 @@
-"""Measure how long one question takes in a stage: one by one and warm, never a batch's time divided by its length."""
+"""Measure the latency of single questions in a stage: one by one and warm, never as a share of a batch's time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
 
 SAMPLE = 60
-"""How many questions are probed at most: the largest of 59 bounds their 95th percentile with 95 %."""
+"""Most questions that are probed: the maximum of 59 bounds their 95th percentile with 95 % confidence."""
 
 EACH = 3
-"""Questions that share one measurement of the machine: that takes as long as a question of a fast config."""
+"""Questions that share one measurement of the machine, which takes as long as a question of a fast config."""
 
 
 def sample(queries: Sequence[str]) -> tuple[str, ...]:
-    """Choose the questions to probe: by hash, so that the same ones are chosen from any order and most supersets."""
+    """Choose the questions to probe by hash: independent of their order, and mostly the same for a superset."""
     return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 
 
@@ -49,7 +49,7 @@ def latency_node(
         wanted = (
             keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
         )
-        with suppress(CallFailed):  # which meets the query again, alone
+        with suppress(CallFailed):  # which repeats the query alone
             work.get(target, [key for row in wanted for key in row])  # so that only the target is timed, not its inputs
         return _one_by_one(target, work, wanted)
 
@@ -79,9 +79,9 @@ def _node(target: Node, spec: Spec, inputs: tuple[Node, ...], compute: Callable[
 
 
 def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Probes:
-    """Time each question, and before every third the fixed work, so that both meet the same load."""
+    """Time each question, and the fixed work before every third one, so that both run under the same load."""
     inputs, found, fixed = _Inputs(work), [], 0.0
-    for number, rows in enumerate([*wanted[:1], *wanted]):  # the first loads what is loaded once, and warms the caches
+    for number, rows in enumerate([*wanted[:1], *wanted]):  # the first question loads models and warms the caches
         if number % EACH == 0:
             fixed = time_fixed_work()
         begin = time.perf_counter()
@@ -102,7 +102,7 @@ def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
 
 
 class _Inputs:
-    """The context of the timed target, whose inputs are computed already: nothing is recalled, reported or stored."""
+    """The context of the timed target, with inputs computed in advance: nothing is recalled, reported or stored."""
 
     def __init__(self, work: StageContext) -> None:
         self._work = work

@@ -1,9 +1,9 @@
 """Leases: one of several machines computes, the others wait; by put-if-absent alone, which every object store has.
 
 A lease is the last of the numbered objects below its name, and belongs to the process that made that object. Its owner
-rewrites it every few seconds; one that others have seen unchanged for ``lapse`` seconds by their own clocks, whose
-process on this machine is dead, or that was given back, is over, and the next number may be made. So no clocks are
-compared, nothing is deleted, and an owner that was thought dead and wakes up touches its own number only.
+rewrites it every few seconds. A lease ends when it is released, when its process on this machine is dead, or when other
+processes see it unchanged for ``lapse`` seconds of their own clocks; the next number may then be made. So clocks are
+never compared, nothing is deleted, and an owner that resumes after it was declared dead changes only its own number.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from ragsweep.core.locks import Holder, myself
 from ragsweep.stages.remote import Remote
 
 LAPSE = 30.0
-"""Seconds without a sign of life after which an owner on another machine counts as dead."""
+"""Seconds without a heartbeat after which an owner on another machine counts as dead."""
 
 BEAT = 5.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
-"""Seconds between two looks of a process that waits: at first, and at last."""
+"""Seconds between two polls of a waiting process: the first interval, and the longest."""
 
 FREE = b"free"
 LAST = 10**8 - 1
-"""The last number of a lease; behind it nothing can be leased, and a block runs without one."""
+"""The highest number of a lease; beyond it a block runs without a lease."""
 _NUMBERED = re.compile(r"\d{8}", re.ASCII)
 
 
 @dataclass
 class _Watch:
-    """The content of a lease as it was seen last, and since when it has been that."""
+    """The content of a lease when it was last read, and the time since which it is unchanged."""
 
     content: bytes = b""
     since: float = 0.0
@@ -55,9 +55,10 @@ class Leases:
 
     @contextmanager
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold a lease inside the block; call ``waiting`` once where another machine has it.
+        """Hold a lease inside the block; call ``waiting`` once if another machine has it.
 
-        Where the object store is out of reach, the block runs without one: two machines may then compute the same.
+        If the object store is unreachable, the block runs without a lease: two machines may then compute the same
+        result.
         """
         if name in self._held:
             yield
@@ -69,12 +70,12 @@ class Leases:
             yield
         finally:
             if taken:
-                with self._lock:  # no sign of life may follow
+                with self._lock:  # no heartbeat may follow
                     del self._held[name]
                     self._remote.overwrite(taken, FREE)
 
     def _take(self, name: str, waiting: Callable[[], None]) -> str | None:
-        """Wait for a lease and take it; return its object, None where that is out of reach."""
+        """Wait for a lease and take it; return its object, or None if the object store is unreachable."""
         watch, pause, reported = _Watch(), FIRST_PAUSE, False
         while True:
             listed = self._remote.names(f"leases/{name}/")

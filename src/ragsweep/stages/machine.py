@@ -1,4 +1,4 @@
-"""Name this machine, and measure how fast it is right now by a fixed piece of work."""
+"""Name this machine, and measure its current speed by a fixed piece of work."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ragsweep.stats.latencies import BUSY
 REPETITIONS = 25
 """Runs of the fixed work that show whether the machine is busy now."""
 QUIET_SHARE = 0.1
-"""Quantile of the times of a probe's fixed work that other processes do not disturb, on a loaded machine either."""
+"""Quantile of the times of a probe's fixed work that is undisturbed by other processes, even on a loaded machine."""
 
 Doubles = NDArray[np.float64]
 
 
 @cache
 def machine() -> str:
-    """Name this machine by what sets its speed: architecture, processor and number of cores."""
+    """Name this machine by the properties that determine its speed: architecture, processor and number of cores."""
     facts = Path("/proc/cpuinfo")
     lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
     model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # which starts a process
@@ -60,7 +60,7 @@ def load() -> float:
 
 
 def speed_node() -> Node:
-    """Return the node under whose address the shortest times of the fixed work on machines like this are stored."""
+    """Return the node whose address stores the shortest times of the fixed work on machines like this."""
     spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
     return Node("speed", spec, (), _never, "rows", result=np.ndarray)
 
@@ -70,7 +70,7 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 
 
 def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
-    """Store how long the fixed work takes undisturbed, if no probe on a machine like this was faster."""
+    """Store the undisturbed time of the fixed work, unless an earlier probe on a machine like this was faster."""
     if len(work):
         quiet = float(np.quantile(work, QUIET_SHARE))
         if not quiet >= quiet_seconds(notes):
@@ -78,15 +78,15 @@ def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
 
 
 def quiet_seconds(notes: Mapping[str, Any]) -> float:
-    """Return the seconds of the fixed work on a quiet machine like this; NaN before the first probe."""
+    """Return the seconds of the fixed work on an idle machine like this; NaN before the first probe."""
     return min(map(float, notes), default=math.nan)
 
 
 def is_busy(work: Doubles, quiet: float) -> bool:
-    """Return whether the fixed work took so long that other work must have slowed it down."""
+    """Return whether the fixed work was slow enough to show that other processes disturbed it."""
     return bool(len(work)) and float(work.mean()) >= BUSY * quiet
 
 
 def is_quiet_now(quiet: float) -> bool:
-    """Measure whether the machine is quiet at this moment: some tens of milliseconds."""
+    """Measure whether the machine is idle; takes some tens of milliseconds."""
     return not is_busy(np.array([time_fixed_work() for _ in range(REPETITIONS)]), quiet)

@@ -15,14 +15,14 @@ KEY = "compute"
 LOCAL, RAY = "local", "ray"
 
 RETRIES = 3
-"""How often a shard is computed again whose worker or node has died."""
+"""Retries of a shard whose worker or node has died."""
 
 IN_FLIGHT = 2
-"""Shards that are handed out for each processor, so that none waits for this process."""
+"""Shards in flight for each processor, so that no processor waits for this process."""
 
 
 def check_compute(value: object, in_process: bool = True) -> None:
-    """Raise ConfigError for what is no place to compute at, and where that cannot be used."""
+    """Raise ConfigError for an unknown place to compute at, and for a place that cannot be used."""
     if value not in (LOCAL, RAY):
         raise ConfigError(f"{KEY}: must be local or ray, given {value!r}{nearest(str(value), (LOCAL, RAY))}")
     if value == RAY and not in_process:
@@ -34,7 +34,7 @@ def check_compute(value: object, in_process: bool = True) -> None:
 
 
 class RayShards:
-    """The workers of the cluster that RAY_ADDRESS names, or of one that is started on this machine.
+    """The workers of the cluster at RAY_ADDRESS, or of a new cluster on this machine.
 
     A worker gets one CPU (one thread), or one GPU where the cluster has some. It loads a part once, and returns each
     shard with checksums and its address, as it would be stored: they are verified when they arrive.
@@ -81,7 +81,7 @@ def _connected() -> tuple[Any, str]:
 
     ray: Any = library
     if not ray.is_initialized():
-        there = os.environ.get("RAY_ADDRESS", "local")  # without one, Ray would join whatever runs on this machine
+        there = os.environ.get("RAY_ADDRESS", "local")  # without one, Ray joins any cluster on this machine
         more = {"include_dashboard": False} if there == "local" else {}
         try:
             ray.init(there, log_to_driver=False, logging_level="error", **more)
@@ -105,7 +105,7 @@ def _compute(part: list[Any], given: Any, address: str) -> bytes:
 
 @lru_cache(1)
 def _loaded(part: Any) -> Callable[[Any], Any]:
-    """Return the part that this worker process has loaded: it is received once."""
+    """Return the part that this worker process has loaded; it is received once."""
     import ray
 
     made: Callable[[Any], Any] = ray.get(part)

@@ -1,9 +1,9 @@
 """The remote half of a store: an object store that several machines share.
 
-Objects are named by address and never change: what is needed is get, put-if-absent, list, and delete for damage. Both
-directions go through a maintained library (obstore), which reads credentials from the environment. An object store
-that cannot be reached, or does not answer in time, is one warning and costs time: it is left alone for a minute, then
-tried again, and for twice as long after each further failure.
+Objects are named by address and immutable: get, put-if-absent, list, and delete for damaged objects suffice. Both
+directions go through a maintained library (obstore), which reads credentials from the environment. An object store that
+cannot be reached, or does not answer in time, causes one warning and costs time: requests pause for a minute, and for
+twice as long after each further failure.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ KEY = "store.remote"
 SCHEMES = ("s3", "gs", "az", "file")
 
 PAUSE = 60.0
-"""Seconds for which an object store that failed is left alone at first."""
+"""Seconds of the first pause after a failure of the object store."""
 
 NOTICE, ANSWER = 10.0, 60.0
-"""Seconds without an answer after which a line says so, and after which the object store counts as out of reach."""
+"""Seconds without an answer until a line reports it, and until the object store counts as unreachable."""
 
 SLOWEST = 10**6
-"""Bytes a second that an upload may take at least."""
+"""Lowest rate of an upload that is tolerated, in bytes a second."""
 
 AT_ONCE = 8
 """Requests in flight."""
 
 WAITING = 64
-"""Objects that wait for their upload at most; then the computation waits."""
+"""Most objects in the upload queue; beyond it the computation waits."""
 
 LARGE = 2**30
-"""Bytes from which a file is sent in parts, without the condition: what has an address has one content."""
+"""Smallest file, in bytes, that is sent in parts and without put-if-absent: equal addresses have equal content."""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
@@ -52,13 +52,13 @@ Found = TypeVar("Found")
 
 
 class Remote:
-    """Objects by name. Methods return None (or False) for what is not there and for what is out of reach.
+    """Objects by name. Methods return None (or False) for objects that are absent or unreachable.
 
     Args:
         objects: An object store of obstore.
-        url: What it is called in warnings.
-        warn: Called, in any thread, when the object store begins to fail.
-        pause: Seconds for which it is left alone then.
+        url: Its name in warnings.
+        warn: Called, in any thread, at the first failure of the object store.
+        pause: Seconds without requests after that.
         answer: Seconds within which it must answer, or send the next piece of an answer.
     """
 
@@ -70,7 +70,7 @@ class Remote:
         self._objects = objects
         self._pause = self._first_pause = pause
         self._answer = answer
-        self._silent = 0.0  # monotonic time until which nothing is tried
+        self._silent = 0.0  # monotonic time at which the pause ends
         self._works = True
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -94,7 +94,7 @@ class Remote:
         return self._reach(read())
 
     def get_all(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield those of the objects that are there, several of them read at once."""
+        """Yield the objects that exist, reading several at once."""
         listed = list(names)
         for name, data in zip(listed, self._threads.map(self.get, listed), strict=True):
             if data is not None:
@@ -112,13 +112,13 @@ class Remote:
         return bool(self._reach(copy()))
 
     def has(self, name: str) -> bool:
-        """Return whether an object is there; it may still prove to be damaged."""
+        """Return whether an object exists; it may still be damaged."""
         import obstore
 
         return self._reach(self._answered(lambda: obstore.head_async(self._objects, name))) is not None
 
     def names(self, prefix: str) -> list[str] | None:
-        """List the objects below a prefix, which ends with a slash; None where the object store is out of reach."""
+        """List the objects below a prefix, which ends with a slash; None if the object store is unreachable."""
         import obstore
 
         async def read() -> list[str]:
@@ -130,7 +130,7 @@ class Remote:
     # --- writing -----------------------------------------------------------------------------------------------
 
     def put(self, name: str, data: Any) -> bool | None:
-        """Write an object unless there is one; return whether it was written, None where that is out of reach."""
+        """Write an object if absent; return whether it was written, None if the object store is unreachable."""
         import obstore
 
         async def write() -> bool:
@@ -152,15 +152,15 @@ class Remote:
         self._reach(put, writing=True)
 
     def put_later(self, name: str, data: bytes) -> None:
-        """Write an object in another thread, unless there is one; see ``flush``."""
+        """Write an object in another thread, if absent; see ``flush``."""
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
-        """Write a file's bytes as an object, unless there is one; afterwards call ``then``, in that thread."""
+        """Write a file's bytes as an object, if absent; afterwards call ``then``, in that thread."""
         self._later(lambda: then() if self._upload(name, path) is not None else None)
 
     def remove(self, name: str) -> None:
-        """Delete an object, where it is there."""
+        """Delete an object, if it exists."""
         import obstore
 
         self._reach(self._answered(lambda: obstore.delete_async(self._objects, name)))
@@ -171,7 +171,7 @@ class Remote:
             self.remove(name)
 
     def flush(self) -> None:
-        """Wait until everything is written, or cannot be."""
+        """Wait until all writes have succeeded or failed."""
         for future in list(self._pending):
             future.result()
 
@@ -207,11 +207,11 @@ class Remote:
         future.add_done_callback(self._pending.discard)
 
     async def _answered(self, request: Callable[[], Awaitable[Found]], size: int = 0) -> Found:
-        """Wait for the answer to a request of so many bytes. Raises TimeoutError."""
+        """Wait for the answer to a request that sends ``size`` bytes. Raises TimeoutError."""
         return await asyncio.wait_for(request(), self._answer + size / SLOWEST)
 
     async def _each(self, items: AsyncIterable[Found]) -> AsyncIterator[Found]:
-        """Yield the pieces of an answer. Raises TimeoutError where one takes too long."""
+        """Yield the pieces of an answer. Raises TimeoutError if a piece takes too long."""
         iterator = aiter(items)
         with suppress(StopAsyncIteration):
             while True:
@@ -225,9 +225,9 @@ class Remote:
             yield chunk
 
     def _reach(self, request: Coroutine[Any, Any, Found], writing: bool = False) -> Found | None:
-        """Wait for a request; None for what is not there, and for whatever fails.
+        """Wait for a request; None if the object is absent, and for any failure.
 
-        The request runs in another thread, since the library lets no signal through.
+        The request runs in another thread, because the library blocks signals.
         """
         import obstore
 
@@ -259,7 +259,7 @@ class Remote:
 
     def _fail(self, fault: Exception) -> None:
         with self._lock:
-            if self.reachable:  # requests that were made at once fail once
+            if self.reachable:  # parallel requests fail together: count them once
                 self._silent, self._pause = time.monotonic() + self._pause, 2 * self._pause
             first, self._works = self._works, False
         if first:
@@ -268,9 +268,9 @@ class Remote:
 
 
 def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
-    """Open what store.remote names; None for null. Nothing is requested yet.
+    """Open the object store that store.remote names; None for null. Makes no request.
 
-    Raises ConfigError for what is no URL of an object store, and where the library is not installed.
+    Raises ConfigError for a value that is not the URL of an object store, and if the library is not installed.
     """
     if url is None:
         return None
@@ -281,7 +281,7 @@ def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
         {"mkdir": True} if scheme == "file" else {"client_options": _CLIENT, "retry_config": _RETRIES}
     )
     if scheme == "file":
-        with suppress(OSError):  # which the first request reports
+        with suppress(OSError):  # the first request reports it
             Path(urlsplit(str(url)).path).mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         objects = from_url(str(url), **more)

@@ -1,4 +1,4 @@
-"""Known rows of nodes in memory: keys, and their values as arrays over the keys."""
+"""In-memory rows of nodes: keys, and their values as arrays over the keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.core.identity import Rows
 
 KEY = 150
-"""Bytes that a key takes beside its characters: the text, its place in a dictionary, its number."""
+"""Bytes of a key in addition to its characters: string object, dictionary entry, number."""
 
 
 @dataclass
@@ -21,16 +21,16 @@ class RowTable:
     """The known rows of one node; their values are read-only."""
 
     position: dict[str, int] = field(default_factory=dict)
-    added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; put together when they are read
-    seen: int = 0  # the last segment of the store that is in here
+    added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; concatenated on reading
+    seen: int = 0  # the last segment of the store that is loaded
     bytes: int = 0
-    cacheable: bool = True  # all of it can be had again without computing it
+    cacheable: bool = True  # everything can be recalled without computing it
     failed: set[str] = field(default_factory=set)  # keys of rows that must not be stored
 
     @property
     def columns(self) -> Any:
-        """All values: a NamedTuple of arrays, or one array; None where there are none."""
-        if len(self.added) > 1:  # once, however many there are: what is kept row by row would be copied for every row
+        """All values: a NamedTuple of arrays, or one array; None if there are none."""
+        if len(self.added) > 1:  # concatenated once: appending row by row would copy all of them for every row
             self.added = [_map(self.added, _seal)]
         return self.added[0] if self.added else None
 
@@ -39,11 +39,11 @@ class RowTable:
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
-        """Return whether all these rows are known; no rows are covered only once the form of a row is known."""
+        """Return whether all these rows are present; for no rows, whether the form of a row is known."""
         return bool(self.added) and not self.missing(rows)
 
     def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
-        """Append the rows that are not known already, and return them."""
+        """Append the rows that are not present yet, and return them."""
         new = {key: n for n, key in reversed(list(enumerate(rows))) if key not in self.position}
         if len(new) < len(rows):
             wanted = sorted(new.values())
@@ -70,7 +70,7 @@ class RowTable:
 
 
 class RowTables:
-    """The row tables of a process by address. The least recently used go first where they take too many bytes."""
+    """The row tables of a process by address; the least recently used are evicted beyond a limit of bytes."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[str, RowTable] = OrderedDict()
@@ -95,7 +95,7 @@ class RowTables:
             self.bytes -= self._sizes.pop(address)
 
     def put(self, address: str, table: RowTable, most: float) -> None:
-        """Keep a table that was just used or added to; drop stored ones until all have at most so many bytes."""
+        """Keep a table that was just used or extended; evict stored tables beyond ``most`` bytes."""
         self._tables[address] = table
         self._tables.move_to_end(address)
         self.bytes += table.bytes - self._sizes.get(address, 0)
@@ -122,7 +122,7 @@ def cut(columns: Any, wanted: np.ndarray) -> Any:
 
 
 def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) -> Any:
-    """Make one value of several of one form, column by column; words are those of the first."""
+    """Concatenate values of one form, column by column; texts are those of the first."""
     first = tables[0]
     if not isinstance(first, tuple):
         return change(tables)
@@ -134,7 +134,7 @@ def _seal(columns: list[np.ndarray]) -> np.ndarray:
     """Join arrays, read-only: with and without a store a part gets the same."""
     column = np.concatenate(columns) if len(columns) > 1 else columns[0]
     whole = column.base
-    # A slice would keep all that it was cut from in memory.
+    # A slice would keep its whole base array in memory.
     sealed = column.copy() if isinstance(whole, np.ndarray) and whole.nbytes > column.nbytes else column.view()
     sealed.flags.writeable = False
     return sealed

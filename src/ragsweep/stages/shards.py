@@ -1,6 +1,6 @@
-"""Work on all chunks of a chunking in shards, which are kept when the work is interrupted.
+"""Process all chunks of a chunking in shards, which survive an interruption.
 
-Where they are computed, in this process or on a cluster, changes neither a shard nor the order of the chunks.
+The place of computation, this process or a cluster, changes neither a shard nor the order of the chunks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ragsweep.core.types import (
 )
 
 SHARD = 256
-"""Chunks worked on at a time, and kept. Fixed, so that batches do not depend on anything a user sets."""
+"""Chunks of a shard. Fixed, so that batches do not depend on any setting."""
 
 
 class Texts(Sequence[str]):
-    """The chunks' texts, each made when it is read: a million chunks are not a million strings."""
+    """The chunks' texts, each created when it is read: a million chunks need not be a million strings in memory."""
 
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
@@ -74,7 +74,7 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
 
 
 def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: Spans) -> Arrays:
-    """Index the words of all chunks; where one shard holds all of them, nothing is kept on the way."""
+    """Index the words of all chunks; a single shard needs no intermediate results."""
     if not isinstance(part, CountingRetriever):
         return part.build(texts)
     shards = part.shards((spans.end - spans.start).tolist())
@@ -88,9 +88,9 @@ def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: S
 def _shards(
     work: StageContext, make: Callable[[list[str]], Any], texts: Texts, spans: Spans
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yield chunk numbers and the result for their texts, in any order.
+    """Yield chunk numbers and the results for their texts, in any order.
 
-    Shards have the longest texts first: texts of one length need no padding.
+    Shards are ordered by length, longest first: texts of equal length need no padding.
     """
     order = np.argsort(spans.start - spans.end, kind="stable")
     starts = range(0, len(texts), SHARD)

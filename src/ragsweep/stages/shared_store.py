@@ -1,13 +1,14 @@
-"""A store with a remote half: what one machine computes, the others find.
+"""A store with a remote half, through which machines share results.
 
     whole/ADDRESS              the file of a whole value
-    costs/ADDRESS              what it took to compute, as JSON
+    costs/ADDRESS              its cost, as JSON
     rows/ADDRESS/HASH          a segment of rows, named by the hash of its bytes
     pieces/ADDRESS/NAME        a piece of a whole value that is being computed
-    leases/ADDRESS/NUMBER      who computes it (see `leases`)
+    leases/ADDRESS/NUMBER      the process that computes it (see `leases`)
 
-What is computed is written to both halves at once. What is missing here is looked up there, checked as a local entry
-is, and kept here. A damaged object is deleted with a warning and counts as missing, so that it is written anew.
+New results are written to both halves at once. An entry that is missing locally is looked up remotely, verified like a
+local entry, and kept locally. A damaged object is deleted with a warning and counts as missing, so that it is written
+again.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from ragsweep.stages.remote import Remote
 from ragsweep.stages.store import Cost, Store, insert_entry, keys_digest, open_store
 
 LONGEST_COST = 10_000
-"""Bytes of a cost from which on it is not read."""
+"""Size limit of a stored cost, in bytes; a larger object is ignored."""
 
 
 class SharedStore(Store):
-    """Open (or make) the local half in a folder; the constructor raises as `Store`'s does."""
+    """Open (or create) the local half in a folder; the constructor raises the errors of `Store`."""
 
     def __init__(self, folder: Path, warn: Callable[[str], None], remote: Remote, leases: Leases | None = None) -> None:
         super().__init__(folder, warn)
@@ -47,7 +48,7 @@ class SharedStore(Store):
 
     @contextmanager
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Exclude the processes of all machines from computing a node; what was computed is there when this ends."""
+        """Exclude the processes of all machines from computing a node; release the lease after the upload."""
         with super().alone(node, waiting), self._leases.alone(node.address, waiting):
             try:
                 yield
@@ -57,14 +58,14 @@ class SharedStore(Store):
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
-        """Return a whole value, from the remote half where it is not here."""
+        """Return a whole value; if it is missing locally, from the remote half."""
         value = super().whole(node)
         if value is None and self._fetch_whole(node):
             value = super().whole(node)
         return value
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value to both halves; return whether that worked here."""
+        """Write a whole value to both halves; return whether the local write succeeded."""
         kept = super().keep_whole(node, value, seconds)
         if kept:
             cost = {"amount": node.amount, "seconds": seconds, "machine": machine()}
@@ -140,7 +141,7 @@ class SharedStore(Store):
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _fetch_whole(self, node: Node) -> bool:
-        """Copy a whole value here, if it is what was written."""
+        """Copy a whole value from the remote half, if it is undamaged."""
         name, temporary = f"whole/{node.address}", self._temporary()
         try:
             if not self.remote.download(name, temporary):
@@ -158,14 +159,14 @@ class SharedStore(Store):
             temporary.unlink(missing_ok=True)
 
     def _keep_cost(self, node: Node, size: int) -> None:
-        """Record what a copied value took to compute where it was computed."""
+        """Record the cost of a copied value on the machine that computed it."""
         cost, where = _read_cost(self.remote.get(f"costs/{node.address}") or b"")
         with self._database.transaction() as connection:
             insert_entry(connection, node, size, 0, cost, where)
 
     @contextmanager
     def _healing(self, name: str) -> Iterator[None]:
-        """Turn a damaged object into a warning; it is deleted, and written anew when it is computed."""
+        """Turn a damaged object into a warning and delete it, so that it is written again when it is computed."""
         try:
             yield
         except (Damaged, OtherFormat) as fault:
@@ -174,12 +175,12 @@ class SharedStore(Store):
 
 
 def _read_cost(data: bytes) -> tuple[Cost, str]:
-    """Read a cost and its machine; no cost where it is not what `SharedStore.keep_whole` writes (it has no digest)."""
+    """Read a cost and its machine; no cost if it is malformed (it has no digest)."""
     try:
         facts: Any = json.loads(data) if len(data) < LONGEST_COST else None
         amount, seconds, where = facts["amount"], facts["seconds"], facts["machine"]
         if all(type(one) in (int, float) and 0 <= one < math.inf for one in (amount, seconds)):
-            where.encode()  # half of a surrogate pair cannot be stored
+            where.encode()  # a lone surrogate cannot be stored
             return Cost(float(amount), float(seconds)), where
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
         pass
@@ -191,7 +192,7 @@ def _hash(data: bytes) -> str:
 
 
 def open_shared_store(folder: Path, warn: Callable[[str], None], remote: Remote | None) -> Store | None:
-    """Open a store with its remote half, if it has one; as `open_store` where the local half cannot be used."""
+    """Open a store with its remote half, if it has one; like `open_store` if the local half cannot be used."""
     if remote is None:
         return open_store(folder, warn)
     return open_store(folder, warn, lambda: SharedStore(folder, warn, remote))

@@ -1,8 +1,9 @@
 """Stage results on disk under their addresses, shared by all processes of a machine.
 
 A whole value is one file (see `blobs`), written under another name, synced and renamed. Rows are segments: some keys
-and their values together, in one SQLite table (see `database`). Whatever is read back is checked; what is damaged is
-put aside with a warning and counts as missing. A store that cannot be written costs time, never a result.
+and their values together, in one SQLite table (see `database`). Everything that is read back is verified; a damaged
+entry is moved to quarantine with a warning and counts as missing. A store that cannot be written costs time, never a
+result.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from ragsweep.stages.machine import machine
 from ragsweep.stages.rows import cut, size_of
 
 EXTRAPOLATED = 50
-"""How many times the measured work an estimate may be for."""
+"""Largest ratio of the estimated work to the measured work."""
 
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
-"""A segment has no more rows than this, and no more bytes: SQLite takes a billion at most."""
+"""The most rows and bytes of a segment; SQLite's limit is a billion bytes."""
 
 
 class Segment(NamedTuple):
@@ -45,16 +46,16 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a value when it was computed: amount of work, and seconds."""
+    """Cost of computing a value: amount of work, and seconds."""
 
     amount: float
     seconds: float
 
 
 class Store:
-    """Open (or make) the store in a folder; ``warn`` is called for damage and failed writes.
+    """Open (or create) the store in a folder; ``warn`` is called for damage and failed writes.
 
-    The constructor raises OSError or sqlite3.Error where the folder can be neither made nor written.
+    The constructor raises OSError or sqlite3.Error if the folder cannot be created or written.
     """
 
     def __init__(self, folder: Path, warn: Callable[[str], None]) -> None:
@@ -68,7 +69,7 @@ class Store:
         self._database.open()
 
     def close(self) -> None:
-        """Close the database; the store can still be used, which opens it again."""
+        """Close the database; the next access to the store opens it again."""
         self._database.close()
 
     @property
@@ -77,17 +78,17 @@ class Store:
         return locks(self.folder / "locks")
 
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
-        """Exclude other processes from computing a node; ``waiting`` is called once where one does."""
+        """Exclude other processes from computing a node; ``waiting`` is called once if another process computes it."""
         return self.locks.alone(node.address, waiting)
 
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
-        """Return a whole value, mapped from its file, or None where there is none to be trusted."""
+        """Return a whole value, mapped from its file, or None if there is no valid one."""
         return self._file(self._path(node.address), node.address, node.result)
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value, after which its pieces are no longer needed; return whether that worked."""
+        """Write a whole value and delete its pieces; return whether the write succeeded."""
         with self._writing(f"{node.stage} {node.label}".strip()):
             size = self._write(self._path(node.address), pack(node.address, value))
             shutil.rmtree(self._pieces(node), ignore_errors=True)
@@ -113,14 +114,14 @@ class Store:
     # --- rows --------------------------------------------------------------------------------------------------
 
     def segments(self, node: Node, after: int = 0) -> list[Segment]:
-        """Return the segments of a node that were written after the one of this number."""
+        """Return the segments of a node that were written after the segment of this number."""
         rows = self._database.rows(
             "SELECT id, CAST(data AS BLOB) FROM segments WHERE address = ? AND id > ? ORDER BY id", node.address, after
         )
         return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data or b""))]
 
     def keep_rows(self, node: Node, rows: StoredPiece, cost: Cost) -> bool:
-        """Write rows as segments, in one transaction; return whether that worked."""
+        """Write rows as segments, in one transaction; return whether the write succeeded."""
         with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
             size = 0
             for digest, data in self._pack_rows(node, rows):
@@ -133,28 +134,28 @@ class Store:
         return False
 
     def drop_rows(self, node: Node) -> None:
-        """Delete the rows of a node, and what it cost."""
+        """Delete the rows of a node and its cost."""
         with self._writing(f"without {node.stage} {node.label}".strip()), self._database.transaction() as connection:
             for table in ("segments", "entries"):
                 connection.execute(f"DELETE FROM {table} WHERE address = ?", (node.address,))
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy the rows of a node that are stored elsewhere; a store of one machine has no such place."""
+        """Copy the rows of a node from the remote half; a local store has none."""
 
-    # --- what is there -----------------------------------------------------------------------------------------
+    # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a value, or all these rows of it, are stored; they may still prove to be damaged."""
+        """Return whether a value, or all these rows of it, are stored; they may still be damaged."""
         if node.kind == "whole":
             return self._path(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
-        if not digests or (keys_digest(rows),) in digests:  # the rows as they were written: nothing need be read
+        if not digests or (keys_digest(rows),) in digests:  # the rows of one write
             return bool(digests)
         keys = self.keys(node)
         return bool(keys) and keys.issuperset(rows)
 
     def keys(self, node: Node) -> set[str]:
-        """Return the keys of the rows that are there."""
+        """Return the keys of the stored rows."""
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
@@ -164,20 +165,21 @@ class Store:
         segments = self._database.rows(
             f"SELECT address, CAST(data AS BLOB) FROM segments WHERE address {others if alike else '= ?'}"
             " ORDER BY id DESC LIMIT ?",
-            *parameters, most,
-        )  # fmt: skip
+            *parameters,
+            most,
+        )
         values = []
         for address, data in segments:
-            with suppress(Damaged, OtherFormat):  # which is reported when its value is needed
+            with suppress(Damaged, OtherFormat):  # reported when its value is needed
                 values.append(unpack(data or b"", address, node.result).value)
         return values
 
     def seconds(self, node: Node, amount: float) -> float | None:
         """Estimate the seconds of an amount of a stage's work; None without a measurement of its kind.
 
-        Measured are the same part with the same parameters, else the same class, else the same stage. The speed of a
-        model is its own: there only the same part counts. A measurement that is tiny beside the work to estimate does
-        not count: it may be mostly start-up.
+        Uses measurements of the same part with the same parameters, else of the same class, else of the same stage; for
+        models, whose speeds differ, only of the same part. Ignores measurements that are tiny compared with the work to
+        estimate: they may be mostly start-up.
         """
         alike = (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage))
         for column, value in alike[:1] if node.spec.has_model else alike:
@@ -185,26 +187,28 @@ class Store:
                 "SELECT total(seconds), total(amount) FROM (SELECT CAST(seconds AS REAL) AS seconds, amount"
                 f" FROM entries WHERE stage = ? AND {column} = ? AND machine = ? AND amount > 0 AND seconds >= 0"
                 " ORDER BY made DESC LIMIT 20)",
-                node.stage, value, machine(),
-            )  # fmt: skip
-            for seconds, done in measured:  # one row, or none where the database cannot be read
+                node.stage,
+                value,
+                machine(),
+            )
+            for seconds, done in measured:  # one row, or none if the database cannot be read
                 if done and done * EXTRAPOLATED >= amount:
                     return float(seconds / done * amount)
         return None
 
     def size(self, node: Node) -> int | None:
-        """Count the bytes of a whole value's arrays without reading them; None where it is not there."""
+        """Count the bytes of a whole value's arrays without reading them; None if it is not stored."""
         with suppress(OSError, ValueError), self._path(node.address).open("rb") as file:
             return size(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         return None
 
     def cost(self, node: Node) -> float:
-        """Return the seconds that an entry took to compute; 0 where that is not known."""
+        """Return the seconds that an entry took to compute; 0 if unknown."""
         costs = self._database.rows("SELECT CAST(seconds AS REAL) FROM entries WHERE address = ?", node.address)
         return float(costs[0][0] or 0.0) if costs else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
-        """Record that a result was made from these entries, and when."""
+        """Record that a result depends on these entries, and when."""
         now, used = time.time(), list(addresses)
         with self._writing("the users of entries"), self._database.transaction() as connection:
             connection.executemany(
@@ -233,7 +237,7 @@ class Store:
         return self.folder / "pieces" / node.address
 
     def _file(self, path: Path, address: str, result: type) -> Any | None:
-        """Map and check a file; a damaged one is put aside."""
+        """Map and verify a file; a damaged one is moved to quarantine."""
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -241,7 +245,7 @@ class Store:
             return unpack(data, address, result).value
         except FileNotFoundError:
             return None
-        except OSError as fault:  # it may be whole: not readable for us, or not now
+        except OSError as fault:  # it may be intact: unreadable for this user, or only now
             self._warn(f"cannot read {path}: {fault}; it is computed again")
         except (Damaged, OtherFormat) as fault:
             self._put_aside(path, fault)
@@ -261,7 +265,7 @@ class Store:
         return piece
 
     def _put_aside(self, path: Path, fault: Exception) -> None:
-        """Move a file, and a database's companions, to a place where they are not read."""
+        """Move a file, and a database's companion files, to quarantine."""
         self._warn_of(str(path), fault)
         for file in [path.with_name(path.name + suffix) for suffix in FILES]:
             with suppress(OSError):
@@ -278,7 +282,7 @@ class Store:
         return folder / f"{time.time_ns()}-{name}"
 
     def _write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
-        """Write a file so that it is there as a whole or not at all."""
+        """Write a file atomically."""
         temporary = self._temporary()
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -294,7 +298,7 @@ class Store:
         return size
 
     def _temporary(self) -> Path:
-        """Return a new name for a file that is being written; the name says by which process."""
+        """Return a new name for an unfinished file; the name contains the writing process."""
         me = myself()
         return self.folder / "temporary" / f"{me.host}~{me.process}~{me.started}~{time.monotonic_ns()}"
 
@@ -310,18 +314,18 @@ class Store:
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:
-        """Turn a failed write into one warning: results stay in memory, and the work goes on without the store."""
+        """Turn a failed write into one warning: results stay in memory, and work continues without the store."""
         try:
             yield
             self._works = True
         except NotPlain as fault:
             self._warn(f"cannot store {what}: {fault}")
         except (OSError, sqlite3.Error) as fault:
-            if not damaged(fault):  # else the database has been put aside, with a warning
+            if not damaged(fault):  # else the database has been moved to quarantine, with a warning
                 self._complain(fault, f"cannot store {what} in")
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:
-        """Warn once that the store fails; each write tries again, since space may have been freed."""
+        """Warn once about failing writes; each write tries again, because space may have been freed."""
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
             self._warn(f"{what} {self.folder}: {fault}{free}; going on without: what is computed now is computed again")
@@ -329,7 +333,7 @@ class Store:
 
 
 def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Store] | None = None) -> Store | None:
-    """Open the store; one that can be neither made nor written is a warning, and work goes on without.
+    """Open the store; if it cannot be created or written, warn and continue without it.
 
     ``make`` opens another kind of store in the folder.
     """
@@ -349,7 +353,7 @@ def still_written(name: str, silent: float) -> bool:
 def insert_entry(
     connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
 ) -> None:
-    """Add to the row that describes an entry; ``where``: the machine that it was computed on, if not this one."""
+    """Insert or extend the row that describes an entry; ``where``: the machine that computed it, if not this one."""
     now = time.time()
     connection.execute(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
@@ -357,10 +361,20 @@ def insert_entry(
         " amount = excluded.amount + amount * (excluded.kind = 'rows'),"
         " seconds = excluded.seconds + seconds * (excluded.kind = 'rows')",
         (
-            node.address, node.stage, node.spec.target, node.spec.digest, node.kind, size, rows, cost.amount,
-            cost.seconds, machine() if where is None else where, now, now,
+            node.address,
+            node.stage,
+            node.spec.target,
+            node.spec.digest,
+            node.kind,
+            size,
+            rows,
+            cost.amount,
+            cost.seconds,
+            machine() if where is None else where,
+            now,
+            now,
         ),
-    )  # fmt: skip
+    )
 
 
 def keys_digest(keys: Rows) -> str:

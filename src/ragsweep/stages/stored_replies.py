@@ -1,4 +1,4 @@
-"""Replies that outlive their process: texts by key, written to the store one by one."""
+"""Persistent replies: texts by key, written to the store one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragsweep.stages.store import Cost, Store
 
 
 def reply_node(spec: Spec, label: str) -> Node:
-    """Return the node under whose address the replies to a spec's requests are stored."""
+    """Return the node whose address stores the replies to a spec's requests."""
     return Node("reply", spec, (), _never, "rows", label, np.ndarray)
 
 
@@ -25,14 +25,15 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 class StoredReplies(MutableMapping[str, str]):
     """Texts under a node's address: read from the store, written through to it.
 
-    It may be read in any thread, and written in the one that made it. A text that cannot be stored is kept in memory.
+    It may be read in any thread, but written only in the thread that created it. A text that cannot be stored stays in
+    memory.
     """
 
     def __init__(self, node: Node, store: Store | None) -> None:
         self._node = node
         self._store = store
         self._known: dict[str, str] = {}
-        self._seen = 0  # the last segment of the store that is in here
+        self._seen = 0  # the last segment of the store that is loaded
         self.read()
 
     def read(self) -> None:
@@ -55,11 +56,11 @@ class StoredReplies(MutableMapping[str, str]):
             return
         self._known[key] = text
         if self._store:
-            value = np.array([json.dumps(text).encode()], dtype=np.bytes_)  # in quotes: arrays cut NULs off the end
+            value = np.array([json.dumps(text).encode()], dtype=np.bytes_)  # in quotes: arrays strip trailing NULs
             self._store.keep_rows(self._node, StoredPiece((key,), value), Cost(0, 0.0))
 
     def __delitem__(self, key: str) -> None:
-        """Refuse: replies were paid for."""
+        """Refuse, because replies cost money."""
         raise TypeError("replies are not deleted")
 
     def __iter__(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""List a store's content from names, sizes and the database's rows; no value is read."""
+"""List a store's content from file names, sizes and database rows, without reading values."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from ragsweep.stages.store import still_written
 
 DATABASE = ("store.db", "store.db-wal", "store.db-shm", "store.db-journal")
 KNOWN = {"whole", "pieces", "temporary", "quarantine", "locks", *DATABASE}
-"""What a store writes into its folder."""
+"""The names that a store writes into its folder."""
 
 FULL = 1_000_000
-"""Free bytes below which a disk is called full."""
+"""Free bytes below which a disk counts as full."""
 
 
 class Busy(Exception):
-    """Another process has locked what would be changed."""
+    """Another process has locked the entry to change."""
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name is an address; no other name, of a file or in the database, is ever followed."""
+    """Return whether a name is an address; no other name of a file or database row is ever used as a path."""
     return bool(re.fullmatch(r"[0-9a-f]{64}", name))
 
 
 def busy() -> NoReturn:
-    """Wait for no lock: pass this to ``Locks.alone``."""
+    """Raise instead of waiting for a lock; pass this to ``Locks.alone``."""
     raise Busy
 
 
 class StorePlace:
-    """The store below ``path``, the folder that store.path names; raises InputError where there is none."""
+    """The store below ``path``, the folder that store.path names; raises InputError if there is none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class StorePlace:
 
     @cached_property
     def locks(self) -> Locks:
-        """Return the locks that processes hold on what they compute."""
+        """Return the locks that processes hold on their running computations."""
         return locks(self.folder / "locks")
 
     def whole(self) -> list[Path]:
@@ -69,7 +69,7 @@ class StorePlace:
         return [path for path in folders if is_address(path.name) and path.is_dir() and not path.is_symlink()]
 
     def unknown(self) -> list[Path]:
-        """List the files in the folder that no store wrote."""
+        """List the files in the folder that are not part of a store."""
         inside = {*self.whole(), *self.pieces()}
         files = [path for name in ("whole", "pieces") for path in sorted((self.folder / name).glob("*"))]
         above = [path for path in sorted(self.folder.iterdir()) if path.name not in KNOWN]
@@ -77,9 +77,9 @@ class StorePlace:
 
     @contextmanager
     def opened(self, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
-        """Open the database; where it was put aside, an empty one stands for it.
+        """Open the database, or an empty one if it was moved to quarantine.
 
-        Raises InputError where that cannot be.
+        Raises InputError if it cannot be opened.
         """
         try:
             with closing(self._connect(mode)) as connection:
@@ -101,7 +101,8 @@ class StorePlace:
             connection.execute("PRAGMA schema_version")
         except BaseException as fault:
             connection.close()
-            # Even to read, SQLite makes files beside a database. Where it cannot, and no log is waiting, do without.
+            # SQLite creates files beside a database even to read it. If it cannot, and there is no log, open it
+            # immutable.
             log = self.folder / DATABASE[1]
             waiting = log.exists() and log.stat().st_size
             if not isinstance(fault, sqlite3.OperationalError) or mode != "ro" or waiting:
@@ -115,9 +116,9 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 
 @dataclass(frozen=True)
 class Item:
-    """Something in the store: a whole value, all rows of a node, or files that are no entry.
+    """An item of the store: a whole value, all rows of a node, or files that are not entries.
 
-    ``seconds`` is what it took to compute; ``made`` and ``used`` are Unix times, the file's own where there is no row.
+    ``seconds`` is its computing time; ``made`` and ``used`` are Unix times, the file's times if there is no row.
     """
 
     sort: Sort
@@ -129,9 +130,9 @@ class Item:
     target: str = ""
     rows: int = 0
     seconds: float = 0.0
-    users: tuple[str, ...] = ()  # signatures of the configs whose results were made from it
+    users: tuple[str, ...] = ()  # signatures of the configs whose results depend on it
     there: bool = True  # False: a row whose data is gone
-    written: bool = False  # a temporary file whose process still writes it
+    written: bool = False  # a temporary file of a live process
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Contents:
 
     items: tuple[Item, ...]
     database: int  # bytes of the database and its log
-    unused: int  # bytes of it that hold nothing any more
+    unused: int  # unused bytes in it
 
     @cached_property
     def entries(self) -> list[Item]:
@@ -149,11 +150,11 @@ class Contents:
 
     @cached_property
     def bytes(self) -> int:
-        """Return the room that the store takes on its disk."""
+        """Return the bytes that the store takes on its disk."""
         return sum(item.bytes for item in self.items if item.sort != "rows") + self.database
 
     def of(self, sort: Sort) -> list[Item]:
-        """Return the items of one sort."""
+        """Return the items of one kind."""
         return [item for item in self.items if item.sort == sort]
 
 
@@ -175,11 +176,11 @@ def contents(place: StorePlace) -> Contents:
                 item, aside = _file(sort, path.name, path.lstat()), path.name.partition("-")[0]
                 if sort == "temporary":
                     item = replace(item, written=still_written(item.name, time.time() - item.used))
-                elif aside.isdecimal():  # when it was put there
+                elif aside.isdecimal():  # when it was moved there
                     item = replace(item, used=int(aside) / 1e9)
                 items.append(item)
     for folder in place.pieces():
-        with suppress(FileNotFoundError):  # its value is whole by now
+        with suppress(FileNotFoundError):  # its value is complete by now
             stats = [path.lstat() for path in folder.iterdir()]
             times = [stat.st_mtime for stat in stats] or [folder.stat().st_mtime]
             items.append(Item("pieces", folder.name, sum(stat.st_size for stat in stats), min(times), max(times)))
@@ -200,9 +201,18 @@ def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -
         if kind == "whole" and address in files:
             data = files[address].st_size
         yield Item(
-            "rows" if kind == "rows" else "whole", str(address), data or 0, made, used, str(stage), str(target), rows,
-            seconds, tuple(users.get(address, ())), data is not None,
-        )  # fmt: skip
+            "rows" if kind == "rows" else "whole",
+            str(address),
+            data or 0,
+            made,
+            used,
+            str(stage),
+            str(target),
+            rows,
+            seconds,
+            tuple(users.get(address, ())),
+            data is not None,
+        )
     for address, size in segments.items():
         yield Item("rows", str(address), size, 0.0, 0.0)
 
@@ -212,14 +222,14 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
 
 
 class SweepResults(NamedTuple):
-    """The names of the sweeps that have a result of each signature, and since when a sweep has been running."""
+    """The names of the sweeps that have a result of each signature, and the start time of the oldest running sweep."""
 
     names: dict[str, tuple[str, ...]]
     running: float | None
 
 
 def read_results(place: StorePlace) -> SweepResults | None:
-    """Read the results in the ledger, None where there is none; raises InputError where it cannot be read."""
+    """Read the results in the ledger, None if there is no ledger; raises InputError if it cannot be read."""
     path = place.path / "ledger.db"
     if not path.exists():
         return None

@@ -16,7 +16,7 @@ NAN = math.nan
 
 
 class Interval(NamedTuple):
-    """A value and its 95 % interval; NaN where there are no data."""
+    """A value and its 95 % interval; NaN without data."""
 
     value: float = NAN
     low: float = NAN
@@ -95,12 +95,12 @@ def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["non
 
 
 def corrected_share(passed: Share, errors: Confusion) -> Interval:
-    """Correct the share that a judge passes for the judge's errors; the interval includes the uncertainty of these.
+    """Correct the share that a judge passes for the judge's errors; the interval includes their uncertainty.
 
     The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978), cut to [0, 1]; the interval that of
-    Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014): the delta method on shares to each of which successes
-    and failures were added. NaN where people labelled nothing as right or nothing as wrong, or where the judge was no
-    better than chance on the labels: then no correction is possible.
+    Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014): the delta method on shares with added successes and
+    failures. NaN where people labelled nothing as right or nothing as wrong, or where the judge was no better than
+    chance on the labels: then no correction is possible.
 
     Args:
         passed: The share of all judged items that the judge passes.
@@ -131,13 +131,13 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 
 
 class Noise(NamedTuple):
-    """The difference of two judgings of the same questions; all but ``n`` is NaN with fewer than two questions."""
+    """The difference between two judgings of the same questions; all but ``n`` is NaN with fewer than two questions."""
 
     n: int  # questions with a score in both
     mean_difference: float
     spread: float  # standard deviation of the differences a question: the noise floor
     of_one: float  # of one verdict: spread / sqrt(2)
-    of_the_mean: float  # how far two means of n questions differ by chance, in 95 of 100 cases
+    of_the_mean: float  # 95 % bound of the chance difference between two means of n questions
     changed: float  # share of questions whose scores differ
 
 

@@ -1,4 +1,4 @@
-"""The config to run if one must be run today, and what is expected of it."""
+"""The recommended config, and its expected gains and losses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Flags = NDArray[np.bool_]
 LOSS = 0.005
 """Default of ``recommend.loss``: points of a metric without a unit, else this share of the choice's mean."""
 TIE = 1e-9
-"""Expected values nearer than this part of the largest tie."""
+"""Relative tolerance, of the largest value, within which expected values tie."""
 
 
 @dataclass(frozen=True)
 class Against:
-    """The choice against another config: what is expected of it, and what is lost where it is the worse one.
+    """The choice against another config: its expected gain, and the expected loss if it is the worse one.
 
     ``probability`` is that of a better true mean, ``gain`` the expected difference, ``lost`` the mean loss of the cases
     in which the choice is worse; NaN where there are too few clusters.
@@ -39,7 +39,7 @@ class Against:
 
 @dataclass(frozen=True)
 class Choice:
-    """The config to run if one must be run today; rows are those of the sweep's matrix.
+    """The recommended config; rows are those of the sweep's matrix.
 
     ``row``: of the configs within the ``limits`` that lose less than ``loss`` on average against ``best``, the largest
     expected mean, the cheapest; None where no config is within the limits. ``cost`` names the cost by which it is
@@ -56,7 +56,7 @@ class Choice:
     losses: RareLosses | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
     within: int = 0
-    refusing: Collection[int] = ()  # rows that refuse every question, and are not chosen over those that answer
+    refusing: Collection[int] = ()  # rows that refuse every question; rows that answer take precedence
 
 
 def choose(
@@ -72,15 +72,15 @@ def choose(
     Args:
         beliefs: Of the configs' true means.
         costs: Of the same configs.
-        constraints: Name of a cost -> what a config may cost at most; None for no limit. A config of which a limited
-            cost is not known is not within the limit.
-        loss: What the choice may lose on average against the best, in the unit of the means.
+        constraints: Name of a cost -> its upper limit; None for no limit. A config whose limited cost is unknown is
+        beyond the limit.
+        loss: The mean loss against the best that is tolerated, in the unit of the means.
         refusing: Configs that refuse every question: chosen only where all others are beyond the limits, or refuse.
         baseline: The config that runs today, where one is declared: chosen where it loses less than ``loss`` against a
             best config that is neither likely better nor cheaper.
 
     Raises:
-        InputError: A limit on what is no known cost.
+        InputError: A limit on an unknown cost.
     """
     limits = _limits(constraints)
     allowed = within_limits(costs.values, limits, len(beliefs.means))
@@ -97,11 +97,14 @@ def choose(
         row = baseline
     rest = [other for other in order if other != row and beliefs.means[other] != beliefs.means[row]]
     return replace(
-        base, row=row, best=best, cost=cost,
+        base,
+        row=row,
+        best=best,
+        cost=cost,
         baseline=None if baseline is None or baseline == row else against(beliefs, row, baseline),
         runner_up=against(beliefs, row, rest[0]) if rest else None,
         sacrificed=against(beliefs, row, best) if row != best else None,
-    )  # fmt: skip
+    )
 
 
 def _is_worth_a_change(beliefs: Beliefs, costs: ConfigCosts, best: int, baseline: int) -> bool:
@@ -112,7 +115,7 @@ def _is_worth_a_change(beliefs: Beliefs, costs: ConfigCosts, best: int, baseline
 
 
 def against(beliefs: Beliefs, row: int, other: int) -> Against:
-    """Return what choosing a row means against another one."""
+    """Return the gains and losses of choosing a row over another one."""
     probability = beliefs.probability_better(row, other)
     worse, loss = 1 - probability, beliefs.expected_loss(row, other)
     return Against(other, probability, beliefs.expected_gain(row, other), 0.0 if worse <= TIE else loss / worse)
@@ -135,14 +138,14 @@ def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], cou
 
 
 def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> list[int]:
-    """Order rows by expected mean, ties by cost, then by what the config is."""
+    """Order rows by expected mean, ties by cost, then by the config's parameters."""
     size = float(np.abs(means[list(rows)]).max()) or 1.0
 
     def preference(row: int) -> tuple[float | str, ...]:
         prices = [float(values[row]) for name, values in costs.values.items() if not name.startswith("latency")]
         known = [math.inf if math.isnan(price) else price for price in prices]
         result = costs.results[row]
-        # Of two configs of a sweep the first parameter that differs decides; a signature may hold a path or a port.
+        # The first differing parameter decides; a signature may contain a path or a port.
         settings = "\n".join(f"{key}={value}" for key, value in sorted(result.parameters.items()))
         return (-round(float(means[row]) / size / TIE) * TIE, *known, settings, result.signature)
 

@@ -17,13 +17,13 @@ from ragsweep.stats.inference.matrix import WEIGHT
 
 OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "progress", "rerun", "headline", "objective",
                 "partition", "questions.until", "judge.labels", "targets")  # fmt: skip
-"""Parameters that can change no score of a question."""
+"""Parameters that cannot change the score of any question."""
 
 RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
-"""Keys of a config on which its ranking depends; their parts' fingerprints are in the ranking's address, too."""
+"""Keys of a config that determine its ranking; their parts' fingerprints are in the ranking's address, too."""
 
 HOW_MEASURED = ("evidence.threshold",)
-"""Parameters that change what a score means."""
+"""Parameters that change the meaning of a score."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Factor:
 
 
 COMPUTED = Factor("computed with", "one dtype, model or library version", "another")
-"""What differs where equal settings gave rankings of different addresses."""
+"""The factor that differs where equal settings gave rankings with different addresses."""
 
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
-    """List in what two configs differ; an exchanged part is one factor, whatever parameters it has."""
+    """List the differences between two configs; an exchanged part is one factor, including its parameters."""
     differing = differing_parameters(one, other)
 
     def exchanged(part: str) -> bool:
@@ -57,7 +57,7 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 
 
 def computed_otherwise(one: Result, other: Result) -> bool:
-    """Return whether equal settings gave rankings of different addresses: by another dtype, model file or library."""
+    """Return whether equal settings gave rankings with different addresses: because of dtype, model file or library."""
     addresses = [result.addresses.get("ranking", "") for result in (one, other)]
     same = [name for name in differing_parameters(one, other) if name.partition(".")[0] in RANKED_BY] == []
     alike = one.dataset.corpus_digest == other.dataset.corpus_digest
@@ -65,7 +65,7 @@ def computed_otherwise(one: Result, other: Result) -> bool:
 
 
 def differing_parameters(one: Result, other: Result) -> list[str]:
-    """Name the parameters that differ between two configs and could change a score."""
+    """List the parameters that differ between two configs and could change a score."""
     names = sorted({*one.parameters, *other.parameters})
     differing = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
     return [name for name in differing if not name.startswith(OF_NO_MATTER)]
@@ -113,7 +113,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
-    """Name the class of a node; "" of a node without one, None where there is no node."""
+    """Name the class of a node; "" for a node without one, None without a node."""
     node: Any = config
     for word in path.split("."):
         node = node.get(word) if isinstance(node, Mapping) else None
@@ -150,7 +150,7 @@ def check_same_questions(one: Result, other: Result) -> None:
 
 
 def check_whole(result: Result) -> None:
-    """Raise InputError for a result that is PARTIAL or DROPPED: too much of it is missing to be compared."""
+    """Raise InputError for a result that is PARTIAL or DROPPED: too many of its scores are missing for a comparison."""
     if result.state == PARTIAL:
         below = below_coverage(result)
         reasons = chain.from_iterable(one.reasons for one in below)
@@ -159,7 +159,7 @@ def check_whole(result: Result) -> None:
         raise InputError(f"{result.name}: is PARTIAL, too many questions could not be scored; {advice}")
     if result.state == DROPPED:
         asked, of = result.race["asked"], result.race["of"]
-        raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it by itself")
+        raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it alone")
 
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
@@ -169,14 +169,14 @@ def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> lis
 
 
 def _meaning(node: Any) -> Any:
-    """Leave out what of a judge measures the same: the number of its replicate, and people's labels beside it."""
+    """Omit the settings of a judge that do not change its measure: the number of its replicate, and people's labels."""
     if not isinstance(node, Mapping):
         return node
     return {key: _meaning(value) for key, value in node.items() if key not in ("replicate", "labels")}
 
 
 def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
-    """Return the metrics to compare by: the wanted ones, else those of the usual ones that can be compared.
+    """Return the metrics to compare by: the wanted ones, else the comparable ones among the usual metrics.
 
     Raises:
         ConfigError: A wanted metric was not measured in all results, or configs cannot be compared by it.
@@ -194,7 +194,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
 
 
 def reason_incomparable(results: Sequence[Result], metric: str) -> str:
-    """Return why configs cannot be compared by a metric that all of them have; empty where they can."""
+    """Return the reason why configs cannot be compared by a metric that all of them have; empty if they can."""
     summaries = [result.summaries[metric] for result in results]
     if summaries[0].higher_is_better is None:
         return "neither more nor less of it is better, so that no config is better by it"
@@ -207,14 +207,14 @@ def reason_incomparable(results: Sequence[Result], metric: str) -> str:
 
 
 def check_scored(result: Result, metrics: Iterable[str]) -> None:
-    """Raise InputError for a measured metric of which no question has a score: there is nothing to compare."""
+    """Raise InputError for a measured metric without a score on any question: there is nothing to compare."""
     for metric in metrics:
         if metric in result.summaries and (reason := _unscored(result, metric)):
             raise InputError(f"{metric}: {reason}")
 
 
 def _unscored(result: Result, metric: str) -> str:
-    """Return that no question has a score of a metric, and the count of each reason; empty where a question has one."""
+    """Describe a metric without any score, with the count of each reason; empty if any question has a score."""
     summary = result.summaries[metric]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
     return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'it has none'}"
@@ -232,7 +232,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Return the labels of some questions: label -> its value for each of them, empty where there is none."""
+    """Return the labels of some questions: label -> its value for each of them, empty if there is none."""
     numbers = {name: n for n, name in enumerate(result.outcomes["question_id"])}
     rows = [numbers[name] for name in questions]
     return {

@@ -1,6 +1,6 @@
 """Compare the configs of a sweep: which one to run, and what is shown about the others.
 
-``report/conclusion.py`` turns the numbers into sentences, tables and a picture.
+``report/conclusion.py`` turns the numbers into sentences, tables and a chart.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ExcludedConfig(NamedTuple):
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that answer with fields of the case: rows of the table that nobody ships."""
+    """List the configs that answer with fields of the case; they are listed for reference and never recommended."""
     found = [one.name for one in results if (one.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
@@ -68,7 +68,7 @@ class NoComparison(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """What people's labels changed of one metric: its corrected means, and the differences as judged."""
+    """The correction of one metric by people's labels: corrected means, and the differences as judged."""
 
     means: Doubles
     judged: Differences
@@ -84,10 +84,10 @@ class SweepComparison:
     """
 
     matrix: Matrix
-    compared: Matrix  # by what they are compared: logarithms of amounts, else the matrix itself
+    compared: Matrix  # the compared scores: logarithms of amounts, else the matrix itself
     objective: str  # as configured: the matrix's metric, where that can be compared
     unit: str
-    baseline: int | None  # the declared one; None where there is none, or it could not be compared
+    baseline: int | None  # the declared one; None if there is none or it is not comparable
     reference: int
     beliefs: Beliefs
     choice: Choice
@@ -101,9 +101,7 @@ class SweepComparison:
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
     slices: tuple[Slice, ...]  # their rows are those of `sliced`
     reversals: tuple[Reversal, ...]  # better on average, worse there; rows of `matrix`
-    rises_with: tuple[
-        str, ...
-    ] = ()  # keys that lengthen the context of the choice, where that can only raise the metric
+    rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that can only raise the metric
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # of further metrics
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
@@ -125,7 +123,7 @@ class SweepComparison:
 
     @property
     def may_be_best(self) -> Flags:
-        """The configs that are shown worse than no other, nor than the declared baseline.
+        """The configs that are not shown worse than any other, nor than the declared baseline.
 
         The best one is among them with 95 %: the errors of pairs and of the baseline's own intervals add up to 5 %.
         """
@@ -158,7 +156,7 @@ class SweepComparison:
 
     @property
     def ranked(self) -> Doubles:
-        """The numbers by which configs rank, more is better: corrected means, else those of what is compared."""
+        """The numbers by which configs rank, more is better: corrected means, else means of the compared scores."""
         if self.metric not in self.corrections:
             return np.asarray(self.compared.better.mean(axis=1))
         return self.means if self.matrix.higher_is_better else -self.means
@@ -174,11 +172,10 @@ def compare_configs(
     """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
     ``baseline`` names the config that runs today, where one is declared; else differences are against ``reference``, by
-    default the choice. A PARTIAL config is compared by the metrics of
-    which enough is scored (``coverage``), and left out of the others. Configs that a race dropped, that failed, or that
-    have no scored question are left out; ``set_aside`` are others that are not in ``results``. Where the objective is
-    no mean with a direction (a quantile, say), or fewer than two configs have enough scores of it, the first headline
-    metric that can be compared replaces it.
+    default the choice. A PARTIAL config is compared by the metrics with enough scores (``coverage``) only. Configs that
+    a race dropped, that failed, or that have no scored question are left out; ``set_aside`` are others that are not in
+    ``results``. If the objective is not a mean with a direction (a quantile, for example), or fewer than two configs
+    have enough scores of it, the first headline metric that can be compared replaces it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
@@ -214,9 +211,12 @@ def compare_configs(
 
 
 def _compare(
-    results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[ExcludedConfig, ...],
+    results: Sequence[Result],
+    metrics: Sequence[str],
+    skipped: Mapping[str, str],
+    left_out: tuple[ExcludedConfig, ...],
     against: tuple[str | None, str | None],
-) -> SweepComparison | NoComparison:  # fmt: skip
+) -> SweepComparison | NoComparison:
     matrix = score_matrix(results, metrics[0])
     if not matrix.questions:
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
@@ -264,7 +264,7 @@ def _compare(
 def decide(
     results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
 ) -> Choice:
-    """Choose a config by what the first one's config limits and tolerates, and guard its lead over the baseline."""
+    """Choose a config by the limits and tolerances of the first config, and check its lead over the baseline."""
     config, unit = results[0].config, results[0].summaries[matrix.metric].unit
     loss = _tolerance(config, "loss", LOSS, matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]
@@ -275,7 +275,7 @@ def decide(
 
 
 def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> RareLosses | None:
-    """Return what rare large losses leave of a row's lead; None where the metric's definition excludes a loss."""
+    """Return what rare large losses leave of a row's lead; None if the metric's definition excludes a loss."""
     if length_keys(results[row], results[other], compared):
         return None
     gains = compared.better[row] - compared.better[other]
@@ -306,7 +306,7 @@ def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dic
 
 
 def _reason_incomparable(results: Sequence[Result]) -> str:
-    """Return why configs cannot be compared at all; empty where they can."""
+    """Return the reason why configs cannot be compared at all; empty if they can."""
     if not results:
         return "no config was evaluated: there is nothing to compare"
     if len(results) == 1:
@@ -317,7 +317,7 @@ def _reason_incomparable(results: Sequence[Result]) -> str:
 
 
 def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
-    """Return why configs cannot be compared by a metric; empty where they can."""
+    """Return the reason why configs cannot be compared by a metric; empty if they can."""
     if results[0].summaries[metric].higher_is_better is None:
         return "neither more nor less of it is better"
     if not all(is_mean(result, metric) for result in results):
@@ -334,13 +334,13 @@ def is_scored(result: Result, metric: str) -> bool:
 
 
 def _is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough of a metric's questions could be scored; the state is that of the metrics that decide."""
+    """Return whether enough of a metric's questions have scores; the state covers only the deciding metrics."""
     summary = result.summaries.get(metric)
     return result.state != PARTIAL if summary is None else summary.coverage >= float(result.config.get("coverage", 1.0))
 
 
 def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
-    """Return a selection bias of logarithms as one of the winner's mean."""
+    """Convert a selection bias of logarithms into one of the winner's mean."""
     mean, sign = float(matrix.values[bias.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
     expected = mean * math.exp(-sign * bias.optimism)
     return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)

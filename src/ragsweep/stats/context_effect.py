@@ -51,7 +51,7 @@ class ContextEffect:
 
     @property
     def gain(self) -> float:
-        """The share of questions, by weight, that context helps, less the share that it hurts; 0 of no questions."""
+        """The share of questions, by weight, that context helps, less the share that it hurts; 0 for no questions."""
         signs = {HELPED: 1, HURT: -1}
         total = sum(self.weights.get(name, 1.0) for name in self.kinds)
         return sum(signs.get(kind, 0) * self.weights.get(name, 1.0) for name, kind in self.kinds.items()) / (total or 1)
@@ -75,7 +75,7 @@ class Success(NamedTuple):
 
 
 SERVED = Success()
-"""Answered correctly, or refused where there is no answer."""
+"""Answered correctly, or refused if there is no answer."""
 
 
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     The default metric is the objective, where that scores answers and needs no context.
 
     Raises:
-        ConfigError: An unknown key, a threshold that is no number, a metric without a direction, or one that is not
-            measured though there are answers.
+        ConfigError: An unknown key, a threshold that is not a number, a metric without a direction, or a metric that is
+        not measured although there are answers.
     """
     settings = dict(config.get("success") or {})
     for key in settings:
@@ -147,7 +147,7 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
 def refuses_all(result: Result) -> int:
     """Count the answerable questions of a config that refuses all of them; 0 where it answers one, or has no answers.
 
-    An answer that failed, or a question that no answer was asked for, counts neither way. A blank answer is a refusal.
+    Failed answers, and questions without a request for an answer, do not count. A blank answer is a refusal.
     """
     table = result.outcomes
     if not {"answer", "abstained", "answer_failed", "answerable"} <= table.keys():

@@ -1,4 +1,4 @@
-"""Differences between two configs that the length of their contexts may explain."""
+"""Differences between two configs that their context lengths may explain."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ RISING = ("context_recall", "context_ndcg", "evidence_coverage")
 """Metrics that rise with the length of the context; prefixes (context_ndcg_exponential, too)."""
 
 TOKENS = "context_tokens"
-"""The metric of a context's length."""
+"""The metric that measures the length of a context."""
 
 LONGER = 1.5
-"""Ratio of mean tokens from which one context counts as longer."""
+"""Least ratio of mean tokens at which one context counts as longer."""
 
 
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:

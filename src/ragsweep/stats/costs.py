@@ -1,4 +1,4 @@
-"""What configs cost: money, context tokens, time; and which of two is shown to cost less."""
+"""The costs of configs: money, context tokens, time; and tests for savings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ragsweep.stats.latencies import LEAST_MS, latency_apart
 Doubles = NDArray[np.float64]
 
 COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
-"""Metrics of cost, in the order in which they decide: money, else what money would be paid for, else time."""
+"""Metrics of cost, by priority: money, else paid quantities, else time."""
 SAVING = 0.1
 """Least share of a cost that counts as a saving."""
 
@@ -44,8 +44,8 @@ class ConfigCosts:
         one of higher priority.
         """
         for name, values in self.values.items():
-            if not np.isnan(values[list(rows)]).any() and self._is_saving(name, values[list(rows)].max(),
-                                                                          values[list(rows)].min()):  # fmt: skip
+            both = values[list(rows)]
+            if not np.isnan(both).any() and self._is_saving(name, both.max(), both.min()):
                 return name
         return ""
 

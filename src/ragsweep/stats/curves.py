@@ -18,7 +18,7 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 
 FEWEST = 3
-"""Values that make a curve."""
+"""Fewest values of a curve."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Curve:
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
     """Make one curve of each group of configs that differ in nothing but a numeric parameter, of three values at least.
 
-    Configs that are PARTIAL, or without a score of the metric, are left out; so are metrics that are no means.
+    Configs that are PARTIAL, or without a score of the metric, are skipped, and so are metrics that are not means.
 
     Args:
         results: Of a sweep.
         parameter: As in ``Result.parameters``: ``retriever.alpha``.
-        metric: Of which every question has a score, or none.
+        metric: A metric with a score on every question, or on none.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)
     for result in results:

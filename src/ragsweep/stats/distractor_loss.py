@@ -1,4 +1,4 @@
-"""What answers lose by a distractor in their context: questions whose context has one under some configs only."""
+"""The loss of answers due to a distractor in their context: questions whose context has one under only some configs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragsweep.stats.intervals import means_with_intervals
 
 RATE = "distractor_rate"
 FEWEST = 10
-"""Questions below which nothing is concluded."""
+"""Fewest questions for a conclusion."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -31,7 +31,7 @@ def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | 
     """Compare each question's scores with and without a distractor in its context.
 
     A question counts where some configs' contexts have one of its distractors and others' have none; its change is the
-    difference of the two means over configs. The configs differ in other ways too: the change is no proof of a cause.
+    difference of the two means over configs. The configs differ in other ways, too: the change does not prove a cause.
     Returns None below ten such questions. Questions on one document count as independent.
     """
     scores: dict[str, tuple[list[float], list[float]]] = {}

@@ -1,4 +1,4 @@
-"""Compare requests with an evaluation: shares, orders and ratios, with intervals that count both samples' error."""
+"""Compare requests with an evaluation: shares, orders and ratios, with intervals that include both samples' errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 
 SHARE, ORDER, RATIO = "share", "order", "ratio"
-"""What is compared: two shares; the order of two numbers drawn at random; by which factor numbers are larger."""
+"""Kinds of comparisons: two shares; the order of two random numbers; the factor by which numbers are larger."""
 
 Verdict = Literal["drift", "same", "open"]
 DRIFT: Verdict = "drift"
@@ -21,23 +21,23 @@ SAME: Verdict = "same"
 OPEN: Verdict = "open"
 
 TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
-"""What is no drift: a share that differs by so much, a probability so far from one half, a factor."""
+"""Tolerances within which there is no drift: of a share, of a probability around one half, and a factor."""
 
 NOISE = 1e-6
-"""By what share of the largest number two that are equal may differ: scores of two machines."""
+"""Relative tolerance, of the largest number, for equality: scores of two machines differ by rounding."""
 
 ROUNDING = 1e-12
-"""How far a sum of weights may be from the number that it stands for."""
+"""Tolerance of a sum of weights."""
 
 FEWEST = 10
-"""Independent questions that each side needs at least to be compared."""
+"""Fewest independent questions of each side for a comparison."""
 
 
 class ClusteredSample(NamedTuple):
     """Numbers (n,), without NaN; those of one cluster are not independent. Weights add up to 1.
 
-    ``is_repeated``: those of one cluster are repetitions of one question, which count as one at most; else they are
-    different ones about the same thing, which count as one on average at least.
+    ``is_repeated``: the numbers of one cluster are repetitions of one question, which count as one at most; else they
+    are different questions about the same thing, which count as one on average at least.
     """
 
     values: Doubles
@@ -49,7 +49,7 @@ class ClusteredSample(NamedTuple):
     def of(
         cls, values: Sequence[float], clusters: Sequence[str], weights: Sequence[float] | None = None
     ) -> ClusteredSample:
-        """Take what is measured of a column: of requests without weights, of evaluated questions with theirs."""
+        """Select the measured values of a column: of requests without weights, of evaluated questions with theirs."""
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
         named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
@@ -61,7 +61,7 @@ class ClusteredSample(NamedTuple):
 
     @property
     def independent(self) -> float:
-        """The number of independent questions that it counts as at least (Kish 1965, section 8.2)."""
+        """A lower bound of the effective number of independent questions (Kish 1965, section 8.2)."""
         if not len(self.values):
             return 0.0
         if self.is_repeated:
@@ -152,7 +152,7 @@ def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> 
 
 
 def _placements(one: ClusteredSample, other: ClusteredSample) -> Doubles:
-    """Return for each number of a sample the weight of the other's that are smaller, those equal counted half."""
+    """Return for each number of a sample the weight of the smaller numbers in the other, counting equal ones half."""
     order = np.argsort(other.values, kind="stable")
     reached = np.concatenate([[0.0], np.cumsum(other.weights[order])])
     ordered = other.values[order]
@@ -167,11 +167,11 @@ def _logistic(value: float) -> float:
 
 
 def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the factor by which numbers of ``now``, all above 0, are larger: the one that makes the samples equal.
+    """Bound the factor by which numbers of ``now``, all above 0, are larger.
 
-    Equal are samples of which neither is likelier to have the larger number (Hodges and Lehmann, Annals of
-    Mathematical Statistics 34, 1963); the interval has the factors that `superiority` does not exclude,
-    up to infinity where the samples are too small to exclude any.
+    Dividing ``now`` by this factor makes the samples equal: neither is likelier to have the larger number (Hodges and
+    Lehmann, Annals of Mathematical Statistics 34, 1963). The interval contains the factors that `superiority` does not
+    exclude, up to infinity where the samples are too small to exclude any.
     """
     logs = [sample._replace(values=np.log(sample.values)) for sample in (now, before)]
     reach = float(
@@ -199,7 +199,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that requests and evaluated questions have: its name, what is compared of it, and both samples."""
+    """A property of requests and evaluated questions: its name, the kind of comparison, and both samples."""
 
     name: str
     kind: str
@@ -213,7 +213,7 @@ class Drift:
     """A quantity today (``now``: a share, or a median) and in the evaluation, and the comparison of the two.
 
     ``compared`` is the difference of the shares, the probability that a request's number is the larger one, or the
-    ratio. ``verdict``: drift, where the interval lies outside of the tolerance; same, where it lies within; else open.
+    ratio. ``verdict``: drift if the interval is outside the tolerance; same if it is inside; else open.
     """
 
     name: str

@@ -56,7 +56,7 @@ class Traces:
 
 
 def read_traces(result: Result) -> Traces | None:
-    """Read the paths of a result; None of one without evidence, and of a record from before they were kept."""
+    """Read the paths of a result; None for a result without evidence, and for older records without paths."""
     rows: list[dict[str, Any]] = [json.loads(text) for text in result.outcomes.get(COLUMN) or ()]
     count = [len(row.get("ranked", ())) for row in rows]
     if not sum(count):

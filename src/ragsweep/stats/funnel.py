@@ -1,4 +1,4 @@
-"""Where the evidence was lost: the stage that lost each evidence, and what changes of single stages would recover."""
+"""Losses of evidence: the stage that lost each evidence, and the effects of changing single stages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,16 @@ from ragsweep.stats.context_effect import Success
 from ragsweep.stats.evidence_traces import Traces, read_traces
 
 CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET, ANSWER = (
-    "corpus", "chunking", "index", "retrieval", "fusion", "reranking", "top_k", "budget", "answer",
-)  # fmt: skip
+    "corpus",
+    "chunking",
+    "index",
+    "retrieval",
+    "fusion",
+    "reranking",
+    "top_k",
+    "budget",
+    "answer",
+)
 STAGES = (CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET)
 """The stages that can lose an evidence, in their order."""
 
@@ -27,7 +35,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class StageLoss:
-    """How many evidences one stage lost, and how many are left after it."""
+    """The evidences that a stage lost, and those that remain after it."""
 
     stage: str
     lost: int
@@ -36,14 +44,14 @@ class StageLoss:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What a change of one stage would do, by the ranks that were stored.
+    """The effect of changing one stage, computed from stored ranks.
 
     ``gain`` is the change of ``recall`` at ``cutoff``; ``recovered`` and ``dropped`` count the evidences that would
     come in and go out. ``bound``: no config gains more by this change, and it may gain less.
     """
 
     change: str  # the stage that changes
-    to: str  # what it becomes: a leg, a number, or what is perfect
+    to: str  # its new value: a leg, a number, or a perfect stage
     cutoff: int
     recovered: int
     dropped: int
@@ -66,11 +74,10 @@ class PhantomHit:
 class Funnel:
     """The path of the evidence of one config, in plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``fates`` has for each question with evidence the stage that lost each evidence, in their order; "" where it
-    stands in the context. ``lost_by`` has the first of these stages by question, or "answer" where the whole evidence
-    stands in the context and the answer does not solve the question; "" where nothing was lost. ``solved`` and
-    ``unsolved`` count the questions with all their evidence in the context by their answers; 0 where answers are not
-    scored.
+    ``fates`` has for each question with evidence the stage that lost each evidence, in their order; "" if it is in the
+    context. ``lost_by`` has the first of these stages by question, or "answer" if all evidence is in the context and
+    the answer does not solve the question; "" if nothing was lost. ``solved`` and ``unsolved`` count the questions with
+    all their evidence in the context by their answers; 0 where answers are not scored.
     """
 
     config: str
@@ -81,7 +88,7 @@ class Funnel:
     stages: tuple[StageLoss, ...]
     fates: Mapping[str, tuple[str, ...]]
     lost_by: Mapping[str, str]
-    split: int  # evidences that no chunk has enough of; of them only the lost ones are the chunking's losses
+    split: int  # evidences that no chunk covers; only the lost ones among them are the chunking's losses
     solved: int = 0
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()
@@ -92,8 +99,8 @@ class Funnel:
 def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     """Follow the evidence of a result from the corpus to the context, and with ``success`` to the answer.
 
-    None of a result without evidence, and of a record from before paths were kept. An evidence that stands in the
-    context is not lost. Any other was lost by the first stage of ``STAGES`` of which this holds:
+    None for a result without evidence, and for older records without paths. An evidence in the context is not lost. Any
+    other was lost by the first stage of ``STAGES`` that meets its condition:
 
     - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
     - index: exact search has it among its candidates (or among its first ``top_k``), and no leg has;
@@ -101,7 +108,7 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     - fusion: a leg has it among its first ``top_k``, or at all, where the fused ranking has not;
     - reranking: the ranking before has it among its first ``top_k``, or at all, where the one after has not;
     - top_k: no ranking has it among its first ``top_k``;
-    - budget: it stands among the first ``top_k``, and beyond the budget of tokens.
+    - budget: it is among the first ``top_k``, but beyond the budget of tokens.
     """
     traces = read_traces(result)
     if traces is None:
@@ -150,7 +157,7 @@ def _of(stages: list[str], *columns: list[int]) -> Iterator[list[int]]:
 
 
 def _lost_at(traces: Traces) -> Numbers:
-    """Return the number of the stage that lost each evidence; that behind the last one where it was not lost."""
+    """Return the number of the stage that lost each evidence; one after the last stage if it was not lost."""
     within, legs = traces.within, list(traces.legs.values()) or [traces.first]
     found, near = _any(legs), np.any([within(leg) for leg in legs], axis=0)
     exact = list(traces.exact.values())
@@ -184,11 +191,11 @@ def _unsolved(result: Result, lost_by: Mapping[str, str], success: Success | Non
     }
 
 
-# --- what changes of one stage would do --------------------------------------------------------------------------
+# --- effects of changing one stage --------------------------------------------------------------------------
 
 
 def _counterfactuals(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield what one change each would do, as far as the ranks can say it; the largest gains first."""
+    """Yield the effects of single changes, as far as stored ranks determine them; largest gains first."""
     found = [*_first_stage(traces), *_after(traces)]
     yield from sorted((one for one in found if one.recovered), key=lambda one: -one.gain)
 
@@ -213,17 +220,15 @@ def _after(traces: Traces) -> Iterator[Counterfactual]:
     yield _change(traces, RERANKING, "perfect", _best_order(traces, seen), now, bound=True)
     more = traces.within(traces.ranked, 2 * traces.top_k)
     if (more & ~now).any():
-        top_k = int(traces.ranked[more].max())  # a longer context, up to twice as long, has no more of it
+        top_k = int(traces.ranked[more].max())  # even a context twice as long has no more of it
         yield replace(_change(traces, TOP_K, str(top_k), traces.within(traces.ranked, top_k), now), cutoff=top_k)
     yield _change(traces, BUDGET, "none", now, traces.in_context)
 
 
 def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, bound: bool = False) -> Counterfactual:
     recall = traces.recall(after)
-    return Counterfactual(
-        change, to, traces.top_k, int((after & ~before).sum()), int((before & ~after).sum()), recall,
-        recall - traces.recall(before), bound,
-    )  # fmt: skip
+    gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    return Counterfactual(change, to, traces.top_k, gained, lost, recall, recall - traces.recall(before), bound)
 
 
 def _best_order(traces: Traces, seen: Flags) -> Flags:
@@ -244,7 +249,7 @@ def _recall_by_top_k(traces: Traces) -> dict[int, float]:
 
 
 def _phantoms(traces: Traces, outcomes: Mapping[str, Any]) -> Iterator[PhantomHit]:
-    """Yield the first chunks that a reranker scored high though they are irrelevant, the highest first."""
+    """Yield irrelevant first chunks with a high reranker score, the highest first."""
     number = np.bincount(traces.question, minlength=len(traces.questions))
     relevant = np.bincount(traces.question, traces.ranked == 1, len(traces.questions)) > 0
     known = (number > 0) & ~np.isnan(traces.top)

@@ -1,4 +1,4 @@
-"""A hybrid against its own legs: where fusion gains, where it loses, and what the best choice of a leg would give."""
+"""A hybrid against its own legs: where fusion gains, where it loses, and the score of the best choice of a leg."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 FEWEST = 3
-"""Questions by which a leg must win more often than it loses, before a slice is worth a sentence."""
+"""Least surplus of wins over losses, in questions, at which a slice is reported."""
 LEAST = 0.1
-"""Difference of means from which on a slice is worth a sentence though chance may explain it."""
+"""Least difference of means at which a slice is reported although chance may explain it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LegComparison:
 
     @property
     def notable(self) -> bool:
-        """Whether the leg looks better than the hybrid by enough to be worth a sentence, be it chance or not."""
+        """Whether the leg's lead over the hybrid is large enough to be reported, significant or not."""
         large = abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST
         halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2
         return self.worse or large or (halved and self.difference < 0)
@@ -61,7 +61,7 @@ class LegComparison:
 
 @dataclass(frozen=True)
 class UniqueRecall:
-    """The evidences that one leg alone has among its first ``top_k``, and how many of them the hybrid keeps there."""
+    """The evidences that only one leg has among its first ``top_k``, and how many of them the hybrid keeps there."""
 
     leg: str
     evidences: int
@@ -94,12 +94,12 @@ class FusionAudit:
 
     @property
     def worst_slices(self) -> list[LegComparison]:
-        """The slices where a leg is notably better: those beyond chance first, then by what is lost in all."""
+        """The slices where a leg is notably better: significant ones first, then by total loss."""
         return [one for one in self.lost_slices if one.notable]
 
     @property
     def lost_slices(self) -> list[LegComparison]:
-        """The slices where a leg has the better mean, be it by chance, in the same order."""
+        """The slices where a leg has the better mean, significant or not, in the same order."""
         found = [one for one in self.slices if one.difference < 0]
         return sorted(found, key=lambda one: (not one.worse, -abs(one.difference) * one.questions))
 
@@ -110,7 +110,7 @@ def audited_metrics(result: Result) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric for scores in traces.scores.values() for metric in scores)) if traces else ()
 
 
-@memoize_by_identity  # the screen, the page and the parent's tags read it of the same results
+@memoize_by_identity  # screen, page and the parent's tags read it for the same results
 def fusion_audit(result: Result, metric: str | None = None, reranked: bool = False) -> FusionAudit | None:
     """Compare a hybrid with each of its legs at the same ``top_k`` and budget, without reranking.
 
@@ -120,7 +120,7 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
         reranked: Compare the config's own ranking instead, after its reranker.
 
     Returns:
-        None of a config that is no hybrid, of a record from before legs were scored, and of one without scores.
+        None for a config that is not a hybrid, for older records without scored legs, and for records without scores.
     """
     traces = read_traces(result)
     if traces is None or not traces.scores:
@@ -199,7 +199,7 @@ def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
 
 
 def _alone(result: Result, leg: str) -> tuple[str, ...]:
-    """Return the overrides that run a leg alone, with the settings that it was given as a leg."""
+    """Return the overrides that run a leg alone, with its settings as a leg."""
     inside = f"retriever.legs.{leg}"
     given = dict(line.partition("=")[::2] for line in result.overrides)
     option = given.pop(f"retriever@{inside}", leg)
@@ -209,7 +209,7 @@ def _alone(result: Result, leg: str) -> tuple[str, ...]:
 
 def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
     """Arrange the scores of the hybrid, in row 0 and named "", and of its legs."""
-    # Scores of legs are kept with six digits: the hybrid's own must have no more, or equal scores would differ.
+    # Scores of legs have six digits: more in the hybrid's own would make equal scores differ.
     own = [float(f"{score:.6g}") for score in result.outcomes[metric]]
     alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}
     columns = {"": own} | alone
@@ -223,25 +223,29 @@ def _overall(matrix: Matrix) -> tuple[LegComparison, ...]:
     found = compare_with_baseline(matrix, 0)
     everything = np.ones(len(matrix.questions), dtype=bool)
     ends = np.stack([found.estimate, found.low, found.high, found.randomisation_holm])
-    return tuple(
-        replace(_compared(matrix, everything, row, ends[:, row]), worse=bool(found.better[row]),
-                better=bool(found.worse[row]))
-        for row in range(1, len(matrix.configs))
-    )  # fmt: skip
+    legs = ((row, _compared(matrix, everything, row, ends[:, row])) for row in range(1, len(matrix.configs)))
+    return tuple(replace(leg, worse=bool(found.better[row]), better=bool(found.worse[row])) for row, leg in legs)
 
 
 def _slices(matrix: Matrix, labels: Mapping[str, Sequence[str]]) -> tuple[LegComparison, ...]:
     """Compare in every slice, corrected over all legs and slices."""
     return tuple(
         replace(
-            _compared(matrix, np.array([value == part.value for value in labels[part.label]], dtype=bool), row,
-                      np.array([part.estimate[row], part.low[row], part.high[row], part.p_holm[row]])),
-            worse=bool(part.better[row]), better=bool(part.worse[row]), label=part.label, value=part.value,
+            _compared(
+                matrix,
+                np.array([value == part.value for value in labels[part.label]], dtype=bool),
+                row,
+                np.array([part.estimate[row], part.low[row], part.high[row], part.p_holm[row]]),
+            ),
+            worse=bool(part.better[row]),
+            better=bool(part.worse[row]),
+            label=part.label,
+            value=part.value,
             small=part.small,
         )
         for part in by_slice(matrix, labels)
         for row in range(1, len(matrix.configs))
-    )  # fmt: skip
+    )
 
 
 def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComparison:
@@ -251,10 +255,19 @@ def _compared(matrix: Matrix, chosen: Flags, row: int, ends: Doubles) -> LegComp
     change = matrix.better[0][chosen] - matrix.better[row][chosen]
     estimate, low, high, p_holm = ends.tolist()
     return LegComparison(
-        leg=matrix.configs[row], questions=int(chosen.sum()), hybrid=hybrid, alone=alone, difference=-estimate,
-        low=-high, high=-low, p_holm=p_holm, worse=False, better=False, wins=int((change > 0).sum()),
+        leg=matrix.configs[row],
+        questions=int(chosen.sum()),
+        hybrid=hybrid,
+        alone=alone,
+        difference=-estimate,
+        low=-high,
+        high=-low,
+        p_holm=p_holm,
+        worse=False,
+        better=False,
+        wins=int((change > 0).sum()),
         losses=int((change < 0).sum()),
-    )  # fmt: skip
+    )
 
 
 def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:

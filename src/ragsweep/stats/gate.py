@@ -34,7 +34,7 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
 EACH = "each"
-"""The label of a check that holds question by question."""
+"""The label of a check question by question."""
 _MOST_LISTED = 5
 _ROUNDING = 1e-9
 _ONE_SIDED = 0.90
@@ -54,7 +54,7 @@ class Condition(NamedTuple):
     relative: bool = False
 
     def __str__(self) -> str:
-        """Write it as it is typed."""
+        """Format it as it is typed."""
         return f"{self.metric}={self.written_size}"
 
     @property
@@ -72,11 +72,12 @@ class Condition(NamedTuple):
 class Check:
     """One condition, for all questions or in one slice.
 
-    ``needed`` is how many such questions would decide in four of five cases, were the two equal; None if unknown, or if
-    there are as many. ``needed_repetitions`` of each answer, to these questions, would narrow the interval as far; None
-    where no number would, or nothing is repeated. ``against`` names the baseline of several, "" where the condition has
-    none. Where people's labels correct a judge, ``judged`` is what its scores alone decide, and ``labels`` counts those
-    of the config with fewest. ``lost`` has a sentence for each question that by itself is no pass.
+    ``needed`` is the number of such questions that would decide in four of five cases if the two were equal; None if it
+    is unknown or reached. ``needed_repetitions`` of each answer, to these questions, would narrow the interval as much;
+    None if no number would, or if nothing is repeated. ``against`` names the baseline of several, "" where the
+    condition has none. Where people's labels correct a judge, ``judged`` is the decision by its scores alone, and
+    ``labels`` counts the labels of the config with fewest. ``lost`` has a sentence for each question that does not
+    pass.
     """
 
     condition: Condition
@@ -110,7 +111,7 @@ def check_same_coverage(before: Result, after: Result) -> None:
 
 
 def check_direction(condition: Condition, result: Result) -> None:
-    """Raise ConfigError for a bound on the side on which its metric cannot be too good."""
+    """Raise ConfigError for a bound on the better side of a metric."""
     higher = bool(result.summaries[condition.metric].higher_is_better)
     if not condition.paired and (condition.kind == MOST) == higher:
         option, more = ("--at-least", "more") if higher else ("--at-most", "less")
@@ -118,9 +119,10 @@ def check_direction(condition: Condition, result: Result) -> None:
 
 
 class Scope(NamedTuple):
-    """Which questions a condition is checked on: the chosen ones as a whole, or ``each``, and the slices of labels.
+    """The questions that a condition is checked on: the chosen ones together, or ``each``, and the slices of labels.
 
-    ``spread``: where bets decide (see ``noninferiority.sequential_gate``), the metric's highest value less its lowest.
+    ``spread``: for a sequential test (see ``noninferiority.sequential_gate``), the metric's highest value less its
+    lowest.
     ``people``: labels that correct the metric on all chosen questions; slices are as judged.
     """
 
@@ -132,7 +134,7 @@ class Scope(NamedTuple):
 
 
 class FilledCandidate(NamedTuple):
-    """A candidate with the worst score where it failed or declined, and the questions that have it, or have none."""
+    """A candidate with the worst score where it failed or declined, and the questions with that score, or with none."""
 
     result: Result
     worst: Sequence[str]
@@ -192,14 +194,12 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         shares = None if label else variance_shares(compared, part, _share_of_baseline(condition, part))
         repetitions = shares.repetitions_for(needed / len(part.questions)) if shares and needed else None
         small = bool(label) and len(part.questions) < SMALL
-        yield Check(
-            condition, unit, label, value, found, small, needed, repetitions,
-            variance=shares, judged=judged, labels=labels,
-        )  # fmt: skip
+        check = Check(condition, unit, label, value, found, small, needed, repetitions)
+        yield replace(check, variance=shares, judged=judged, labels=labels)
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:
-    """Decide a condition by one look, or where a ``spread`` is given by bets."""
+    """Decide a condition by one look, or, if a ``spread`` is given, by the sequential test."""
     if spread is None:
         if condition.kind == MARGIN:
             return noninferiority.gate(matrix, condition.size, relative=condition.relative)
@@ -211,10 +211,14 @@ def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> nonin
 
 
 def _correct(
-    judged: noninferiority.Gate, condition: Condition, matrix: Matrix, results: Sequence[Result], worst: Sequence[str],
+    judged: noninferiority.Gate,
+    condition: Condition,
+    matrix: Matrix,
+    results: Sequence[Result],
+    worst: Sequence[str],
     people: RunLabels,
-) -> tuple[noninferiority.Gate, int]:  # fmt: skip
-    """Decide a condition by what people's labels make of the mean, or the difference; return their number, too.
+) -> tuple[noninferiority.Gate, int]:
+    """Decide a condition by the mean, or the difference, corrected by people's labels; return their number, too.
 
     Raises:
         InputError: No label counts.
@@ -264,7 +268,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     """Decide question by question: none may be worse by more than the margin.
 
     It is inconclusive without questions, and where some that the baseline was scored on are ``missing``. ``slack`` is
-    that of the question that is nearest to the margin, or furthest beyond it.
+    that of the question nearest to the margin, or furthest beyond it.
     """
     baseline, candidate = matrix.scores
     unit, texts = before.summaries[margin.metric].unit, _texts(before)
@@ -282,15 +286,13 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     lost += [f"not scored in the candidate: {texts[name]}" for name in missing]
     first, second = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
     nearest_slack = float(slack.min()) if len(slack) else math.nan
-    found = noninferiority.Gate(
-        decision, first, second, second - first, margin.size, nearest_slack, math.nan, math.nan, len(slack), math.nan,
-        note,
-    )  # fmt: skip
+    ends = (margin.size, nearest_slack, math.nan, math.nan)
+    found = noninferiority.Gate(decision, first, second, second - first, *ends, len(slack), math.nan, note)
     return Check(margin, unit, EACH, "by itself", found, lost=[f"{margin.metric} {one}" for one in lost])
 
 
 def _texts(result: Result) -> dict[str, str]:
-    """Return each question as it is named in a message: its id and its text."""
+    """Return the name of each question in messages: its id and its text."""
     columns = (result.outcomes[name] for name in ("question_id", "question"))
     return {name: f'{name} "{text}"' for name, text in zip(*columns, strict=True)}
 

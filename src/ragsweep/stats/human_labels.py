@@ -1,8 +1,8 @@
 """Match people's labels with the answers that they were given to, and correct differences of configs by them.
 
-A label belongs to an answer. It counts for a config only if that config gave the very answer: the config is named by
-``run``, or gave the text in ``answer``, or its case (what the metric reads) equals that of the run that is named.
-Without either column a label counts where one config is corrected, or where all of them have the same case.
+A label belongs to an answer. It counts for a config only if that config gave this answer: ``run`` names the config, or
+the config gave the text in ``answer``, or its case (the metric's input) equals that of the named run. Without either
+column a label counts if a single config is corrected, or if all of them have the same case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     "ragas_context_precision": ("context",),
     "ragas_context_recall": ("context",),
 }
-"""What a metric reads of a config's outcome; others read the answer and the context."""
+"""The fields of an outcome that a metric reads; other metrics read the answer and the context."""
 
 UNNAMED = "name neither run nor answer, which two different answers need"
 NO_RUN = "name a run that is none of these configs"
@@ -40,12 +40,15 @@ OTHER_ANSWER = "are of an answer that none of these configs gave"
 TWO_CONTEXTS = "name an answer that was given from different contexts, which the metric reads: name the run"
 NO_QUESTION = "are of questions without a score in all configs"
 MARKS = "the labels are 0 and 1: corrected are the shares that people pass, not mean scores"
+_INCOMPLETE = (
+    "labels of one config's answers count for another only where all of its answers to these questions are labelled"
+)
 WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
 
 
 @dataclass(frozen=True, eq=False)
 class MatchedLabels:
-    """The labels of one metric, by config and question of a matrix; NaN where there is none.
+    """The labels of one metric, by config and question of a matrix; NaN where missing.
 
     ``own`` are labels of the config's run, or of its only possible answer. ``shared`` has, by the source of the labels,
     those of an equal answer of another run or of a text alone; ``drawn`` the questions that a source labelled.
@@ -114,11 +117,12 @@ def match_labels(
             values = shared.setdefault(source, np.full(shape, np.nan))
             values[rows, n] = label.value
             drawn.setdefault(source, np.zeros(shape[1], dtype=bool))[n] = True
-    cases = np.array(
-        [_numbered([_case(result, row[name], reads) for result, row in zip(results, numbers, strict=True)])
-         for name in matrix.questions], dtype=np.int64,
-    ).reshape(shape[::-1]).T  # fmt: skip
-    return MatchedLabels(own, shared, drawn, cases, len(chosen), unused)
+    cases = [
+        _numbered([_case(result, row[name], reads) for result, row in zip(results, numbers, strict=True)])
+        for name in matrix.questions
+    ]
+    by_config = np.array(cases, dtype=np.int64).reshape(shape[::-1]).T
+    return MatchedLabels(own, shared, drawn, by_config, len(chosen), unused)
 
 
 def _rows(
@@ -188,7 +192,7 @@ class RunLabels(NamedTuple):
     runs: Sequence[str]
 
     def of(self, metric: str) -> RunLabels | None:
-        """Return the labels of one metric; None where there are none."""
+        """Return the labels of one metric; None if there are none."""
         chosen = [label for label in self.given if label.metric == metric]
         return RunLabels(chosen, self.runs) if chosen else None
 
@@ -235,14 +239,12 @@ def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) 
 
 
 def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:
-    """Return why the labels corrected nothing; "" where they did."""
+    """Return the reason why the labels corrected nothing; "" if they did."""
     if found.value == found.value:
         return ""
     reason = f"{found.labels} labels of {metric} count for the config that has fewest; {FEWEST_LABELS} are needed"
     unused = matched.why_unused()
-    incomplete = "" if unused or not matched.shared else (
-        "labels of one config's answers count for another only where all of its answers to these questions are labelled"
-    )  # fmt: skip
+    incomplete = "" if unused or not matched.shared else _INCOMPLETE
     return "; ".join(part for part in (reason, unused, incomplete, WAY_OUT) if part)
 
 

@@ -38,7 +38,7 @@ def means_with_intervals(
     section 2.7), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
     Scores are rounded to as many bits as leave every sum over the questions exact (of 300 questions: 44 bits below
-    the largest score). So an interval is the same to the last bit whatever the other metrics and the number of threads.
+    the largest score). So an interval is bit-identical regardless of the other metrics and the number of threads.
     """
     rows = np.ascontiguousarray(rows)
     mean, low, high = _bootstrap(rows, weights).T.copy()
@@ -76,7 +76,7 @@ def varying(weights: Doubles | None) -> Doubles | None:
 
 
 def _effective(known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
-    """Count the scores of every row, weighted ones as as many equal ones (Kish 1965, section 8.2)."""
+    """Count the scores of every row, weighted ones by their effective number (Kish 1965, section 8.2)."""
     if weights is None:
         return np.asarray(known.sum(axis=1))
     squares = np.asarray(known @ np.square(weights))
@@ -116,7 +116,7 @@ def _means(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> 
 
 
 def _weighted_means(rows: Doubles, weights: Doubles) -> Doubles:
-    """Average rows without a gap by weight; of equal scores that is exactly the score."""
+    """Average rows without a gap by weight; the mean of equal scores is exactly that score."""
     means = (rows * weights).sum(axis=1) / weights.sum()
     return np.asarray(np.clip(means, rows.min(axis=1), rows.max(axis=1)))
 
@@ -138,7 +138,7 @@ def _resampled_ends(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | 
             of, less = _whole_numbers(known * weights)
             ends, shift = _percentiles(sums / (of @ draws)), shift - less
         elif known.all():
-            ends = _percentiles(sums) / rows.shape[1]  # every resample has as many scores: their sums order the means
+            ends = _percentiles(sums) / rows.shape[1]  # resamples are equally large: sums order the means
         else:
             ends = _percentiles(sums / (known.astype(np.float64) @ draws))
         return np.asarray(np.ldexp(ends, -shift))
@@ -182,7 +182,7 @@ def _open_at_bounds(
 
 
 def _one_thread() -> AbstractContextManager[object]:
-    """Multiply on one thread: after so small a product idle threads spin for 25 ms, time that other processes need."""
+    """Multiply on one thread: after a small product idle threads spin for 25 ms, which other processes need."""
     limits: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
     return limits
 
@@ -214,10 +214,10 @@ def quantile(ordered: Doubles, share: float) -> float:
 
 
 def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[float, float]:
-    """Bound a quantile by order statistics, whatever the distribution (Conover 1999, section 3.2, exact).
+    """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
-    The smallest or the largest score is an end where it suffices for ``LEVEL``. An end that no score is, is NaN: the
-    upper one of a 95th percentile needs 59 scores, of a 99th 299; both of a median need 6.
+    The smallest or the largest score is an end where it suffices for ``LEVEL``. An end beyond all scores is NaN: the
+    upper end of a 95th percentile needs 59 scores, of a 99th 299; both ends of a median need 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
     ranks = _quantile_ranks(len(ordered), quantile)
@@ -227,7 +227,7 @@ def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[flo
 
 @lru_cache(maxsize=256)
 def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
-    """Return which of so many sorted scores, from 0, bound a quantile; None for an end that none of them is.
+    """Return the positions, from 0, of the sorted scores that bound a quantile; None for an end beyond all scores.
 
     The number of scores below the quantile is binomial: the score of rank r, from 1, exceeds it with P(B < r).
     """
@@ -243,23 +243,23 @@ def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
     if _too_few(count, share):
         least, most = int(np.count_nonzero(exceeding <= tail)), int(np.count_nonzero(short > tail))
         return (least - 1 if least else None), (most if most < count else None)
-    # An extreme score that misses with more than its half of the error leaves less of it to the other end.
+    # An extreme score that uses more than its half of the error leaves less to the other end.
     low = np.count_nonzero(exceeding <= min(tail, 1 - LEVEL - share**count)) if none <= tail else 1
     high = np.count_nonzero(short > min(tail, 1 - LEVEL - none)) if share**count <= tail else count - 1
     return max(int(low), 1) - 1, min(int(high), count - 1)
 
 
 def _too_few(count: float, share: float) -> bool:
-    """Return whether not even the smallest and the largest of so many scores bound a quantile at ``LEVEL``."""
+    """Return whether even the smallest and the largest of ``n`` scores do not bound a quantile at ``LEVEL``."""
     return bool(share**count + (1 - share) ** count > 1 - LEVEL)
 
 
 def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) -> tuple[float, float, float]:
     """Return a quantile of weighted scores, none of them NaN, and its interval; NaN without scores.
 
-    The smallest score up to which the weights reach the share, not interpolated. The ends are the same of the share
-    less and plus its own error in as many questions as these count as (Woodruff, JASA 47, 1952); NaN where these are
-    too few, as in `quantile_interval`.
+    The quantile is the smallest score up to which the weights reach the share, not interpolated. Its ends are the
+    quantiles of the share minus and plus its error, with the effective number of questions (Woodruff, JASA 47, 1952);
+    NaN where these are too few, as in `quantile_interval`.
     """
     if not len(scores):
         return math.nan, math.nan, math.nan

@@ -1,4 +1,4 @@
-"""Item analysis of a golden set: how hard each question is, and how well it tells the configs apart.
+"""Item analysis of a golden set: the difficulty of each question, and how well it discriminates between configs.
 
 Scores are (configs, questions), between 0 and 1, more is better; no two configs have the same row.
 """
@@ -15,22 +15,22 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 FEWEST = 8
-"""Distinct configs from which on a correlation over them is worth a look."""
+"""Fewest distinct configs for a correlation over them."""
 GOOD = 0.25
-"""Share of the configs that are the good ones."""
+"""Share of the configs that count as good."""
 REDUNDANT = 0.98
-"""Correlation over the configs from which on one of two questions on the same document adds nothing."""
+"""Correlation over the configs above which two questions on the same document are redundant."""
 _NORMAL = 1.959963984540054
 """Quantile of 97.5 %."""
 _PRIOR = 2.0
 """Standard deviation of the normal priors of slope and intercept of the logistic model."""
 _STEPS = 25
 TINY = 1e-9
-"""What a score may differ by from rounding."""
+"""Rounding tolerance of a score."""
 
 
 class Items(NamedTuple):
-    """What each question is worth; columns are (questions,), NaN where all configs have the same score.
+    """The item statistics of questions; columns are (questions,), NaN where all configs have the same score.
 
     ``difficulty``: 1 less the mean. ``discrimination``: the correlation with the mean of the other questions, over the
     configs, ``low`` and ``high`` its 95 % interval by Fisher's z. ``information``: see ``item_information``; 0 where
@@ -45,9 +45,9 @@ class Items(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A question whose label may be wrong: all ``good`` best configs fail it and ``others`` do not, or it is reversed.
+    """A question with a suspicious label: all ``good`` best configs fail it and ``others`` do not, or it is reversed.
 
-    ``reversed``: the interval of its discrimination lies below 0.
+    ``reversed``: the interval of its discrimination is below 0.
     """
 
     question: int
@@ -63,7 +63,7 @@ def distinct_rows(scores: Doubles) -> list[int]:
 
 
 def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
-    """Return the questions on which no config scores above 0, and those of which all have the full score."""
+    """Return the questions on which no config scores above 0, and those with the full score for all configs."""
     return (
         np.flatnonzero((scores <= TINY).all(axis=0)).tolist(),
         np.flatnonzero((scores >= 1 - TINY).all(axis=0)).tolist(),
@@ -71,7 +71,7 @@ def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
 
 
 def analyse_items(scores: Doubles) -> Items:
-    """Measure each question; of fewer than 4 configs there are no intervals."""
+    """Compute the item statistics of each question; fewer than 4 configs give no intervals."""
     rest = rest_means(scores)
     found = _correlations(scores, rest)
     half = _NORMAL / math.sqrt(len(scores) - 3) if len(scores) > 3 else math.nan
@@ -87,7 +87,7 @@ def rest_means(scores: Doubles) -> Doubles:
 
 
 def item_information(scores: Doubles) -> Doubles:
-    """Return how much each question says about which config is better; below 0 where the better ones do worse.
+    """Return each question's information on which config is better; negative if better configs score worse.
 
     Of hits and misses: Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum 1968), mean
     over the configs, with the sign of a. Of other scores: discrimination times standard deviation, the item reliability
@@ -122,7 +122,7 @@ def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
 def find_redundant(scores: Doubles, clusters: Numbers) -> list[list[int]]:
     """Group the questions of one cluster that correlate with the first of their group by .98 and more.
 
-    Questions with the same score of all configs are in no group: these configs cannot tell whether they are redundant.
+    Questions on which all configs have the same score are in no group: their redundancy cannot be determined.
     """
     groups = []
     varied = scores.std(axis=0) > TINY

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +54,13 @@ class SweepLabels(NamedTuple):
     runs: Mapping[str, str]
 
     def of(self, metric: str, results: Sequence[Result]) -> RunLabels | None:
-        """Return the labels of a metric, with the runs of these configs; None where there are none."""
+        """Return the labels of a metric, with the runs of these configs; None if there are none."""
         return RunLabels(self.given, [self.runs.get(result.name, "") for result in results]).of(metric)
 
 
 @dataclass(frozen=True, eq=False)
 class CorrectedMeans:
-    """What corrected means say of the true ones: normal errors, and no shrinkage."""
+    """Beliefs from corrected means: normal errors, no shrinkage."""
 
     matrix: Matrix
     matched: MatchedLabels
@@ -81,7 +81,7 @@ class CorrectedMeans:
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return how much choosing ``row`` loses on average against ``other``: gains count as 0."""
+        """Return the expected loss of choosing ``row`` over ``other``: gains count as 0."""
         gain, error = self._difference(row, other)
         if math.isnan(error) or not error:
             return max(-gain, 0.0)
@@ -96,9 +96,13 @@ class CorrectedMeans:
 
 
 def compare_labelled(
-    results: Sequence[Result], labels: SweepLabels, failures: Sequence[Failure] = (),
-    set_aside: Sequence[ExcludedConfig] = (), baseline: str | None = None, reference: str | None = None,
-) -> SweepComparison | NoComparison:  # fmt: skip
+    results: Sequence[Result],
+    labels: SweepLabels,
+    failures: Sequence[Failure] = (),
+    set_aside: Sequence[ExcludedConfig] = (),
+    baseline: str | None = None,
+    reference: str | None = None,
+) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep as ``compare_configs`` does, by corrected scores where metrics are labelled.
 
     Intervals of corrected differences hold together (Bonferroni). Where the objective is labelled, configs with too few
@@ -144,7 +148,7 @@ class _CorrectedMetric(NamedTuple):
 def _correct(
     matrix: Matrix, judged: Differences, results: Sequence[Result], labels: SweepLabels
 ) -> _CorrectedMetric | str:
-    """Correct the differences of a metric, or return why it is as judged; "" where nobody labelled it."""
+    """Correct the differences of a metric, or return the reason why it is as judged; "" if it has no labels."""
     people = labels.of(matrix.metric, results)
     if people is None:
         return ""
@@ -177,11 +181,11 @@ def _differences(judged: Differences, found: Mapping[int, Corrected], matched: M
         np.array([0.0 if one is None else getattr(one, end) for one in own]) for end in ("value", "low", "high")
     )
     notes = [BASELINE if one is None else _note(one) for one in own]
-    return replace(
-        judged, estimate=value, low=low, high=high, standard_error=unknown, wilcoxon=unknown, wilcoxon_holm=unknown,
-        randomisation=unknown, randomisation_holm=unknown, effect=unknown, notes=tuple(notes), by_labels=True,
-        apart=np.array([int((matched.cases[row] != matched.cases[judged.baseline]).sum()) for row in rows]),
-    )  # fmt: skip
+    apart = np.array([int((matched.cases[row] != matched.cases[judged.baseline]).sum()) for row in rows])
+    tests = ("standard_error", "wilcoxon", "wilcoxon_holm", "randomisation", "randomisation_holm", "effect")
+    untested: dict[str, Any] = dict.fromkeys(tests, unknown)
+    estimates: dict[str, Any] = {"estimate": value, "low": low, "high": high, "notes": tuple(notes)}
+    return replace(judged, **untested, **estimates, by_labels=True, apart=apart)
 
 
 def _note(found: Corrected) -> str:
@@ -189,7 +193,7 @@ def _note(found: Corrected) -> str:
 
 
 def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepComparison:
-    """Decide by corrected means; what needs scores of all questions is unknown."""
+    """Decide by corrected means; statistics that need scores of all questions are unknown."""
     beliefs = CorrectedMeans(verdict.matrix, found.matched, found.correction.means)
     constraints = verdict.results[0].config.get("constraints") or {}
     choice = choose(beliefs, verdict.costs, constraints, verdict.choice.loss, verdict.choice.refusing, verdict.baseline)
@@ -197,14 +201,18 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
     results, row = verdict.results, choice.row
     keys = () if row is None else rises_with(results[row], results, verdict.matrix)
     return replace(
-        verdict, differences=found.differences, beliefs=beliefs, choice=choice,
+        verdict,
+        differences=found.differences,
+        beliefs=beliefs,
+        choice=choice,
         rises_with=keys,
         pairs=AllPairs(math.nan, _undominated(beliefs)),
         selection_bias=SelectionBias(best, float(found.correction.means[best]), math.nan, math.nan),
         power=Power(unknown, unknown, math.nan, math.nan, verdict.power.questions, verdict.power.clusters),
-        variance={}, reversals=reversals(found.differences, verdict.slices, verdict.sliced),
+        variance={},
+        reversals=reversals(found.differences, verdict.slices, verdict.sliced),
         corrections={verdict.metric: found.correction},
-    )  # fmt: skip
+    )
 
 
 def _undominated(beliefs: CorrectedMeans) -> NDArray[np.bool_]:

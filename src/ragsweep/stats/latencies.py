@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from ragsweep.core.results import Result
 
 BUSY = 2.0
-"""Slowness from which on a machine counts as busy (docs/measurements.md, "Latency")."""
+"""Slowness above which a machine counts as busy (docs/measurements.md, "Latency")."""
 DRIFT = 1.5
 """Factor that widens each interval: the processor alone runs equal work 1.6 times slower (docs/measurements.md)."""
 LEAST_MS = 1.0
 """Milliseconds; a smaller difference is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})
-"""Stages whose time is that of the calls that made their results: they have no probe."""
+"""Stages without a probe: their latency is that of the calls that made their results."""
 
 Flags = NDArray[np.bool_]
 
 
 def slowness(result: Result) -> float:
-    """Return how many times slower than quiet the machine was while a config was probed: the stages' mean by time.
+    """Return the slowness of the machine, relative to an idle one, while a config was probed: the stages' mean by time.
 
     NaN where no stage was probed beside the fixed work.
     """
@@ -35,7 +35,7 @@ def slowness(result: Result) -> float:
 
 
 def busy_sentence(results: Sequence[Result], what: str) -> str:
-    """Describe in one sentence how busy the machine was while ``what`` was measured; empty where it was quiet."""
+    """Describe in one sentence how busy the machine was while ``what`` was measured; empty if it was idle."""
     found = [slowness(one) for one in results]
     busy = [one for one in found if one >= BUSY]
     if not busy:
@@ -46,7 +46,7 @@ def busy_sentence(results: Sequence[Result], what: str) -> str:
 
 
 def latency_apart(first: Result, second: Result, name: str) -> bool:
-    """Return whether two configs differ in a latency by more than the drift of the machine explains.
+    """Return whether two configs differ in a latency by more than the machine's drift explains.
 
     Both intervals are widened by ``DRIFT``, and their lower ends by what a busy machine added; a difference below
     ``LEAST_MS`` does not count. Without both intervals nothing is shown.
@@ -64,10 +64,11 @@ def _value(result: Result, name: str) -> float:
 
 
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
-    """Return the least share of a config's latency that would remain on a quiet machine.
+    """Return a lower bound of the share of a config's latency that would remain on an idle machine.
 
-    Of each probed stage the slowest 5 % of the fixed work say what the load did to it: a factor, which long stages
-    share, and a delay, which short ones do. A stage of earlier releases, without fixed work, has no known share.
+    The slowest 5 % of a probed stage's fixed work measure the effect of the load: a factor, which applies to long
+    stages, and a delay, which applies to short ones. For a stage without fixed work (earlier releases) the share is
+    unknown.
     """
     total = sum(stage["p95_ms"] for stage in latency.values())
     quiet = sum(stage["p95_ms"] if name in CALLED else _quiet_ms(stage) for name, stage in latency.items())

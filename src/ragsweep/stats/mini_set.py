@@ -1,4 +1,4 @@
-"""Choose the few questions that rank configs as all questions do, and estimate how well they do that."""
+"""Choose a few questions that rank configs like all questions, and estimate how well they do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 DIVISIONS, RANDOM = 20, 100
 """Ways to halve the configs, and random sets for each."""
 _SHRINKAGE = 0.5
-"""Share of each covariance that is given up: few configs show many correlations by chance."""
+"""Shrinkage of each covariance: with few configs many correlations occur by chance."""
 _SEED = 20261125
 _TINY = 1e-9
 
@@ -32,7 +32,7 @@ class Agreement(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """How well sets that are chosen on one half of the configs rank the other half; means over the divisions.
+    """Quality of sets chosen on one half of the configs in ranking the other half; means over the divisions.
 
     ``random``: sets of the same size that are drawn by chance, with the ends of 90 % of them.
     """
@@ -45,10 +45,10 @@ class Estimate(NamedTuple):
 
 
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
-    """Choose questions one by one: the one that most raises the correlation of the sum with that of all questions.
+    """Choose questions greedily, by the gain in correlation between their sum and that of all questions.
 
     Covariances of different questions are halved. Each category has its share of the places, and a cluster at most its
-    own, rounded up, while another question is left. ``given`` are in the set whatever they are worth.
+    own, rounded up, while another question is left. ``given`` are always in the set.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
     variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)

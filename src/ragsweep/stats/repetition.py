@@ -1,4 +1,4 @@
-"""Where the variance of a difference comes from: the questions, the answers that are drawn, or the judge."""
+"""The sources of a difference's variance: the questions, the sampled answers, and the judge."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class VarianceShares:
-    """The shares of the variance of a mean (or a mean difference), which add up to 1, and what would narrow it.
+    """The shares of the variance of a mean (or a mean difference), which add up to 1, and the effect of doubling each.
 
-    ``questions``: by which questions are in the set. ``answers``: by which answers were drawn; NaN where all were drawn
-    once. ``judge``: by the judge's own noise; NaN where it judged once, and its noise counts as the answers'.
-    ``twice_*`` are the widths of the interval with twice as many, in its present width. Of a config with one repetition
+    ``questions``: due to the choice of questions. ``answers``: due to sampling; NaN if all were sampled once.
+    ``judge``: due to the judge's own noise; NaN if it judged once, when its noise counts as the answers'. ``twice_*``
+    are the widths of the interval with twice as many, relative to its present width. Of a config with one repetition
     the answers' noise counts as the questions', and what repetitions would do to it is unknown.
     """
 
@@ -43,7 +43,7 @@ class VarianceShares:
     twice_samples: float  # of the judge; NaN where it judged once
 
     def __str__(self) -> str:
-        """Write it as a sentence."""
+        """Describe the shares in a sentence."""
         counts = " and ".join(str(count) for count in dict.fromkeys(self.repetitions))
         once = math.isnan(self.answers)
         parts = [f"{self.questions:.0%} is from questions" + (" and their answers, drawn once" if once else "")]
@@ -65,9 +65,9 @@ class VarianceShares:
         return dict(vars(self))
 
     def repetitions_for(self, questions: float) -> int | None:
-        """Return how many repetitions narrow the interval as ``questions`` times the questions would.
+        """Return the number of repetitions that narrow the interval as much as ``questions`` times the questions.
 
-        None where no number does, or the effect of repetitions is unknown.
+        None if no number does, or if the effect of repetitions is unknown.
         """
         reducible = 2 * (1 - self.twice_repetitions**2)
         left = 1 / questions - (1 - reducible)
@@ -78,7 +78,7 @@ class _Repetitions(NamedTuple):
     """One config's scores of a metric; arrays are (questions, repetitions)."""
 
     scores: Doubles  # NaN where a repetition failed
-    cases: NDArray[np.str_]  # what was judged; "" where the judgement's error is unknown
+    cases: NDArray[np.str_]  # hash of the judged case; "" where the judgement's error is unknown
     errors: Doubles  # standard errors of the judgements, 0 where unknown
 
 
@@ -148,7 +148,7 @@ def _read(result: Result, matrix: Matrix) -> _Repetitions:
 
 
 def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubles:
-    """Estimate what repetitions show of each question's difference: (questions, 3) parts of its variance.
+    """Estimate the variance of each question's difference from its repetitions: (questions, 3) components.
 
     The first is the variance between repetitions, the second the judge's part in it, the third all of the judge's:
     repetitions with one text share a judgement, and differ by nothing. NaN where a config's repetitions are too few by

@@ -46,8 +46,8 @@ def curve(
         support: The generator's confidence in each answer; NaN where it has none.
         scores: The scores of the answers; NaN where not measured.
         answerable: Whether there is an answer.
-        refused: Whether the generator declined by itself.
-        weights: How much each question counts in shares and averages; None: all alike.
+        refused: Whether the generator itself declined.
+        weights: Weights of the questions in shares and averages; None: equal weights.
     """
     sure, score = np.asarray(support, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     exists, declined = np.asarray(answerable, dtype=bool), np.asarray(refused, dtype=bool)

@@ -31,8 +31,8 @@ Amount = tuple[float, float, float]
 class ReasonCounts(NamedTuple):
     """Counts of each reason, of skipped questions (which lack what the metric needs), and of failed ones.
 
-    ``broken`` of the failed ones could have been scored had nothing gone wrong; ``unanswered`` of these have no answer,
-    so that the metric might not have applied. To ``settled`` questions it does not apply by what was answered.
+    ``broken`` of the failed ones would have had a score without the failure; ``unanswered`` of these have no answer, so
+    that the metric might not have applied. To ``settled`` questions it does not apply because of the answer.
     """
 
     counts: Mapping[str, int]
@@ -48,7 +48,7 @@ class ReasonCounts(NamedTuple):
 class ScoreTable:
     """All scores of one config: one row a metric.
 
-    ``weights`` are those of the questions; None: all count alike. ``unanswered`` marks the questions without an answer;
+    ``weights`` are those of the questions; None: equal weights. ``unanswered`` marks the questions without an answer;
     None: there are none.
     """
 
@@ -94,7 +94,7 @@ class ScoreTable:
         return means, bounds[:, 0], bounds[:, 1]
 
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
-        """Count the reasons, once for metrics that have the very same ones."""
+        """Count the reasons, once for metrics that share the same array."""
         counts = {}
         for codes in {id(codes): codes for codes in self.reasons}.values():
             numbers = codes.numbers if chosen is None else codes.numbers[chosen]

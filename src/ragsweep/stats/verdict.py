@@ -1,4 +1,4 @@
-"""The verdict on a pair of configs: the one function that every command, table, page and file takes it from."""
+"""The verdict on a pair of configs, for every command, table, page and file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LIKELY_WORSE: Kind = "likely worse"
 SHOWN_WORSE: Kind = "shown worse"
 
 LIKELY = 0.9
-"""Posterior probability of a better true mean from which on a config is called likely better."""
+"""Least posterior probability of a better true mean at which a config is called likely better."""
 
 
 class Beliefs(Protocol):
-    """What is known of the true means of configs: a posterior, or corrected means with their errors."""
+    """Estimates of the true means of configs: a posterior, or corrected means with their errors."""
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -38,7 +38,7 @@ class Beliefs(Protocol):
         """Return by how much ``row`` is better than ``other`` on average."""
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return how much choosing ``row`` loses on average against ``other``: gains count as 0."""
+        """Return the expected loss of choosing ``row`` over ``other``: gains count as 0."""
 
 
 class PairVerdict(NamedTuple):
@@ -66,7 +66,7 @@ class PairVerdict(NamedTuple):
 
 
 def shown_kind(better: bool, worse: bool, same: bool) -> Kind:
-    """Return the verdict where only an interval decides: on a slice, or on a leg against its hybrid."""
+    """Return the verdict by an interval alone: on a slice, or on a leg against its hybrid."""
     return SHOWN_BETTER if better else SHOWN_WORSE if worse else THE_SAME if same else OPEN
 
 

@@ -1,1 +1,1 @@
-"""Contract tests for parts: inherit one, name your part, and pytest checks what the framework relies on."""
+"""Contract tests for parts: inherit one, name your part, and pytest checks the framework's requirements."""

@@ -37,11 +37,22 @@ _FIRST, _SECOND, _THIRD = (Passage(f"d{n}", text) for n, text in enumerate(_TEXT
 _BOTH = (_FIRST, _SECOND)
 _COUNTED = Usage(1, 120, 9)
 
-_ASKED = Question("", "Where is the cat?", references=("on the mat", "the red mat"), keywords=("mat", "red mat"),
-                  evidence=(Evidence("d0"),))  # fmt: skip
+_ASKED = Question(
+    "",
+    "Where is the cat?",
+    references=("on the mat", "the red mat"),
+    keywords=("mat", "red mat"),
+    evidence=(Evidence("d0"),),
+)
 _UNANSWERABLE = Question("", "Who painted the mat?", answerable=False, unanswerable_type="no such fact")
-_FRENCH = Question("", "Où est le chat ?", references=("dans la cuisine",), keywords=("Cuisine",),
-                   labels={"language": "fr"}, evidence=(Evidence("d2"),))  # fmt: skip
+_FRENCH = Question(
+    "",
+    "Où est le chat ?",
+    references=("dans la cuisine",),
+    keywords=("Cuisine",),
+    labels={"language": "fr"},
+    evidence=(Evidence("d2"),),
+)
 _CHAT = Question("", "Thank you!", needs_retrieval=False, history=(Turn("user", "Where is the cat?"),))
 
 ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (

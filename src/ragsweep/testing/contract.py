@@ -1,4 +1,4 @@
-"""What all contracts share: a clear failure where the part or the metric is missing or of the wrong kind."""
+"""The base of all contracts: a clear failure if the part or the metric is missing or of the wrong kind."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _ADVICE = {
 
 
 class Contract:
-    """Base of the contracts, whose subclasses set ``part`` or ``metric``; one of the wrong kind is a TypeError."""
+    """Base of the contracts; subclasses set ``part`` or ``metric``, and a value of the wrong kind is a TypeError."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Check what a class sets; what a fixture sets later is not checked."""
+        """Check the attribute that a class sets; an attribute set by a fixture is not checked."""
         super().__init_subclass__(**arguments)
         part, metric = vars(cls).get("part"), vars(cls).get("metric")
         if part is not None and not callable(part) and not hasattr(type(part), "__get__"):
@@ -25,6 +25,6 @@ class Contract:
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError, with advice for ``part`` and ``metric``; called for what does not exist."""
+            """Raise AttributeError for a missing attribute, with advice for ``part`` and ``metric``."""
             advice = _ADVICE.get(name, "no such attribute")
             raise AttributeError(f"{type(self).__name__}.{name} is missing: {advice}", name=name, obj=self)

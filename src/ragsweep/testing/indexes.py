@@ -50,7 +50,7 @@ class VectorIndexContract(RankingContract):
         assert_equal(rankings, self.rank_anew(self.queries(), 10))
 
     def test_no_vectors_and_one_are_enough(self) -> None:
-        """A corpus may be that small, or have no text."""
+        """A corpus may be very small, or have no text."""
         for number in (0, 1):
             part, vectors = self.part(), self.chunks()[:number]
             rankings = part.search(part.build(vectors), vectors, self.queries(), 3)
@@ -58,7 +58,7 @@ class VectorIndexContract(RankingContract):
             assert (rankings.positions[:, :number] == 0).all(), f"{number} vectors: {rankings.positions}"
 
     def test_a_vector_finds_itself(self) -> None:
-        """Of vectors of one length none is nearer than the vector itself, or its first copy."""
+        """Among vectors of equal length none is nearer than the vector itself, or its first copy."""
         vectors = self.chunks()
         nearest = self.rank_anew(vectors, 1).positions[:, 0]
         share = float(np.mean(np.all(vectors[nearest] == vectors, axis=1)))

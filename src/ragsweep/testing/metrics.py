@@ -84,7 +84,7 @@ def _scored(positions: NDArray[np.int32]) -> Rankings:
 
 
 class MetricContract(Contract):
-    """Check what the framework relies on; inherit it and set ``metric``."""
+    """Check the framework's requirements; inherit it and set ``metric``."""
 
     metric: Metric
 
@@ -101,7 +101,7 @@ class MetricContract(Contract):
         assert self.metric.quantile is None or 0 < self.metric.quantile < 1
 
     def test_every_question_has_a_value_within_bounds_or_a_reason(self) -> None:
-        """There are one value and one reason a question; a reason where and only where the value is NaN."""
+        """There are one value and one reason a question; a reason if and only if the value is NaN."""
         for top_k in (1, 2, 4, 9):
             self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
@@ -124,7 +124,7 @@ class MetricContract(Contract):
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """A question whose answer failed has no score, and the failure as reason."""
+        """A question with a failed answer has no score, and the failure as reason."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]

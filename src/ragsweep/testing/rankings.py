@@ -1,4 +1,4 @@
-"""What the contracts of everything that ranks chunks share."""
+"""Shared contracts of parts that rank chunks."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TextRetrieverContract(RankingContract):
         assert isinstance(self.part(), TextRetriever)
 
     def test_one_chunk_is_enough(self) -> None:
-        """A corpus may be that small, or blank."""
+        """A corpus may be very small, or blank."""
         for text in ("one text about a cat", ""):
             part = self.part()
             assert_lawful(part.retrieve(part.build([text]), QUERIES, 4), 4, 1)

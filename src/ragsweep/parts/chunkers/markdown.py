@@ -21,21 +21,21 @@ CODE = frozenset({"fence", "code_block"})
 
 
 class Block(NamedTuple):
-    """A heading or another part of a document (a paragraph, a list, a fence), up to where the next one begins."""
+    """A heading or another block of a document (a paragraph, a list, a fence), up to the start of the next one."""
 
     start: int
     end: int
-    level: int  # of a heading, 1 to 6; 0 for all else
+    level: int  # of a heading, 1 to 6; 0 for other blocks
 
 
 @dataclass(eq=False)
 class Markdown:
-    """Cut documents at their headings; a section that fits in ``size`` characters stays whole, with all below it.
+    """Cut documents at their headings; a section that fits in ``size`` characters stays whole, with its subsections.
 
     Small sections under one heading are joined as long as they fit. A section without headings that is too long is cut
-    between its paragraphs and lists, else behind lines, sentences and words, but never inside a block of code, which
-    may thus be longer than ``size``. Chunks are spans of the document: a chunk begins with its own heading, and those
-    above it are not repeated. Headings are CommonMark's.
+    between its paragraphs and lists, else after lines, sentences and words, but never inside a block of code, which may
+    thus be longer than ``size``. Chunks are spans of the document: a chunk begins with its own heading, without those
+    above it. Headings are CommonMark's.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -47,19 +47,19 @@ class Markdown:
         check_size("size", self.size)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the parser's version: another one may find other blocks."""
+        """Return the parser's version, which may change the blocks."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks; blank ones are left out."""
+        """Return the chunks without blank ones."""
         from markdown_it import MarkdownIt
 
-        # Only blocks matter, not what stands inside paragraphs.
+        # Only blocks matter, not the content of paragraphs.
         parse = MarkdownIt("commonmark").disable("inline").parse
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
-        """Cut a section at the highest headings in it, those left out that it begins with."""
+        """Cut a section at the highest headings in it, except for those at its start."""
         whole = (blocks[0].start, blocks[-1].end)
         if whole[1] - whole[0] <= self.size:
             return [whole]
@@ -76,7 +76,7 @@ class Markdown:
         return pieces
 
     def _divide(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
-        """Cut blocks that are too long together; as much as fits goes into each piece."""
+        """Group blocks into pieces, each as long as fits."""
         start, end = blocks[0].start, blocks[-1].end
         while end - start > self.size:
             begins = [block.start for block in blocks if self.size // 2 < block.start - start <= self.size]
@@ -91,7 +91,7 @@ class Markdown:
 
 
 def _blocks(text: str, tokens: Sequence[Token]) -> tuple[list[Block], list[Piece]]:
-    """Return the blocks of a text, which together are all of it, and its pieces of code."""
+    """Return the blocks of a text, which cover all of it, and its code blocks."""
     lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
     placed = [(token, lines[token.map[0]], lines[token.map[1]]) for token in tokens if token.map]
     code = [(start, end) for token, start, end in placed if token.type in CODE]

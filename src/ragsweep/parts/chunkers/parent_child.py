@@ -11,7 +11,7 @@ from ragsweep.core.types import Chunker, Corpus, Spans
 
 @dataclass(frozen=True)
 class ParentChild:
-    """Search the chunks that ``child`` cuts of those of ``parent``; the pipeline hands the parents on, each once."""
+    """Search the chunks that ``child`` cuts from those of ``parent``; the context contains the parents, each once."""
 
     VERSION: ClassVar[str] = "1"
 
@@ -19,5 +19,5 @@ class ParentChild:
     child: Chunker
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the small chunks, which are searched."""
+        """Return the small chunks for the search."""
         return cut_within(corpus, self.parent.split(corpus), self.child)

@@ -30,11 +30,11 @@ class Recursive:
         check_size("min_characters", self.min_characters)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the splitter's version: another one may cut elsewhere."""
+        """Return the splitter's version, which may change the cuts."""
         return {"chonkie": importlib.metadata.version("chonkie")}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the chunks; blank ones are left out."""
+        """Return the chunks without blank ones."""
         from chonkie.chunker.recursive import RecursiveChunker
         from chonkie.types import RecursiveLevel, RecursiveRules
 

@@ -18,13 +18,13 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class Semantic:
-    """Cut between sentences that are less alike than most neighbours in their document are.
+    """Cut between sentences that are less similar than most neighbours in their document.
 
-    The distance of two sentences is 1 - cosine of their vectors; a cut is where it lies above the ``percentile`` of all
-    distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer). What is
-    longer than ``size`` characters is cut where its sentences are least alike, and a sentence that is as long behind
-    lines and words. Sentences of other documents are not compared, nor embedded together: a document's chunks depend on
-    its text alone.
+    The distance of two sentences is 1 - cosine of their vectors; the text is cut where it exceeds the ``percentile`` of
+    all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer).
+    Pieces longer than ``size`` characters are cut where their sentences are least similar, and sentences of that length
+    after lines and words. Sentences of different documents are neither compared nor embedded together: a document's
+    chunks depend only on its text.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -43,7 +43,7 @@ class Semantic:
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that finds sentences: another one may find others."""
+        """Return the version of the library that splits sentences, which may change the sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:

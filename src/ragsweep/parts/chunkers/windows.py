@@ -27,7 +27,7 @@ class NoChunker:
 
 @dataclass(eq=False)
 class FixedSize:
-    """Cut every document into windows of ``size`` characters that share ``overlap`` characters with the one before."""
+    """Cut every document into windows of ``size`` characters, each sharing ``overlap`` with the previous one."""
 
     VERSION: ClassVar[str] = "1"
 
@@ -40,15 +40,15 @@ class FixedSize:
         check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the windows; the last of a document may be shorter, blank ones are left out."""
+        """Return the windows; the last of a document may be shorter, blank ones are skipped."""
         return cut(corpus, lambda text: windows(len(text), self.size, self.size - self.overlap))
 
 
 @dataclass(eq=False)
 class SentenceWindow:
-    """Cut every document into windows of so many ``sentences``, a new one every ``stride`` sentences.
+    """Cut every document into windows of ``sentences`` sentences, a new one every ``stride`` sentences.
 
-    A window is as long as its sentences are: a text without full stops is one sentence, up to a blank line.
+    The length of a window depends on its sentences: a text without full stops is one sentence, up to a blank line.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -69,11 +69,11 @@ class SentenceWindow:
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that finds sentences: another one may find others."""
+        """Return the version of the library that splits sentences, which may change the sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the windows; the last of a document may hold fewer sentences."""
+        """Return the windows; the last of a document may have fewer sentences."""
         return cut(corpus, self._windows)
 
     def _windows(self, text: str) -> list[Piece]:
@@ -83,7 +83,7 @@ class SentenceWindow:
 
 @dataclass(eq=False)
 class Tokens:
-    """Cut every document into windows of ``size`` tokens that share ``overlap`` tokens with the one before.
+    """Cut every document into windows of ``size`` tokens that share ``overlap`` tokens with the previous one.
 
     Text between two tokens belongs to the first of them. The special tokens that a model adds to a text are not
     counted, nor is the title that is put before a chunk. ``tokenizer`` is a tokenizer.json, or a model that has one: a
@@ -123,7 +123,7 @@ class Tokens:
             starts = list(accumulate(offsets, max)) or [0]
             starts[0] = 0  # text before the first token belongs to it
             ends = [*starts[1:], len(text)]
-            # Several tokens may stand for one character: windows that differ in these alone are one.
+            # Several tokens may encode one character: windows that differ only in these are merged.
             spans = ((starts[a], ends[b - 1]) for a, b in windows(len(starts), self.size, self.size - self.overlap))
             return list(dict.fromkeys(spans))
 

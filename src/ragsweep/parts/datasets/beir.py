@@ -18,7 +18,7 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-_FEW = 3  # queries whose text is found in the document of the same id by more than chance
+_FEW = 3  # fewest such queries that are more than chance
 _NOTE = (
     "queries whose text is in the document of the same id, as in ArguAna and Quora: {:,};"
     " dataset.exclude_self=true takes that document out of the query's ranking"
@@ -35,10 +35,10 @@ class Beir:
     Args:
         path: The folder.
         split: Name of the file of labels in qrels, without its ending.
-        grades: What each score stands for, where it is no grade itself; None leaves a label out, and counts it.
+        grades: Score -> grade, if scores are not grades; a label with the grade None is skipped and counted.
         unknown: "error", or "drop" to leave out and count labels that name unknown documents or questions.
         limit, seed: How many questions to draw, None for all, and by which seed.
-        exclude_self: Take the document with a query's id out of the ranking of that query, as BEIR's evaluation does
+        exclude_self: Remove the document with a query's id from the ranking of that query, as BEIR's evaluation does
             for ArguAna and Quora, whose queries are documents; a document that is the query's evidence stays.
     """
 
@@ -56,7 +56,7 @@ class Beir:
         """Read corpus, queries and labels.
 
         Raises:
-            ConfigError: ``grades``, ``unknown``, ``limit`` or ``exclude_self`` make no sense.
+            ConfigError: ``grades``, ``unknown``, ``limit`` or ``exclude_self`` is invalid.
             InputError: the folder or split does not exist, or faults of the files, all at once.
         """
         selection = Selection(self.unknown, self.limit, self.seed).check()
@@ -79,7 +79,7 @@ class Beir:
         return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
-        """Find the split among the files of labels: its name is never made a path."""
+        """Find the split among the files of labels, without using its name as a path."""
         check_folder(folder, "dataset.path needs corpus.jsonl, queries.jsonl and qrels")
         check_folder(folder / "qrels", "the files of labels, SPLIT.tsv, belong there")
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
@@ -90,7 +90,7 @@ class Beir:
 
 
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
-    """Return, by text, the documents with the ids of the queries of that text, but for evidence of these."""
+    """Return, by text, the documents with the ids of its queries, except for their evidence."""
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)
     for question in questions:

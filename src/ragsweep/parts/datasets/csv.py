@@ -40,9 +40,9 @@ class Csv:
         corpus: The documents: a table, JSON lines in our own format or BEIR's, or a folder of pages.
         questions: File of the questions: a table, or JSON lines.
         conversation: Categories whose questions are conversation, which needs no retrieval.
-        columns: What the questions' columns hold -> their names, where these differ.
+        columns: Field -> name of its column in the questions, if it differs.
         corpus_columns: The same for a corpus that is a table.
-        grades: What each grade stands for, where it is no number; None leaves a label out, and counts it.
+        grades: Value -> grade, if values are not numbers; a label with the grade None is skipped and counted.
         unknown: "error", or "drop" to leave out and count labels that cannot be used.
         limit, seed: How many questions to draw, None for all, and by which seed.
         encoding: Of files without a byte order mark; None for UTF-8, or what an HTML page declares.
@@ -104,7 +104,7 @@ def read_question_table(
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
     """Read a table of questions: the set before its labels are checked, and the rows; errors are added to the faults.
 
-    ``columns``: what a column holds -> its name, where that differs.
+    ``columns``: field -> name of its column, if it differs.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
     rows = list(read_table(plain_or_gzipped(file), named, faults))
@@ -125,7 +125,7 @@ def _read_questions(rows: Sequence[Row]) -> list[Question]:
 
 
 def _question_values(row: Row) -> dict[str, Any]:
-    cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a blank question may be meant
+    cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a blank question may be intended
     texts = {name: _texts(row, name) for name in QUESTION_COLUMNS if name in row and name != "question"}
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):

@@ -1,4 +1,4 @@
-"""Golden sets in our own format (docs/datasets.md): over a corpus file, over a folder of pages, and the bundled one."""
+"""Golden sets in our own format (docs/datasets.md): over a corpus file, a folder of pages, and the bundled one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Jsonl:
         """Read both files.
 
         Raises:
-            ConfigError: ``unknown``, ``limit``, ``status`` or ``encoding`` make no sense.
+            ConfigError: ``unknown``, ``limit``, ``status`` or ``encoding`` is invalid.
             InputError: faults of the files, all at once.
         """
         selection, faults = (
@@ -69,7 +69,7 @@ class Folder:
     Args:
         path: The folder.
         golden: File of the questions.
-        exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too.
+        exclude: Patterns of ids that are not documents; ``*`` matches anything, including slashes.
         unknown, limit, seed, repeated_passages, status, encoding: As in :class:`Jsonl`; without
             ``encoding`` an HTML page may declare its own.
     """
@@ -87,7 +87,7 @@ class Folder:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Read the pages and the golden file. Raises as :meth:`Jsonl.load`, and for a folder that does not exist."""
+        """Read the pages and the golden file. Raises the errors of :meth:`Jsonl.load`, and for a missing folder."""
         selection, faults = (
             Selection(self.unknown, self.limit, self.seed, self.status).check(),
             collect_faults(self.encoding),
@@ -103,7 +103,7 @@ class Folder:
 class PythonReference:
     """Read the Python language reference (the topics of ``help()``) and the golden set that comes with ragsweep.
 
-    The topics are those of the Python that runs; many passages stand in several of them.
+    The topics are those of the running Python; many passages occur in several topics.
 
     Args:
         limit, seed: How many questions to draw, None for all, and by which seed.

@@ -21,13 +21,13 @@ class Squad:
     """Read a file in SQuAD's format; evidence is the span of an answer.
 
     A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
-    document. Answers are right answers each by itself; where their spans overlap, they are one evidence. An answer that
-    occurs once in its paragraph is found there, wherever the file puts it. Questions that are
-    ``is_impossible`` are unanswerable.
+    document. Answers are alternative right answers; overlapping spans are one evidence. An answer that occurs once in
+    its paragraph is located there, regardless of the start in the file. Questions that are ``is_impossible`` are
+    unanswerable.
 
     Args:
         path: The file; its name may lack ".gz".
-        unknown: "error", or "drop" to leave out and count answers that do not stand where the file puts them.
+        unknown: "error", or "drop" to skip and count answers that are not at the start in the file.
         limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
@@ -42,7 +42,7 @@ class Squad:
         """Read the file.
 
         Raises:
-            ConfigError: ``unknown`` or ``limit`` make no sense.
+            ConfigError: ``unknown`` or ``limit`` is invalid.
             InputError: faults of the file, all at once.
         """
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
@@ -80,7 +80,7 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
 def _question(row: Row, document: str, context: str) -> Question:
     answers = dict.fromkeys(_answers(row))
     placed: dict[tuple[str, int], None] = {}
-    for text, start in answers:  # where the file puts it, or else its only occurrence
+    for text, start in answers:  # at the start in the file, or else its only occurrence
         misplaced = not context.startswith(text, start) and context.count(text) == 1
         placed[text, context.index(text) if misplaced else start] = None
     answerable = not row.flag("is_impossible", False)
@@ -99,7 +99,7 @@ def _question(row: Row, document: str, context: str) -> Question:
 
 
 def _answers(row: Row) -> Iterator[tuple[str, int]]:
-    """Yield every answer without white space at its ends, and where it begins."""
+    """Yield every answer, stripped, with its start."""
     for answer in row.parts("answers"):
         text, start = answer.filled_text("text"), answer.position("answer_start")
         if "answer_start" not in answer:
@@ -108,7 +108,7 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
 
 
 def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:
-    """Yield (anchor, start): overlapping answers are one passage; one that is not there is left as it is."""
+    """Yield (anchor, start): overlapping answers are merged into one passage; missing answers are unchanged."""
     end = 0
     spans: list[list[int]] = []
     for text, start in sorted(answers, key=lambda answer: answer[1]):

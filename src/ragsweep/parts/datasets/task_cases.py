@@ -1,4 +1,4 @@
-"""Cases of a task: an input, what is expected of it, and any other fields that the task's own metrics read."""
+"""Cases of a task: an input, the expected output, and any other fields that the task's metrics read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragsweep.golden.reading import Row, UniqueIds, read_rows
 from ragsweep.parts.templates import placeholders, render
 
 OWN = frozenset({"id", "evidence", "labels", "weight", "notes"})
-"""Keys of a case that are no fields of it."""
+"""Keys of a case that are not fields."""
 
 
 @dataclass(eq=False)
@@ -29,8 +29,8 @@ class TaskCases:
     Args:
         cases: File of the cases.
         corpus: File of the documents, or a folder of pages.
-        query: Template of what is searched with.
-        request: Template of what a model gets as the question.
+        query: Template of the search query.
+        request: Template of the model's question.
         unknown, limit, seed: As in :class:`~ragsweep.parts.datasets.Jsonl`.
     """
 
@@ -45,7 +45,7 @@ class TaskCases:
     seed: int
 
     def check(self) -> None:
-        """Raise ConfigError for a template that is none."""
+        """Raise ConfigError for an invalid template."""
         for key in ("query", "request"):
             try:
                 placeholders(getattr(self, key))

@@ -1,4 +1,4 @@
-"""Topics and qrels as TREC hands them out, over a corpus of JSON lines."""
+"""Topics and qrels in TREC's formats, over a corpus of JSON lines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 class Trec:
     """Read topics (``<top> <num> ...``, or "id, tab, text" a line) and qrels; evidence is a whole document.
 
-    The questions are those that the qrels label; all others are counted and left out. A name may lack its ".gz".
+    The questions are those that the qrels label; all others are counted and skipped. A name may lack its ".gz".
 
     Args:
         corpus: File of the documents: JSON lines in our own format or BEIR's.
         topics: File of the questions.
         qrels: File of the labels: question, iteration, document and score a line.
-        fields: The parts of a topic that make the question, in this order: title, description, narrative.
-        grades: What each score stands for, where it is no grade itself; None leaves a label out, and counts it.
+        fields: The parts of a topic that form the question, in this order: title, description, narrative.
+        grades: Score -> grade, if scores are not grades; a label with the grade None is skipped and counted.
         unknown: "error", or "drop" to leave out and count labels that name unknown documents or questions.
         limit, seed: How many questions to draw, None for all, and by which seed.
     """
@@ -56,7 +56,7 @@ class Trec:
         """Read all three files.
 
         Raises:
-            ConfigError: ``grades``, ``unknown`` or ``limit`` make no sense.
+            ConfigError: ``grades``, ``unknown`` or ``limit`` is invalid.
             InputError: faults of the files, all at once.
         """
         selection = Selection(self.unknown, self.limit, self.seed).check()
@@ -81,7 +81,7 @@ def _read_questions(path: Path, fields: Sequence[str], faults: Faults) -> list[Q
 
 
 def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
-    """Yield a row (id, text) for each question of either kind of file; the first line shows which it is."""
+    """Yield a row (id, text) for each question; the first line determines the format of the file."""
     if has_topics(path, faults):
         for topic in read_topics(path, faults):
             tags = {"number": "num", **{name: FIELDS[name][0] for name in fields}}

@@ -22,8 +22,8 @@ from ragsweep.services.replies import read_vectors
 class ApiEmbedder:
     """Embed texts by ``POST {base_url}/embeddings``, with the calls of :class:`ragsweep.services.http_client.Service`.
 
-    Services report no tokens of a text: they are counted by the tokenizer that counts contexts, and all are taken for
-    read. A blank text is not sent, since services refuse it; its vector is zero.
+    Services do not report the tokens of a text: the tokenizer of contexts counts them, and all count as read. A blank
+    text is not sent, because services reject it; its vector is zero.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -42,28 +42,28 @@ class ApiEmbedder:
     batch_size: int = 64
 
     def __post_init__(self) -> None:
-        """Set up the service; nothing is called before it is used."""
+        """Set up the service, without any call."""
         self.service = Service(self.base_url, self.key_env, self.timeout, self.retries, self.concurrency)
 
     def check(self) -> None:
-        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         self.service.check("embedder")
         for name, value in (("batch_size", self.batch_size), ("dimensions", self.dimensions)):
             if value is not None and value < 1:
                 raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment, without any call."""
         self.service.check_key("embedder")
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks. Raises CallFailed where a call fails for good."""
+        """Embed chunks. Raises CallFailed if a call fails permanently."""
         prompted = [self.document_prompt + text for text in texts]
         tokens = np.array(list(map(count, prompted)), dtype=np.int32)
         return Embeddings(self._embed(prompted), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries, (queries, dimension). Raises CallFailed where a call fails for good."""
+        """Embed queries, (queries, dimension). Raises CallFailed if a call fails permanently."""
         return self._embed([self.query_prompt + query for query in queries])
 
     def _embed(self, texts: Sequence[str]) -> Floats:
@@ -77,7 +77,7 @@ class ApiEmbedder:
 
     @cached_property
     def _dimension(self) -> int:
-        """The length of a vector: the one configured, or that of the service's vectors, found by one call."""
+        """The length of a vector: as configured, or as the service returns it in one call."""
         return self.dimensions or len(self._call(["dimension"], None)[0])
 
     def _call(self, texts: Sequence[str], dimension: int | None) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""Embed words and their parts by hashing: no model, no weights, the least that a trained embedder has to beat."""
+"""Embed words and their parts by hashing: no model, no weights; the baseline for trained embedders."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ragsweep.parts.unit_vectors import unit
 class HashingEmbedder:
     """Count words and their n-grams of characters in hashed dimensions (Weinberger and others, arXiv:0902.2206).
 
-    A bit of each hash is the sign, so that collisions cancel on average. A count enters by its square root, and
-    vectors have length 1; that of a text without words is zero. Texts are read whole.
+    A bit of each hash is the sign, so that collisions cancel on average. Counts enter by their square roots, and
+    vectors have length 1; the vector of a text without words is zero. Texts are never truncated.
     """
 
     VERSION: ClassVar[str] = "2"
@@ -31,7 +31,7 @@ class HashingEmbedder:
     ngram: int = 4
 
     def check(self) -> None:
-        """Raise ConfigError for values that cannot work."""
+        """Raise ConfigError for invalid values."""
         for name, value in (("dimensions", self.dimensions), ("ngram", self.ngram)):
             if value < 1:
                 raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")

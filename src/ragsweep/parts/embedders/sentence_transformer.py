@@ -20,16 +20,16 @@ COUNTED_AT_ONCE = 1024
 """Texts whose tokens are counted at a time."""
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-"""Names that models give their prompts."""
+"""Names of prompts in models."""
 
 
 @dataclass(eq=False)
 class SentenceTransformerEmbedder(LocalModel):
-    """Embed texts with a local model; vectors are float32, whatever the model computes in.
+    """Embed texts with a local model; vectors are float32, regardless of the model's dtype.
 
-    Prompts left at None are the model's own: those it states for queries and documents, else its default one.
-    ``max_length`` (tokens) cuts earlier or later than the model's own limit. Any model that the library loads will do,
-    static ones too (model2vec), whose tokens are added up without a transformer.
+    Prompts left at None are the model's own: its prompts for queries and documents, else its default prompt.
+    ``max_length`` (tokens) replaces the model's own limit. Any model that the library loads is supported, including
+    static ones (model2vec), whose token vectors are summed without a transformer.
     """
 
     VERSION: ClassVar[str] = "2"
@@ -47,13 +47,13 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @property
     def trained_on(self) -> str:
-        """The single language of the model's training; empty where there are several, or where it is unknown."""
+        """The single language of the model's training; empty if there are several, or if it is unknown."""
         return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks; count the tokens of each, prompt and special tokens included, and those the model reads.
 
-        Batches are canonical: the same texts always share a batch, the longest ones first.
+        Batches are deterministic: the same texts always share a batch, the longest ones first.
         """
         tokens = np.fromiter(self._count("document", texts), dtype=np.int32, count=len(texts))
         read: Integers = np.minimum(tokens, self._limit).astype(np.int32)
@@ -85,7 +85,7 @@ class SentenceTransformerEmbedder(LocalModel):
         tokenizer = self._model.tokenizer
         if _is_bare(tokenizer):
             raise InputError(f"the model {self.model} gives no vectors of single tokens")
-        # An unknown word is special to the tokenizer too, but stands in the text.
+        # An unknown word is also a special token, but it is part of the text.
         added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
         size = self._queries_together if kind == "query" else self.batch_size
         order = np.argsort([-count for count in self._count(kind, texts)], kind="stable")
@@ -107,7 +107,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _token_part(self) -> SentenceTransformerEmbedder:
-        """What embeds tokens: in float32 where ``auto`` is int8, in which late interaction ranks worse."""
+        """The model that embeds tokens: in float32 if ``auto`` is int8, in which late interaction ranks worse."""
         exact = self.dtype == "auto" and self._resolved_dtype() == "int8"
         return replace(self, dtype="float32") if exact else self
 
@@ -125,7 +125,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @property
     def _queries_together(self) -> int:
-        """How many queries share a batch: in half precision one, since a batch moves the third digit."""
+        """The batch size of queries: 1 in half precision, where a batch changes the third digit."""
         return 1 if self._resolved_dtype() in {"bfloat16", "float16"} else self.batch_size
 
     @property
@@ -148,7 +148,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _own_prompts(self) -> tuple[Mapping[str, str], str]:
-        """The prompts that the model states, by name, and the name of its default one or nothing."""
+        """The model's prompts by name, and the name of its default prompt, if any."""
         stated = model_files.read_mapping(self._folder() / model_files.PROMPTS)
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 
@@ -179,5 +179,5 @@ class SentenceTransformerEmbedder(LocalModel):
 
 
 def _is_bare(tokenizer: Any) -> bool:
-    """Return whether a tokenizer is one of the library tokenizers itself, as a static model's is."""
+    """Return whether a tokenizer is one of the library ``tokenizers``, as in static models."""
     return not callable(tokenizer)

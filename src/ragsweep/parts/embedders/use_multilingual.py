@@ -1,4 +1,4 @@
-"""Embed with Google's multilingual Universal Sentence Encoder, version 3, whose weights a package ships."""
+"""Embed with Google's multilingual Universal Sentence Encoder, version 3, whose weights are in a package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIGESTS = {
     WEIGHTS: "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
     TOKENIZER: "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
-"""SHA-256 of the files: those of another version of the package are another model."""
+"""SHA-256 of the files: another version of the package is another model."""
 
 
 @dataclass(eq=False)
@@ -38,7 +38,7 @@ class UseMultilingualEmbedder:
     VERSION: ClassVar[str] = "1"
 
     def check(self) -> None:
-        """Raise ConfigError where the model's files are not installed."""
+        """Raise ConfigError if the model's files are not installed."""
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -47,7 +47,7 @@ class UseMultilingualEmbedder:
         return {"weights": weights, "tokenizer": tokenizer, DISTRIBUTION: importlib.metadata.version(DISTRIBUTION)}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks; all tokens of a text are read, the model's marks of begin and end among them."""
+        """Embed chunks; all tokens of a text are read, including the model's begin and end tokens."""
         tokens = self._count(texts)
         return Embeddings(self._embed(texts, tokens), tokens, tokens)
 
@@ -61,7 +61,7 @@ class UseMultilingualEmbedder:
         return vectors
 
     def _count(self, texts: Sequence[str]) -> Integers:
-        """Count the tokens of each text, 0 for a text that has those of the empty one."""
+        """Count the tokens of each text, 0 for a text with the tokens of the empty one."""
         ids = [self._tokenizer.encode(text) for text in texts]
         empty = self._tokenizer.encode("")
         return np.array([0 if found == empty else len(found) for found in ids], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Embed with WordLlama: a static model whose weights its package ships, so that nothing is fetched."""
+"""Embed with WordLlama: a static model whose package contains the weights, so that nothing is fetched."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DIGESTS = {
     WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
     TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
 }
-"""SHA-256 of the files: those of another version of the package are another model."""
+"""SHA-256 of the files: another version of the package is another model."""
 
 TABLE = "embedding.weight"
 DIMENSIONS = (64, 128, 256)
-"""Lengths of a vector for which the model was trained: the first values of the longest."""
+"""Lengths of vectors that the model was trained for, each a prefix of the longest."""
 
 TOKENIZED_AT_ONCE = 1024
 
@@ -46,7 +46,7 @@ class WordLlamaEmbedder:
     dimensions: int = 256
 
     def check(self) -> None:
-        """Raise ConfigError for a length the model was not trained for, and where its files are not installed."""
+        """Raise ConfigError for a length that the model was not trained for, and if its files are not installed."""
         if self.dimensions not in DIMENSIONS:
             known = ", ".join(map(str, DIMENSIONS))
             raise ConfigError(f"embedder.dimensions is {self.dimensions}; the model has vectors of {known}")

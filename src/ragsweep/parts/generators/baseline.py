@@ -1,4 +1,4 @@
-"""Baselines of a task: answers made of the case itself, without a model."""
+"""Baselines of a task: answers from fields of the case, without a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragsweep.parts.templates import fill
 
 @dataclass(eq=False)
 class Baseline:
-    """Answer with the fields of the case: the input handed back, say, or the expected output.
+    """Answer with fields of the case, such as the input or the expected output.
 
     Args:
         dataset: The dataset of the config.
@@ -29,12 +29,12 @@ class Baseline:
     answer: str | Mapping[str, Any]
 
     def check(self) -> None:
-        """Raise ConfigError for an answer that is neither."""
+        """Raise ConfigError for an answer that is neither a template nor a mapping."""
         if not isinstance(self.answer, str | Mapping):
             raise ConfigError(f"answer: must be a template or a mapping of templates, given {self.answer!r}")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the digest of the cases: what an answer is made of may change while its request does not."""
+        """Return the digest of the cases: the fields of an answer may change while its request does not."""
         return {"cases": self.dataset.load().golden.digest}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:

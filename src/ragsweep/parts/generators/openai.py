@@ -19,25 +19,33 @@ from ragsweep.services.replies import estimate_tokens
 from ragsweep.services.thoughts import TAGS
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
-"""Keys of the request that have an option of their own, or that would change the response."""
+"""Keys of the request that have a separate option, or that would change the form of the response."""
 
 
 @dataclass(eq=False)
 class OpenAI:
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
-    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails for good is a failed answer; a wrong
-    key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed one,
-    and text within tags of ``thoughts`` is no part of one. An answer declines where it begins with the prompt's
-    refusals. Of ``replicates`` answers to a request each has a seed of its own (also ``extra.random_seed``); without
-    any seed the service draws by itself.
+    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently is a failed answer; a
+    wrong key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed
+    answer, and text within tags of ``thoughts`` is removed. An answer that begins with one of the prompt's refusals
+    declines. Each of ``replicates`` answers to a request has its own seed (also ``extra.random_seed``); without a seed
+    the service chooses one.
     """
 
     VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({
-        "key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute", "tokens_per_minute",
-        "replicates",
-    })  # fmt: skip
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
+        {
+            "key_env",
+            "timeout",
+            "deadline",
+            "retries",
+            "concurrency",
+            "requests_per_minute",
+            "tokens_per_minute",
+            "replicates",
+        }
+    )
 
     base_url: str
     model: str
@@ -78,11 +86,11 @@ class OpenAI:
             raise ConfigError(f"llm.replicates is {self.replicates}; it must be 1 or more")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment, without any call."""
         self.endpoint.check_key("llm")
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request. Raises EndpointFailed or ConfigError where none can be answered."""
+        """Answer every request. Raises EndpointFailed or ConfigError if none can be answered."""
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:

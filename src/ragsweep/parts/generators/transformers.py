@@ -22,16 +22,16 @@ ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of classes that generate text; any other class would get a head of random weights."""
 
 STEP = 64
-"""Tokens: padded prompts have a multiple of it. Few widths fill batches; a small step computes little padding."""
+"""Tokens; padded prompts have a multiple of it: few widths fill batches, and small steps waste little padding."""
 
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
-    """Continue a prompt: the model's chat template where it has one, else the messages as plain text.
+    """Continue a prompt: the model's chat template if it has one, else the messages as plain text.
 
     Every batch has ``batch`` rows: an incomplete one repeats its last prompt. Above 1, prompts are padded to a multiple
-    of STEP tokens. So the shapes of a computation, which set its rounding, depend on the request and ``batch`` and not
-    on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's window is a failed answer.
+    of STEP tokens. So the shapes of a computation, which determine its rounding, depend on the request and ``batch``,
+    not on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's window is a failed answer.
     Usage counts tokens but no calls: it costs nothing.
     """
 
@@ -53,7 +53,7 @@ class Transformers(LocalModel):
     batch: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError where the model cannot be loaded or generates no text, without loading it."""
+        """Raise ConfigError if the model cannot be loaded or does not generate text, without loading it."""
         self._resolved_dtype()
         check_tags(self.thoughts, "llm")
         check_drawing(self)
@@ -77,7 +77,7 @@ class Transformers(LocalModel):
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
         """Answer every request with the seed of one repetition; an answer's seconds are those of its batch."""
         if requests:
-            self._loaded  # noqa: B018 (loading is no part of a question's time)
+            self._loaded  # noqa: B018 (loading does not count as a question's time)
         prompts = [self._read(request) for request in requests]
         for numbers in self._batches(prompts, done):
             begin = time.perf_counter()
@@ -99,7 +99,7 @@ class Transformers(LocalModel):
                 yield numbers[start : start + self.batch]
 
     def _width(self, prompt: list[int]) -> int:
-        """Return the padded length of a prompt in tokens; at least 1 is padding, as a batch without any has no mask."""
+        """Return the padded length of a prompt in tokens, with at least 1 of padding: otherwise a batch has no mask."""
         return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
 
     def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:
@@ -165,6 +165,6 @@ class Transformers(LocalModel):
 
 
 def _until(tokens: list[int], ends: Set[int]) -> list[int]:
-    """Cut tokens behind the first that ends a text: the rest of a row is padding."""
+    """Cut tokens after the first end token: the rest of a row is padding."""
     last = next((n for n, token in enumerate(tokens) if token in ends), len(tokens))
     return tokens[: last + 1]

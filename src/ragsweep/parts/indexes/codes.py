@@ -1,4 +1,4 @@
-"""Search in codes that stand for the vectors: numbers of a few bits, or pieces named by the nearest of a few means."""
+"""Search quantised vectors: numbers of a few bits, or pieces replaced by the nearest of a few means."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ragsweep.parts.indexes.vectors import blocks, check_at_least, check_pieces,
 BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
 
 LEAST = 4
-"""Bits of a piece: faiss searches by 8 means and more."""
+"""Bits of a piece: faiss searches with 8 means and more."""
 
 A_MEAN = 64
-"""Vectors that a mean is trained on at most: 256 were measured to find no more, and to take three times as long."""
+"""Most training vectors of a mean: 256 were measured to take three times as long without better results."""
 
 
 class CodeIndex(FaissIndex):
@@ -40,13 +40,13 @@ class CodeIndex(FaissIndex):
 
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
         number = min(self.oversampling * depth, opened.ntotal)
-        # One by one: faiss sums in another order for many queries than for one.
+        # One by one: faiss sums in a different order for several queries.
         return np.concatenate([opened.search(queries[row : row + 1], number)[1] for row in range(len(queries))])
 
 
 @dataclass(eq=False)
 class Sq(CodeIndex):
-    """Compare the query with all vectors, each number of which takes ``bits`` bits (scalar quantisation), by faiss.
+    """Compare the query with all vectors at ``bits`` bits a number (scalar quantisation), by faiss.
 
     4, 6 and 8 bits divide the range of each dimension evenly, 16 are a half-precision float. The nearest by their
     codes, ``oversampling`` times the depth, are scored by the vectors themselves, as the exact index does: with 1 the
@@ -74,7 +74,7 @@ class Sq(CodeIndex):
         return {"codes": _encode(self._trained({"ranges": ranges}, vectors.shape[1]), vectors), "ranges": ranges}
 
     def _trained(self, index: Arrays, dimension: int) -> Any:
-        """Train on the ends of the ranges: faiss uses nothing else."""
+        """Train on the ends of the ranges, the only input that faiss uses."""
         faiss = library()
         kind = getattr(faiss.ScalarQuantizer, BITS[self.bits])
         trained = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)

@@ -1,4 +1,4 @@
-"""Indexes that lie outside of the store, in a database of their own: what is stored is the name of a table there."""
+"""Indexes outside the store, in an external database: the store contains the name of a table there."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 class ExternalIndex(ABC):
     """Fill a table of a database with the vectors, search it for candidates, and rank these by the vectors themselves.
 
-    Every set of vectors, and of parameters that build, has a table of its own, named by their hash. A table that is not
-    there, or is incomplete, is filled before it is searched; a complete one is used as it is. Nothing deletes tables.
+    Every set of vectors and build parameters has a separate table, named by their hash. A missing or incomplete table
+    is filled before it is searched; a complete one is reused. Nothing deletes tables.
     """
 
     NAME: ClassVar[str] = "table"
-    """The key of the stored value, and what messages call it."""
+    """The key of the stored value, and its name in messages."""
 
     REQUIRES: ClassVar[tuple[str, ...]]
-    """Packages beyond those that everything requires."""
+    """Packages in addition to the general requirements."""
 
     def build(self, vectors: Floats) -> Arrays:
-        """Fill a table, unless there is one that is complete, and return its name."""
+        """Fill a table, unless a complete one exists, and return its name."""
         name = self._name(vectors)
         if len(vectors):
             with self._readable_faults():
@@ -46,8 +46,8 @@ class ExternalIndex(ABC):
         """Return at most ``depth`` near vectors of every query.
 
         Raises:
-            CallFailed: The database did not answer, or refused.
-            EndpointFailed: The table cannot be filled, or holds other vectors: no search in it can succeed.
+            CallFailed: The database did not answer, or rejected the request.
+            EndpointFailed: The table cannot be filled, or contains other vectors: no search in it can succeed.
             ConfigError: The key is not in the environment.
         """
         if not len(vectors) or not len(queries):
@@ -63,7 +63,7 @@ class ExternalIndex(ABC):
         return rank_candidates(vectors, queries, candidates, depth)
 
     def _ensure(self, name: str, vectors: Floats) -> None:
-        """Fill the table unless it was found complete. Raise EndpointFailed where that fails."""
+        """Fill the table unless it is complete. Raise EndpointFailed if that fails."""
         if name in self._complete:
             return
         try:
@@ -74,7 +74,7 @@ class ExternalIndex(ABC):
         self._complete.add(name)
 
     def check_ship(self) -> None:
-        """Raise InputError where the table lies on this machine only: a bundle holds its name, and not the table."""
+        """Raise InputError if the table is only on this machine: a bundle contains its name, not the table."""
         if key := self._local():
             raise InputError(
                 f"retriever.index.{key}: the {self.NAME} lies in a folder of this machine and goes into no bundle;"
@@ -84,7 +84,7 @@ class ExternalIndex(ABC):
 
     @cached_property
     def _complete(self) -> set[str]:
-        """Tables that were found to hold all their vectors."""
+        """Tables that are known to be complete."""
         return set()
 
     @abstractmethod
@@ -101,7 +101,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _local(self) -> str:
-        """Return the key of the folder that holds the tables; empty where they lie in no folder of this machine."""
+        """Return the key of the folder with the tables; empty if they are not in a folder of this machine."""
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:
@@ -109,7 +109,7 @@ class ExternalIndex(ABC):
 
 
 def name_by_content(prefix: str, facts: Sequence[Any], vectors: Floats, separator: str = "-") -> str:
-    """Name a table by a hash of its vectors and of the facts that built it."""
+    """Name a table by a hash of its vectors and build parameters."""
     state = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
     for _, block in blocks(vectors):
         state.update(block.data)

@@ -18,7 +18,7 @@ from ragsweep.parts.ranking import empty_rankings
 
 
 class FaissIndex(ABC):
-    """Find candidates by a faiss index, and rank them by the vectors themselves, as the exact index does."""
+    """Find candidates by a faiss index, and rank them by the vectors themselves, like the exact index."""
 
     _opened: tuple[tuple[NDArray[Any], ...], Any] | None = None
 
@@ -36,14 +36,14 @@ class FaissIndex(ABC):
 
     @abstractmethod
     def _open(self, index: Arrays, vectors: Floats) -> Any:
-        """Make what ``_candidates`` searches from the stored arrays."""
+        """Build the object that ``_candidates`` searches from the stored arrays."""
 
     @abstractmethod
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
         """Return positions (queries, number) in any order, padded with -1."""
 
     def _open_once(self, index: Arrays, vectors: Floats) -> Any:
-        """Open an index, and keep it for the next call: queries may come one by one."""
+        """Open an index, and cache it for the next call: queries may come one by one."""
         arrays = (*index.values(), vectors)
         if self._opened is None or any(map(is_not, self._opened[0], arrays)):
             self._opened = None  # free the previous one first
@@ -52,7 +52,7 @@ class FaissIndex(ABC):
 
 
 def library() -> Any:
-    """Import faiss, whose published types lack much of what is used here."""
+    """Import faiss untyped, because its published types are incomplete."""
     import faiss
 
     return faiss
@@ -75,13 +75,13 @@ def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
 
 
 def check_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Raise InputError unless a stored index has the shape that its vectors give it."""
+    """Raise InputError unless a stored index has the shape that its vectors imply."""
     if shape != expected:
         raise InputError(f"the stored index belongs to other vectors ({shape}, not {expected}); delete it")
 
 
 def lend(index: Any, rows: NDArray[Any]) -> Any:
-    """Let a flat faiss index read ``rows`` (contiguous, one a vector) where they lie, and return it."""
+    """Make a flat faiss index read ``rows`` (contiguous, one a vector) in place, and return it."""
     codes, address = index.codes, library().swig_ptr(np.ndarray(rows.nbytes, np.uint8, rows))
     codes.is_owned = False
     codes.view_data = codes.c_ptr = address

@@ -14,7 +14,7 @@ from ragsweep.parts.indexes.vectors import blocks, rank_candidates
 from ragsweep.parts.ranking import empty_rankings
 
 SPARE = 32
-"""Candidates fetched beyond the depth; more are fetched only where so many lie within the error of a product."""
+"""Candidates fetched beyond the depth; more are fetched only if all of these lie within the error of a product."""
 
 ROUNDING = 2.0**-24
 """Unit roundoff of float32."""
@@ -23,9 +23,9 @@ ROUNDING = 2.0**-24
 class Flat:
     """Find the vectors with the largest inner product among all, by faiss.
 
-    Sums in float32 depend on the queries beside a query, and are off by a little. So they only choose candidates: all
-    that could belong to the ranking by the bound on their error. Candidates are scored anew in float64: a ranking never
-    depends on the queries beside it, and equal vectors stand in the order of positions.
+    Sums in float32 have rounding errors that depend on the other queries of a batch. So they only choose candidates:
+    all that could belong to the ranking by the bound on the error. Candidates are rescored in float64: a ranking never
+    depends on the other queries, and equal vectors are in the order of positions.
     """
 
     VERSION = "2"
@@ -55,11 +55,11 @@ class Flat:
 
 
 def _margin(queries: Floats, longest: float) -> Floats:
-    """Bound how far below the last of a ranking in float32 a vector may stand that belongs there, (queries,).
+    """Bound the deficit, in float32 and to the last of a ranking, of a vector that belongs there, (queries,).
 
     However it is summed, a float32 inner product of n terms is off by at most about n times the unit roundoff times
     both lengths (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Two such errors, and the
-    rounding of two scores to float32, lie between a pair that is left out and one that belongs there.
+    rounding of two scores to float32, can separate a rejected vector from one in the ranking.
     """
     margin: Floats = 2 * (queries.shape[1] + 2) * ROUNDING * longest * np.linalg.norm(queries, axis=1)
     return margin
@@ -75,10 +75,10 @@ def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.i
 
 @contextmanager
 def _matrix_products(dimension: int) -> Iterator[None]:
-    """Let faiss multiply matrices where there is more than one query, in large blocks: see docs/measurements.md.
+    """Configure faiss to multiply matrices in large blocks if there is more than one query: see docs/measurements.md.
 
-    By default it compares up to 128,000 / dimension queries one by one, and more in blocks of 1,024 vectors, after each
-    of which its threads wait for each other. The blocks here take 32 MiB.
+    By default it compares up to 128,000 / dimension queries one by one, and more in blocks of 1,024 vectors, with a
+    barrier of its threads after each. The blocks here take 32 MiB.
     """
     settings = library().cvar
     values = {

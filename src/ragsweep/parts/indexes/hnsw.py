@@ -17,10 +17,10 @@ from ragsweep.parts.indexes.vectors import check_at_least
 class Hnsw(FaissIndex):
     """Walk from neighbour to neighbour towards the query, by faiss (Malkov and Yashunin, arXiv:1603.09320).
 
-    ``m`` neighbours a vector (twice as many on the ground floor) are chosen among ``ef_construction`` candidates;
-    a search keeps the best ``ef_search`` it has seen and returns no more than these, however large ``depth`` is: the
-    rest of a ranking is empty. Only the graph is stored: a search reads the vectors themselves, and scores those
-    that it found as the exact index does.
+    ``m`` neighbours a vector (2m on layer 0) are chosen among ``ef_construction`` candidates; a search keeps the best
+    ``ef_search`` that it visits and returns no more than these, even if ``depth`` is larger: the rest of a ranking is
+    empty. Only the graph is stored: a search reads the vectors themselves, and scores its candidates like the exact
+    index.
     """
 
     VERSION: ClassVar[str] = "2"
@@ -36,7 +36,7 @@ class Hnsw(FaissIndex):
         check_at_least(1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Link all vectors; the graph is the same whatever the number of threads.
+        """Link all vectors; the graph is independent of the number of threads.
 
         faiss gets them in one call: vectors that are added later are linked worse.
         """
@@ -57,7 +57,7 @@ class Hnsw(FaissIndex):
         return graph
 
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
-        number = min(self.ef_search, opened.ntotal)  # faiss searches no narrower than the number that it returns
+        number = min(self.ef_search, opened.ntotal)  # faiss searches at least as widely as the number of results
         effort = library().SearchParametersHNSW(efSearch=number)
         positions: NDArray[np.int64] = opened.search(queries, number, params=effort)[1]
         return positions

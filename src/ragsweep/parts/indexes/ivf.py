@@ -14,20 +14,20 @@ from ragsweep.parts.indexes.flat import Flat
 from ragsweep.parts.indexes.vectors import blocks, check_at_least, sample
 
 LEAST = 39
-"""Vectors a list is trained on at least: with fewer, faiss warns."""
+"""Fewest training vectors of a list; with fewer, faiss warns."""
 
 SPARE = 32
-"""Candidates fetched beyond twice the depth: codes of one byte a number put some in a wrong place."""
+"""Candidates fetched beyond twice the depth: one-byte codes misplace some."""
 
 
 @dataclass(eq=False)
 class Ivf(FaissIndex):
     """Divide the vectors into ``nlist`` lists around means, by faiss, and search the ``nprobe`` nearest lists.
 
-    The means are trained on a seeded sample of ``train_sample`` vectors. Of a small corpus fewer lists are made, so
-    that each is trained on 39 vectors: 400 vectors make 10 lists. A list holds one byte for each number of a vector;
-    vectors found by these are scored by themselves, as the exact index does. Fewer than ``depth`` are found where the
-    lists that are searched hold no more.
+    The means are trained on a seeded sample of ``train_sample`` vectors. A small corpus has fewer lists, so that each
+    is trained on 39 vectors: 400 vectors make 10 lists. A list stores one byte for each number of a vector; the
+    candidates found by these codes are scored by the vectors, as in the exact index. Fewer than ``depth`` are found if
+    the searched lists contain no more.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -42,10 +42,10 @@ class Ivf(FaissIndex):
         check_at_least(1, nlist=self.nlist, nprobe=self.nprobe, train_sample=self.train_sample)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Train the lists and fill them; they are the same whatever the number of threads."""
+        """Train the lists and fill them; independent of the number of threads."""
         if not len(vectors):
             return {"lists": np.empty(0, dtype=np.uint8)}
-        index = self._trained(vectors)  # the sample is gone before the lists are filled
+        index = self._trained(vectors)  # frees the sample before the lists are filled
         for _, block in blocks(vectors):
             index.add(block)
         return {"lists": serialise(index)}
@@ -70,7 +70,7 @@ class Ivf(FaissIndex):
 
     def _candidates(self, opened: tuple[Any, Floats], queries: Floats, depth: int) -> NDArray[np.int64]:
         lists, means = opened
-        # faiss would choose other lists for many queries than for one, where two are almost equally near.
+        # for a batch, faiss may choose other lists than for a single query if two are almost equally near
         chosen = Flat().search(Flat().build(means), means, queries, min(self.nprobe, len(means)))
         lists.nprobe = chosen.positions.shape[1]
         number = min(2 * depth + SPARE, lists.ntotal)

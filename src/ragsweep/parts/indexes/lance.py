@@ -25,31 +25,32 @@ from ragsweep.parts.indexes.vectors import blocks, check_at_least, check_pieces
 from ragsweep.services.errors import CallFailed, quote
 
 COMPLETE = "complete"
-"""The tag of a table's version that holds all vectors and their index: the last thing that is written."""
+"""The tag of a table's version with all vectors and their index; written last."""
 
 LEAST = 256
-"""Vectors a table has at least to be indexed, and a partition to be made: LanceDB trains 256 means on them."""
+"""Fewest vectors of an indexed table, and of a partition: LanceDB trains 256 means on them."""
 
 A_GRAPH = 2**20
 """Vectors that share a graph, as LanceDB itself divides them."""
 
 ALL = 10_000
-"""More graphs than a table has."""
+"""An upper bound of the graphs of a table."""
 
 MOST = 1_000_000
-"""More tables than a folder has."""
+"""An upper bound of the tables in a folder."""
 
 
 @dataclass(eq=False)
 class LanceTable(ExternalIndex):
-    """Keep vectors in a table of LanceDB, and score what its index finds as the exact index does.
+    """Keep vectors in a table of LanceDB, and score the candidates of its index like the exact index.
 
     ``uri`` is a folder, or object storage (``s3://bucket/folder``, ``gs://``, ``az://``), whose keys LanceDB reads from
-    the environment. A table is filled and indexed, and then tagged; what a kill left without its tag is made anew, by
-    one process at a time. In object storage, where nothing locks, it is refused, since another process may be at it.
+    the environment. A table is filled and indexed, and then tagged; an interrupted table without its tag is built
+    again, by one process at a time. In object storage, which has no locks, it is rejected, because another process may
+    be filling it.
 
-    LanceDB trains and builds by unseeded draws and several threads: another filling of the same table may miss other
-    neighbours. Fewer vectors than 256 are not indexed but compared one by one.
+    LanceDB trains and builds with unseeded draws and several threads: a rebuilt table may miss other neighbours. Fewer
+    than 256 vectors are not indexed but compared one by one.
     """
 
     REQUIRES: ClassVar[tuple[str, ...]] = ("lancedb",)
@@ -58,8 +59,8 @@ class LanceTable(ExternalIndex):
     table: str = "ragsweep"
 
     def check(self) -> None:
-        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
-        if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not repeated: it may hold a key
+        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
+        if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not quoted: it may contain a key
             raise ConfigError(
                 "index.uri must be a folder or the address of object storage, without user, key or query; keys go into"
                 " the environment, by the names that LanceDB reads: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
@@ -75,7 +76,7 @@ class LanceTable(ExternalIndex):
 
     @abstractmethod
     def _config(self, number: int, dimension: int) -> Any:
-        """Return LanceDB's description of the index of so many vectors."""
+        """Return LanceDB's description of the index of a number of vectors."""
 
     @abstractmethod
     def _tuned(self, query: Any, depth: int) -> Any:
@@ -83,7 +84,7 @@ class LanceTable(ExternalIndex):
 
     @abstractmethod
     def _facts(self) -> list[Any]:
-        """List the parameters that build."""
+        """List the parameters of the build."""
 
     def _local(self) -> str:
         return "" if "://" in self.uri else "uri"
@@ -116,7 +117,7 @@ class LanceTable(ExternalIndex):
         table.tags.create(COMPLETE, table.version)
 
     def _check(self, table: Any, name: str, number: int) -> None:
-        """Raise CallFailed for a table that someone changed."""
+        """Raise CallFailed for a table that was changed from outside."""
         held = table.count_rows()
         indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
         if held != number or indexed != [number]:
@@ -137,7 +138,7 @@ class LanceTable(ExternalIndex):
         return positions
 
     def _open(self, name: str) -> Any:
-        """Open the complete version of a table once: whatever is added to it later is not searched."""
+        """Open the complete version of a table once: later additions are not searched."""
         if name not in self._opened:
             self._opened[name] = self._table(name)
             self._opened[name].checkout(COMPLETE)
@@ -165,7 +166,7 @@ class LanceTable(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Turn a fault of the library into one line: it raises no class of its own."""
+        """Turn a fault of the library, which has no exception classes, into one line."""
         try:
             yield
         except (OSError, RuntimeError, ValueError) as fault:
@@ -177,10 +178,11 @@ class LanceIvfPq(LanceTable):
     """Search a table of LanceDB by product quantisation, in the nearest of many partitions around means.
 
     A vector is cut into ``num_sub_vectors`` pieces of one length, and each piece becomes a byte. There are
-    ``num_partitions``, or as many as the square root of the number of vectors, but no partition has fewer than 256; the
+    ``num_partitions``, or the square root of the number of vectors, but no partition has fewer than 256 vectors; the
     ``nprobes`` nearest are searched. ``oversampling`` times the depth are scored by the vectors themselves.
 
-    A rebuilt table may miss other neighbours: LanceDB draws what it trains on without a seed. See :class:`LanceTable`.
+    A rebuilt table may miss other neighbours: LanceDB draws its training sample without a seed. See
+    :class:`LanceTable`.
     """
 
     VERSION: ClassVar[str] = "1"

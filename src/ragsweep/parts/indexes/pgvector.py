@@ -24,10 +24,10 @@ from ragsweep.parts.indexes.vectors import blocks, check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 LONGEST = 2000
-"""Numbers of a vector that pgvector indexes at most."""
+"""Most dimensions of a vector that pgvector indexes."""
 
 WIDEST = 1000
-"""Candidates of a question that pgvector keeps at most."""
+"""Most candidates of a question in pgvector."""
 
 EXTENSION = 7_233_100
 """Key of the advisory lock under which the extension is created: two processes at once would fail."""
@@ -43,8 +43,8 @@ class PgVector(ExternalIndex):
     A table is made, filled and indexed in one transaction, under an advisory lock: after a kill there is no table, and
     of two processes one waits. The database needs the extension ``vector``, which is created where that is allowed.
 
-    pgvector draws the layers of its graph without a seed, and builds by several processes: another filling of the same
-    table may miss other neighbours. Vectors have at most 2,000 numbers, and no ranking is longer than ``ef_search``.
+    pgvector draws the layers of its graph without a seed, and builds with several processes: a rebuilt table may miss
+    other neighbours. Vectors have at most 2,000 numbers, and no ranking is longer than ``ef_search``.
     """
 
     REQUIRES: ClassVar[tuple[str, ...]] = ("pgvector", "psycopg", "psycopg-binary")
@@ -65,23 +65,25 @@ class PgVector(ExternalIndex):
     timeout: int = 60
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range; nothing is called."""
+        """Raise ConfigError for values out of range, without any call."""
         check_at_least(2, m=self.m)
         check_at_least(1, ef_search=self.ef_search, timeout=self.timeout)
         check_at_least(2 * self.m, ef_construction=self.ef_construction)
         if self.build_workers is not None:
             check_at_least(0, build_workers=self.build_workers)
         for key, value, most in (
-            ("m", self.m, 100), ("ef_construction", self.ef_construction, 1000), ("ef_search", self.ef_search, WIDEST)
-        ):  # fmt: skip
+            ("m", self.m, 100),
+            ("ef_construction", self.ef_construction, 1000),
+            ("ef_search", self.ef_search, WIDEST),
+        ):
             if value > most:
                 raise ConfigError(f"index.{key} is {value}; pgvector takes at most {most}")
 
     def check(self) -> None:
-        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         if (self.url is None) == (self.url_env is None):
             raise ConfigError("index.url and index.url_env: give one, and null for the other")
-        # Values are not repeated: they may hold the password.
+        # Values are not quoted: they may contain the password.
         if self.url is not None and (not _is_url(self.url) or _secrets(self.url)):
             raise ConfigError(
                 "index.url must begin with postgresql:// and hold no password; put it into ~/.pgpass, or the whole URL"
@@ -99,7 +101,7 @@ class PgVector(ExternalIndex):
             raise ConfigError("index: pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the URL is not in the environment, without any call."""
+        """Raise ConfigError if the URL is not in the environment, without any call."""
         self._address()
 
     def _address(self) -> str:
@@ -129,7 +131,7 @@ class PgVector(ExternalIndex):
         session = self._session
         with session.transaction() as run:
             run("SELECT set_config('statement_timeout', '0', true)")
-            run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)  # whoever else fills it is waited for
+            run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)  # wait for other processes that fill it
             if run("SELECT to_regclass(%s)", name) == [(None,)]:
                 run(f"CREATE TABLE {name} (position integer NOT NULL, vector vector({vectors.shape[1]}) NOT NULL)")
                 session.copy(name, vectors)
@@ -173,7 +175,7 @@ class PgVector(ExternalIndex):
 
 
 class _Session:
-    """A connection, made again where it was lost, and the effort that is set in it."""
+    """A connection, reopened if lost, and its current search effort."""
 
     def __init__(self, address: str, timeout: int) -> None:
         self._address, self._timeout = address, timeout
@@ -184,7 +186,7 @@ class _Session:
         import psycopg
         from pgvector.psycopg import register_vector
 
-        # A table that is small would be read whole: what is measured is the index, as it is at any size.
+        # PostgreSQL would scan a small table: measure the index at any size.
         options = f"-c enable_seqscan=off -c statement_timeout={1000 * self._timeout}"
         connection = psycopg.connect(self._address, autocommit=True, connect_timeout=self._timeout, options=options)
         try:
@@ -212,12 +214,12 @@ class _Session:
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """Yield what runs statements that all hold, or none does."""
+        """Yield a function that runs statements in one transaction."""
         with self._alive().transaction():
             yield self.run
 
     def set_effort(self, effort: int) -> None:
-        """Set the candidates that a question keeps, unless they are set."""
+        """Set the number of candidates of a question, if it differs."""
         self._alive()
         if effort != self._effort:
             self.run("SELECT set_config('hnsw.ef_search', %s, false)", str(effort))
@@ -240,7 +242,7 @@ class _Session:
 
 @cache
 def _session(address: str, timeout: int) -> _Session:
-    """Share a connection between the configs of a process: a server has not many."""
+    """Share a connection between the configs of a process, because servers limit connections."""
     session = _Session(address, timeout)
     atexit.register(session.close)
     return session
@@ -253,8 +255,8 @@ def _is_url(text: str) -> bool:
 def _secrets(url: str) -> set[str]:
     """List the password in a URL, before its host or among its parameters.
 
-    Also the pieces of one that is not escaped: what is before its ``/`` or ``@`` is taken for a port or a host, and
-    named in the message.
+    Also the pieces of an unescaped one: libraries take the text before its ``/`` or ``@`` for a port or a host, and
+    quote it.
     """
     _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
     found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]

@@ -34,13 +34,13 @@ PAUSE = 0.2
 
 @dataclass(eq=False)
 class Qdrant(ExternalIndex):
-    """Find near vectors by the index of a Qdrant server, and score them as the exact index does.
+    """Find near vectors by the index of a Qdrant server, and score them like the exact index.
 
-    Every set of vectors and of parameters that build has a collection of its own, named by their hash. A collection
-    that does not hold all vectors is filled before it is searched; a complete one is used as it is. A search waits
-    until the server has built its index. The stored index is the collection's name.
+    Every set of vectors and build parameters has a separate collection, named by their hash. An incomplete collection
+    is filled before it is searched; a complete one is reused. A search waits until the server has built its index. The
+    stored index is the collection's name.
 
-    A server builds its index by several threads: another filling of the same collection may miss other neighbours. No
+    A server builds its index with several threads: a rebuilt collection may miss other neighbours. No
     ranking is longer than ``ef_search``.
     """
 
@@ -60,14 +60,14 @@ class Qdrant(ExternalIndex):
     timeout: int = 60
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range; nothing is called."""
+        """Raise ConfigError for values out of range, without any call."""
         check_at_least(2, m=self.m)
         check_at_least(4, ef_construct=self.ef_construct)
         check_at_least(1, ef_search=self.ef_search)
         self.service = Service(self.base_url or "", self.key_env, self.timeout)
 
     def check(self) -> None:
-        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         if (self.base_url is None) == (self.path is None):
             raise ConfigError(
                 f"index.base_url is {self.base_url}, index.path {self.path}; give one, and null for the other"
@@ -80,7 +80,7 @@ class Qdrant(ExternalIndex):
             raise ConfigError("index: qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment, without any call."""
         if self.path is None:
             self.service.check_key("retriever.index")
 
@@ -120,8 +120,8 @@ class Qdrant(ExternalIndex):
         """Return the positions (queries, number) of near vectors, padded with NO_CHUNK."""
         from qdrant_client import models
 
-        # The client's own store searches exactly, and warns of settings without effect. A server searches no narrower
-        # than the number that it returns, so that number is limited by the effort.
+        # The client's local store searches exactly, and warns of settings without effect. A server searches at least as
+        # widely as the number of results, so the effort limits that number.
         effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
         number = number if self.path else min(number, self.ef_search)
         positions = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
@@ -157,7 +157,7 @@ class Qdrant(ExternalIndex):
 
 @cache
 def _embedded(path: str) -> Any:
-    """Open the store of the client itself; a folder can be open once only."""
+    """Open the client's local store; a folder can be open only once."""
     from qdrant_client import QdrantClient
 
     try:

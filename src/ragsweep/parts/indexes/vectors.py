@@ -15,7 +15,7 @@ BLOCK = 65_536
 """Vectors read at a time: they may be mapped from a file, and are never copied whole."""
 
 PAIRS = 512
-"""Pairs scored at a time: few enough to stay in the processor's cache."""
+"""Pairs scored at a time: they fit into the processor's cache."""
 
 SEED = 0
 
@@ -28,7 +28,7 @@ def check_at_least(least: int, **values: int) -> None:
 
 
 def check_pieces(key: str, number: int, dimension: int) -> None:
-    """Raise ConfigError where vectors cannot be cut into so many pieces of one length."""
+    """Raise ConfigError if vectors cannot be cut into this number of pieces of one length."""
     if dimension % number:
         divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
         raise ConfigError(f"index.{key} is {number}; vectors of {dimension} numbers can be cut into {divisors} pieces")
@@ -50,10 +50,10 @@ def sample(vectors: Floats, size: int) -> Floats:
 
 
 def rank_candidates(vectors: Floats, queries: Floats, candidates: NDArray[np.int64], depth: int) -> Rankings:
-    """Rank candidates by inner product in float64, rounded to float32; ties stand in the order of positions.
+    """Rank candidates by inner product in float64, rounded to float32; ties are in the order of positions.
 
     ``candidates`` (queries, number) are positions in any order, each once a row; negative ones are padding. The score
-    of a pair depends on its two vectors alone, not on the queries beside it nor on the index that found it.
+    of a pair depends only on its two vectors, not on other queries or the index that found it.
     """
     positions = np.sort(candidates, axis=1)
     scores = np.full(positions.shape, -np.inf, dtype=np.float32)

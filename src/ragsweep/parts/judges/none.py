@@ -10,7 +10,7 @@ from ragsweep.parts.judging import ResponseSchema
 
 
 class NoJudge:
-    """Refuse every metric that needs a judge."""
+    """Reject every metric that needs a judge."""
 
     VERSION = "1"
     samples = 1

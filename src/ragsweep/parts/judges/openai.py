@@ -29,9 +29,9 @@ conforms to its schema, and nothing else."""
 class OpenAIJudge:
     """Request judgements from an OpenAI-compatible endpoint, and embeddings where a metric compares meanings.
 
-    A reply must be JSON that conforms to the schema; one that does not is sent back once. Equal prompts of several
+    A reply must be JSON that conforms to the schema; a malformed reply is sent back once. Equal prompts of several
     metrics are sent once per process, and at temperature 0 so are repetitions by one metric. ``replicate`` is part of
-    the address and of the seed only: a new number judges everything anew.
+    the address and of the seed only: a new number repeats all judgements.
 
     Args:
         base_url: Base URL of the endpoint; /chat/completions is appended.
@@ -40,15 +40,15 @@ class OpenAIJudge:
         temperature: 0 for repeatable judgements; None: the service's default.
         max_tokens: Length limit of one reply; a reply that reaches it is a failure. None: the service's default.
         seed: Base seed; samples and replicates derive their own. None: no seed is sent.
-        thoughts: Tags of thoughts, which are no part of a reply; None: replies stay as they are.
-        samples: How often everything is judged; the judgement is the mean, and fails if one sample fails.
+        thoughts: Tags of thoughts, which are removed from replies; None: replies are unchanged.
+        samples: Number of samples of each judgement, which is their mean, and fails if one sample fails.
         replicate: Number of this repetition of all judgements.
         fence: Whether text under judgement is fenced; without, prompts equal RAGAS's own.
         structured: Whether the JSON schema is sent as response format; otherwise it is in the prompt only.
         embeddings_model: Embedding model at the endpoint; None: no embeddings from an endpoint.
         embeddings_base_url: Another endpoint for embeddings.
         embeddings_key_env: Like key_env, for that endpoint.
-        embeddings: A local embedder, in place of an endpoint.
+        embeddings: A local embedder, instead of an endpoint.
         concurrency: Maximum number of concurrent calls.
         timeout: Time limit of one attempt, seconds.
         deadline: Time limit of a call with all its attempts, seconds.
@@ -60,9 +60,18 @@ class OpenAIJudge:
 
     VERSION = "1"
     OPERATIONAL = frozenset(
-        {"key_env", "embeddings_key_env", "concurrency", "timeout", "deadline", "retries", "requests_per_minute",
-         "tokens_per_minute", "labels"}
-    )  # fmt: skip
+        {
+            "key_env",
+            "embeddings_key_env",
+            "concurrency",
+            "timeout",
+            "deadline",
+            "retries",
+            "requests_per_minute",
+            "tokens_per_minute",
+            "labels",
+        }
+    )
 
     base_url: str
     model: str
@@ -116,7 +125,7 @@ class OpenAIJudge:
             raise ConfigError("judge: embeddings_model and embeddings are given; embeddings come from one of them")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment, without any call."""
         self.endpoint.check_key("judge")
         if self.embeddings_model is not None:
             self.embedding_endpoint.check_key("judge")
@@ -126,7 +135,7 @@ class OpenAIJudge:
         return {"fence": fences.VERSION} if self.fence else {}
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError where a metric needs embeddings and none are configured."""
+        """Raise ConfigError if a metric needs embeddings and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
                 f"{metric} needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or leave"
@@ -162,7 +171,7 @@ class OpenAIJudge:
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
     async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Send the prompt, and once more with the fault where the reply does not conform."""
+        """Send the prompt, and once more with the fault if the reply does not conform."""
         options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         if self.structured:
             options |= {"schema": dict(schema.json_schema), "schema_name": schema.name}

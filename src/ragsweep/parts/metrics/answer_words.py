@@ -26,22 +26,22 @@ from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incom
 Language = Literal["label", "english", "french"]
 
 PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
-"""What is in ASCII, and two signs that Unicode counts as mathematical: of fractions such as ½, and minus."""
+"""ASCII punctuation, and two signs that Unicode counts as mathematical: the fraction slash (½), and minus."""
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 """French words before a vowel; removed before punctuation, which separates them from the next word."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
-"""Punctuation that may stand between two words: ``1994-1998``, ``Newton's``."""
+"""Punctuation that may join two words: ``1994-1998``, ``Newton's``."""
 
 _DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
 """A number with one point or comma, unless three digits follow: that may separate thousands."""
 
-_POINT = "\ue000"  # a character of private use, which no rule removes
+_POINT = "\ue000"  # a private-use character, which no rule removes
 
 SHORT = 6
-"""Words of a short right answer, at most: a right reply contains it, where it would rephrase a longer one."""
+"""Most words of a short right answer: a right reply contains it verbatim, but may rephrase a longer one."""
 
 
 class ExactMatch(AnswerMetric):
@@ -166,7 +166,7 @@ def normalise(text: str, language: str) -> str:
 
 
 def _with_decimals(text: str, language: str) -> str:
-    """Normalise a text; the decimal mark of a number stays, so that ``1.5`` is ``1,5`` and not ``15``."""
+    """Normalise a text; keep the decimal mark of a number, so that ``1.5`` equals ``1,5`` and not ``15``."""
     return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", text), language)
 
 
@@ -181,7 +181,8 @@ def articles_of(question: Question, language: Language) -> str:
 def _normalised(question: Question, answer: Answer, language: str) -> tuple[str, list[str]]:
     """Normalise an answer and the right ones, which are one empty text where the question is unanswerable.
 
-    Where nothing is left of the right answers to an answerable question (``A``, ``?``), signs and articles stay in all.
+    If nothing remains of the right answers to an answerable question (``A``, ``?``), punctuation and articles are kept
+    in all.
     """
     texts = question.expected if question.answerable else ()
     text, right_answers = answer_text(answer, texts), [normalise(one, language) for one in texts]
@@ -200,7 +201,7 @@ def f1(text: str, right: str) -> float:
 
 
 def bare(text: str) -> str:
-    """Return a text without case and compatibility forms, with single spaces between words, and with all its signs."""
+    """Return a text without case and compatibility forms, with single spaces between words and all punctuation."""
     return " ".join(_fold(text).split())
 
 
@@ -210,7 +211,7 @@ def _fold(text: str) -> str:
 
 
 def _separated(text: str) -> str:
-    """Drop Unicode's punctuation, signs of currencies and invisible characters; separate words of one character."""
+    """Drop Unicode punctuation, currency signs and invisible characters; separate words of one character."""
     letters, alone = [], False
     for letter in text:
         category = unicodedata.category(letter)
@@ -225,5 +226,5 @@ def _separated(text: str) -> str:
 
 @cache
 def _is_word(letter: str) -> bool:
-    """Return whether a character is a word by itself; digits and numerals are not, or fifteen would contain five."""
+    """Return whether a single character is a word; digits and numerals are not, or fifteen would contain five."""
     return is_syllabic(letter) and not letter.isnumeric()

@@ -1,9 +1,9 @@
 """Bases of the metrics, and the arithmetic that they share.
 
 A metric gives one number per question, or NaN with a reason (``core.missing``). It derives from the class for what it
-is computed from: EvidenceMetric and RetrievalMetric from rankings, AnswerMetric from each answer by itself,
-JudgedAnswerMetric from answers by a slow model, and ``judge_metric.JudgeMetric`` by an LLM judge. Proportion states
-the attributes of a metric, which each class overrides where it is no proportion.
+is computed from: EvidenceMetric and RetrievalMetric from rankings, AnswerMetric from single answers, JudgedAnswerMetric
+from answers by a slow model, and ``judge_metric.JudgeMetric`` by an LLM judge. Proportion declares the attributes of a
+metric, which classes that are not proportions override.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
-    """Return which ranks are reached (not 0) and within the cutoff, where there is one."""
+    """Return which ranks are reached (not 0) and within the cutoff, if there is one."""
     reached: NDArray[np.bool_] = ranks > 0
     return reached if cutoff is None else reached & (ranks <= cutoff)
 
 
 def name_at(name: str, cutoff: int | None) -> str:
-    """Return a metric's name with its cutoff (``recall_at_10``), without where whole rankings are evaluated.
+    """Return a metric's name with its cutoff (``recall_at_10``), or without for whole rankings.
 
     Raises:
         ConfigError: The cutoff is below 1.
@@ -115,7 +115,7 @@ CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)
 
 
 class AnswerMetric(Proportion):
-    """A metric that is computed from each answer by itself."""
+    """A metric that is computed from single answers."""
 
     needs: tuple[str, ...] = ("answer",)
 
@@ -127,7 +127,7 @@ class AnswerMetric(Proportion):
         return to_scores([self._skip_reason(row[0]) or row[1].failed or self._score_answer(*row) for row in rows])
 
     def _skip_reason(self, question: Question) -> str:
-        """Return why a question is not scored, whatever the answer; empty where it is."""
+        """Return the reason why a question has no score for any answer; empty if it can have one."""
         return ""
 
     @abstractmethod
@@ -157,7 +157,7 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _skip_reason(self, question: Question) -> str:
-        """Return why a question is not scored, whatever the answer; empty where it is."""
+        """Return the reason why a question has no score for any answer; empty if it can have one."""
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -165,7 +165,7 @@ class JudgedAnswerMetric(Proportion):
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
-    """Return a metric's judgements, one per question; "not judged" where there are none."""
+    """Return a metric's judgements, one per question; "not judged" if there are none."""
     return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 
@@ -202,14 +202,14 @@ def without_citations(text: str, expected: Sequence[str] = ()) -> str:
 
 
 def reason_unreferenced(question: Question) -> str:
-    """Return why the right answer is not known; empty where it is, or where none is right (unanswerable)."""
+    """Return the reason why the right answer is unknown; empty if it is known, or if there is none (unanswerable)."""
     if question.expected or not question.answerable:
         return ""
     return NO_REFERENCE if question.needs_retrieval else CONVERSATIONAL
 
 
 def reason_incomparable(question: Question) -> str:
-    """Return why there is no right answer to compare with; empty where there is one."""
+    """Return the reason why there is no right answer to compare with; empty if there is one."""
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 
@@ -219,7 +219,7 @@ def reason_conversational(question: Question) -> str:
 
 
 def check_threshold(threshold: float, metric: str) -> float:
-    """Return a threshold; raise ConfigError where it is not above 0 and at most 1."""
+    """Return a threshold; raise ConfigError unless it is above 0 and at most 1."""
     if not 0 < threshold <= 1:
         raise ConfigError(f"the threshold of {metric} must be above 0 and at most 1, not {threshold}")
     return threshold

@@ -20,11 +20,11 @@ from ragsweep.parts.metrics.grounding import SupportMetric, sentences_of, words_
 from ragsweep.parts.sentences import LIBRARY
 
 CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
-"""A full stop and the citations behind it, which belong to the sentence before it."""
+"""A full stop and the citations after it, which belong to the sentence before it."""
 
 
 class CitedClaim(NamedTuple):
-    """A sentence, or the part of one that ends with citations: its content words and the cited numbers."""
+    """A sentence, or a part of a sentence that ends with citations: its content words and the cited numbers."""
 
     words: frozenset[str]
     cited: tuple[int, ...]
@@ -33,7 +33,7 @@ class CitedClaim(NamedTuple):
 class CitationsCorrect(SupportMetric):
     """Proportion of the citations whose passage exists and contains the claim's content words.
 
-    A claim is a sentence, or the part of one that ends with citations.
+    A claim is a sentence, or a part of a sentence that ends with citations.
 
     Args:
         threshold: Proportion of the claim's content words that the passage must contain.
@@ -102,7 +102,7 @@ def supports(claim: CitedClaim, passages: Sequence[Passage], threshold: float) -
 
 
 def _split_after_citations(sentence: str) -> list[str]:
-    """Split a sentence behind its groups of citations; the rest belongs to the last part."""
+    """Split a sentence after its groups of citations; the rest belongs to the last part."""
     ends: list[int] = []
     for match in CITATIONS.finditer(sentence):
         if match[2]:

@@ -195,7 +195,7 @@ HALF = 0.5
 
 
 class ExpectedParts(NamedTuple):
-    """Parts of documents named by questions, one row per part, and why a question names none (questions,)."""
+    """Parts of documents named by questions, one row per part, and the reasons of those without any (questions,)."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]

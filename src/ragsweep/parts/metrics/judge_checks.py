@@ -41,7 +41,7 @@ WRONG = (
     "On the evening when the giraffe sneezed.",
     "By folding eleven napkins into swans.",
 )
-"""References that answer no question; none contains a number or a name that could be right by chance."""
+"""References that do not answer any question; none contains a number or a name that could be right by chance."""
 
 _WORD = re.compile(r"\w{4,}")
 
@@ -168,7 +168,7 @@ def _schema() -> ResponseSchema:
 
 
 def _missing_reasons(view: EvaluationView) -> NDArray[np.str_]:
-    """Return why no metric judged a question, failures first (questions,); empty where one did."""
+    """Return the reason why no metric judged a question, failures first (questions,); empty if one did."""
     result = []
     for n in range(len(view.questions)):
         reasons = [judgements[n].reason for judgements in view.judgements.values()]

@@ -1,8 +1,8 @@
 """The base of metrics that an LLM judge decides: sampling, aggregation, failures, and the cache of the judge's replies.
 
 Replies are cached call by call, so that an interrupted judgement of several calls is resumed, not repeated. They are
-keyed by the request. Each row also stores its usage and the case that paid for it: a resumed judgement counts all of
-its cost, and another one that sends the same prompt counts none.
+keyed by the request. Each row also stores its usage and the case that paid for it: a resumed judgement counts its full
+cost, and another judgement with the same prompt counts none.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CachedJudge:
     words: list[str] = field(default_factory=list)
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Answer a prompt, from the cache where it is there. Raises CallFailed."""
+        """Answer a prompt, from the cache if possible. Raises CallFailed."""
         key = content_hash([prompt, schema.name, schema.json_schema, sample, repetition])
         if (row := self._load(key)) is not None:
             reply = JudgeReply(schema.parse(row["text"]), self._usage(row), row["text"])
@@ -107,15 +107,15 @@ class JudgeMetric(Proportion):
 
     @property
     def samples(self) -> int:
-        """Return how often a case is judged."""
+        """Return the number of judgements of a case."""
         return int(self._judge.samples)
 
     def check(self) -> None:
-        """Raise ConfigError where the judge cannot decide this metric, without any call."""
+        """Raise ConfigError if the judge cannot decide this metric, without any call."""
         self._judge.check_metric(self.name, self.embeddings)
 
     def check_key(self) -> None:
-        """Raise ConfigError where the judge's key is not in the environment, without any call."""
+        """Raise ConfigError if the judge's key is not in the environment, without any call."""
         if check := key_check(self._judge):
             check()
 

@@ -80,7 +80,7 @@ class CostPer1000(AnswerMetric):
         self.unit = prices.currency
 
     def score(self, view: EvaluationView) -> Scores:
-        """Add the price of the query, where one was written, to that of the answer."""
+        """Add the price of the written query, if any, to that of the answer."""
         answers = super().score(view)
         if view.queries is None:
             return answers

@@ -21,7 +21,7 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.usage import sum_usage
 
 VERSION = "1"
-"""Part of the address of every judgement: change it with anything here that can change one."""
+"""Part of the address of every judgement: change it with any change here that can affect one."""
 
 LISTS = frozenset({"statements", "classifications", "claims"})
 """Fields of replies that list the parts of a text."""
@@ -35,7 +35,7 @@ class NothingToJudge(Exception):
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that decide prompts and scores; imports nothing."""
+    """Return the versions that determine prompts and scores; imports nothing."""
     return {"ragas": importlib.metadata.version("ragas"), "prompts": VERSION}
 
 
@@ -53,7 +53,7 @@ class JudgeSession:
         self.sample = sample
         self.strict = strict
         self.usage = Usage()
-        self.statements: list[int] = []  # numbers of those in each text that was split
+        self.statements: list[int] = []  # number of statements of each text
         self._repetitions: Counter[str] = Counter()
 
     async def ask(self, prompt: str, model: Any) -> Any:

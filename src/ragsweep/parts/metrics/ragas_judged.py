@@ -20,8 +20,12 @@ from ragsweep.parts.metrics.ragas_calls import JudgeSession, NothingToJudge, lib
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
 
-_RAGAS_FIELDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
-                "reference": "reference"}  # fmt: skip
+_RAGAS_FIELDS = {
+    "question": "user_input",
+    "answer": "response",
+    "contexts": "retrieved_contexts",
+    "reference": "reference",
+}
 _ROUNDING = 1e-6
 PROMPT = 1500
 """Approximate tokens of the longest of ragas' prompts with its examples and schema, before it is filled in."""

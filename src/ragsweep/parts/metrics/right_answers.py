@@ -115,8 +115,15 @@ class Bleu(_Overlap):
 
 Match = Literal["word", "substring", "stem"]
 
-_STEMMERS = {"en": "english", "fr": "french", "de": "german", "es": "spanish", "it": "italian", "nl": "dutch",
-             "pt": "portuguese"}  # fmt: skip
+_STEMMERS = {
+    "en": "english",
+    "fr": "french",
+    "de": "german",
+    "es": "spanish",
+    "it": "italian",
+    "nl": "dutch",
+    "pt": "portuguese",
+}
 
 
 class KeywordCoverage(AnswerMetric):

@@ -66,7 +66,7 @@ class UnreadableOutput(TaskMetric):
     unread = 1.0
 
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Score what was read."""
+        """Score the outputs of the answers."""
         return 0.0
 
 
@@ -78,7 +78,7 @@ class WeightedSum:
         terms: Name -> ``metric`` (``${metrics.KEY}``) and ``weight``.
         constant: What is added to the sum.
         unit: Unit of the value.
-        bounds: Lowest and highest possible value; None where there is none.
+        bounds: Lowest and highest possible value; None if there is none.
         higher_is_better: False where less is better.
     """
 
@@ -96,12 +96,13 @@ class WeightedSum:
     ) -> None:
         self.name, self.unit, self.higher_is_better, self.constant = name, unit, higher_is_better, constant
         self.bounds = (bounds[0], bounds[1])
-        self.terms = {key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}"))
-                      for key, term in terms.items()}  # fmt: skip
+        self.terms = {
+            key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}")) for key, term in terms.items()
+        }
         self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case of which each term has a score; the others get the first missing term's reason."""
+        """Score every case with a score of each term; the others get the first missing term's reason."""
         total, reasons = np.full(len(view.questions), self.constant), np.full(len(view.questions), "")
         for metric, weight in self.terms.values():
             scores = metric.score(view)
@@ -124,10 +125,13 @@ class TaskSuccess:
     def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:
         self.name = name
         self.criteria = {
-            key: (_metric(one, f"criteria.{key}"), _limit(one, "at_least", key, -math.inf),
-                  _limit(one, "at_most", key, math.inf))
+            key: (
+                _metric(one, f"criteria.{key}"),
+                _limit(one, "at_least", key, -math.inf),
+                _limit(one, "at_most", key, math.inf),
+            )
             for key, one in criteria.items()
-        }  # fmt: skip
+        }
         for key, one in criteria.items():
             if not {"at_least", "at_most"} & set(one):
                 raise ConfigError(f"criteria.{key}: needs at_least or at_most")

@@ -1,4 +1,4 @@
-"""Readers of answers: what a task's metrics score is read from the text that a model wrote."""
+"""Readers of answers: parse the output that a task's metrics score from a model's text."""
 
 from ragsweep.parts.outputs.structured import JsonObject
 from ragsweep.parts.outputs.text import FencedBlock, WholeText

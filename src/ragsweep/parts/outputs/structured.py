@@ -26,7 +26,7 @@ class JsonObject:
     schema: Mapping[str, Any] | str | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a schema that cannot be read, or is none."""
+        """Raise ConfigError for an unreadable or invalid schema."""
         from jsonschema import SchemaError
 
         try:
@@ -39,7 +39,7 @@ class JsonObject:
         return {"schema": json.dumps(self._schema, sort_keys=True)}
 
     def read(self, text: str) -> dict[str, Any]:
-        """Return the object; raises ValueError, with the first fault and its place, for what the schema refuses."""
+        """Return the object; raises ValueError, with the first fault and its place, if it violates the schema."""
         from jsonschema.exceptions import best_match
 
         blocks = [block for _, block in code_blocks(text)]

@@ -34,7 +34,7 @@ class FencedBlock:
     language: str | None = None
 
     def read(self, text: str) -> str:
-        """Return the block's content; raises ValueError where there is none."""
+        """Return the block's content; raises ValueError if there is none."""
         blocks = [block for language, block in code_blocks(text) if self.language in (None, language)]
         if not blocks:
             raise ValueError(f"no fenced block of {self.language}" if self.language else "no fenced block")

@@ -1,4 +1,4 @@
-"""Search with the conversation as it stands: the question, or some turns before it as well."""
+"""Search with the unchanged conversation: the question, optionally with earlier turns."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class History:
     """Join the last turns of the conversation, oldest first, and the question, a line each.
 
     Args:
-        turns: How many turns before the question are taken, the latest ones; None for all.
-        roles: Of the turns that are taken: "user", "assistant" or both.
+        turns: Number of latest turns before the question; None for all.
+        roles: Roles of these turns: "user", "assistant" or both.
     """
 
     VERSION: ClassVar[str] = "1"

@@ -1,4 +1,4 @@
-"""Search with a query that a model makes of the conversation."""
+"""Search with a query that a model writes from the conversation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ragsweep.parts.prompts import fenced_messages
 
 
 class Rewrite:
-    """Have the config's model rewrite the question so that it stands without the conversation.
+    """Rewrite the question with the config's model into a standalone query.
 
-    The conversation stands between fences that it cannot contain, so that instructions in it are not followed. A blank
-    query counts as a failed one.
+    The conversation is enclosed in fences that it cannot contain, so that instructions in it are not followed. A blank
+    query counts as a failure.
 
     Args:
-        llm: The model, with its limits and retries; how it writes answers does not count here.
+        llm: The model, with its limits and retries; its settings for answers do not apply.
         instruction: The instruction to the model.
     """
 
@@ -36,7 +36,7 @@ class Rewrite:
             self.llm.prompt = _Prompt(instruction)
 
     def check(self) -> None:
-        """Raise ConfigError where the config has no model, or the instruction is empty, without any call."""
+        """Raise ConfigError if the config has no model, or the instruction is empty, without any call."""
         if not self._can_write:
             raise ConfigError(
                 "a model must rewrite the question, and this config has none; choose llm=openai, mistral, vllm, ollama"
@@ -46,12 +46,12 @@ class Rewrite:
             raise ConfigError("query.instruction is empty; say how the question is to be rewritten")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key of the model is not in the environment, without any call."""
+        """Raise ConfigError if the key of the model is not in the environment, without any call."""
         if check := key_check(self.llm):
             check()
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Write the query of each request. Raises EndpointFailed or ConfigError where no call can succeed."""
+        """Write the query of each request. Raises EndpointFailed or ConfigError if no call can succeed."""
 
         def take(number: int, answer: Answer) -> None:
             text = " ".join(answer.text.split())
@@ -69,7 +69,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """Messages that ask for a query, in the place of the prompt that asks for an answer."""
+    """The prompt for a query, instead of the prompt for an answer."""
 
     instruction: str
     citations: ClassVar[bool] = False

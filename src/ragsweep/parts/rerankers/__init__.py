@@ -1,4 +1,4 @@
-"""Rerankers read question and chunk together and put the best candidates in a new order."""
+"""Rerankers read question and chunk together and reorder the best candidates."""
 
 from ragsweep.parts.rerankers.api import ApiReranker
 from ragsweep.parts.rerankers.cross_encoder import CrossEncoder

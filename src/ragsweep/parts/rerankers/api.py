@@ -17,7 +17,7 @@ HIGHEST = float(np.finfo(np.float32).max)
 
 
 class RerankCall(NamedTuple):
-    """One call: a question, distinct texts, and for each text the pairs it stands for."""
+    """One call: a question, distinct texts, and the pairs of each text."""
 
     query: str
     texts: list[str]
@@ -28,7 +28,7 @@ class RerankCall(NamedTuple):
 class ApiReranker:
     """Score pairs by ``POST {base_url}/rerank``; the service's ``relevance_score`` is the score.
 
-    How it is called (key, retries, waits) is :class:`ragsweep.services.http_client.Service`.
+    Calls (key, retries, waits) are those of :class:`ragsweep.services.http_client.Service`.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -52,20 +52,20 @@ class ApiReranker:
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
+        """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
         self.service.check("reranker")
         if self.batch_size < 1:
             raise ConfigError(f"reranker.batch_size is {self.batch_size}; it must be 1 or more")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment, without any call."""
         self.service.check_key("reranker")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs, with one call for each question and ``batch_size`` distinct texts; a blank question scores 0.
 
-        Raises CallFailed where a call fails for good: a ranking cannot be half reranked. The pipeline then scores fewer
-        questions together, and leaves without a ranking those that fail alone.
+        Raises CallFailed if a call fails permanently, because a ranking cannot be partly reranked. The pipeline then
+        scores fewer questions together; questions that fail alone have no ranking.
         """
         requests = [request for request in _requests(pairs, self.batch_size) if request.query.strip()]
         bodies = [
@@ -102,7 +102,7 @@ def read(answer: Any, texts: int) -> list[float]:
 
 
 def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[RerankCall]:
-    """Group pairs by question, in the order they come, each distinct text once."""
+    """Group pairs by question, in the given order, each distinct text once."""
     rows_of: dict[str, dict[str, list[int]]] = {}
     for row, (query, text) in enumerate(pairs):
         rows_of.setdefault(query, {}).setdefault(text, []).append(row)

@@ -15,19 +15,19 @@ from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.reordering import REORDERING, Reordering
 
 ARCHITECTURE = "ForSequenceClassification"
-"""What the name of a reranker's class ends with; any other model would be given a head of random weights."""
+"""Suffix of a reranker's class; any other model would get a head of random weights."""
 
 DECIMALS = 4
-"""Digits of a score after the point: a batch changes the sixth."""
+"""Decimal digits of a score: a batch changes the sixth."""
 
 
 @dataclass(eq=False)
 class CrossEncoder(LocalModel):
     """Score a pair by the logit of a classifier with one output: higher is better, 0 is where its sigmoid is .5.
 
-    The logit and not its sigmoid, which in single precision makes all good candidates equal. It is rounded: further
-    digits depend on the pairs of its batch, and would order passages that read the same by chance. ``max_length``
-    (tokens of question and chunk together, None: the model's own limit) cuts the longer of the two first.
+    Not its sigmoid, which in single precision makes all good candidates equal. The logit is rounded: further digits
+    depend on the other pairs of its batch, and would order equal passages by chance. ``max_length`` (tokens of question
+    and chunk together, None: the model's own limit) cuts the longer of the two first.
     """
 
     VERSION: ClassVar[str] = "2"
@@ -45,11 +45,11 @@ class CrossEncoder(LocalModel):
     download: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a number out of range; nothing is loaded before it is used."""
+        """Raise ConfigError for a number out of range; loads nothing."""
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError where the model cannot be loaded as configured, or is no reranker; loads nothing."""
+        """Raise ConfigError if the model cannot be loaded as configured, or is not a reranker; loads nothing."""
         super().check()
         config = self._config()
         architecture = (config.get("architectures") or ["nothing"])[0]

@@ -1,4 +1,4 @@
-"""Rerank by the likeness of single tokens, with the embedding model that is there anyway."""
+"""Rerank by the similarity of single tokens, with the config's embedding model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUESTIONS = 64
 
 @dataclass(eq=False)
 class LateInteraction:
-    """Score a pair by MaxSim: each token of the question is compared with the token of the chunk that is most like it.
+    """Score a pair by MaxSim: each token of the question is compared with the most similar token of the chunk.
 
     The score is the mean of these cosines, -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) take the sum,
     which puts the chunks of a question in the same order but cannot be compared between questions. No further model is
@@ -40,7 +40,7 @@ class LateInteraction:
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError where the embedder gives no token vectors."""
+        """Raise ConfigError if the embedder gives no token vectors."""
         if not hasattr(self.embedder, "embed_tokens"):
             raise ConfigError(
                 f"{type(self.embedder).__name__} gives no token vectors (it has no method embed_tokens); choose "
@@ -76,7 +76,7 @@ class LateInteraction:
 def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Floats:
     """Average, over the query's tokens, the cosine of the most similar token of each chunk, (positions,).
 
-    A chunk without tokens scores -1; so does everything for a query without tokens.
+    A chunk without tokens scores -1; so does every chunk for a query without tokens.
     """
     lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
     scores = np.full(len(positions), -1, dtype=np.float32)

@@ -16,5 +16,5 @@ class NoReranker:
     candidates = 0
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Return zeros; not called, since there are no candidates."""
+        """Return zeros; not called, because there are no candidates."""
         return np.zeros(len(pairs), dtype=np.float32)

@@ -21,7 +21,7 @@ LANGUAGES = (
     "danish", "dutch", "english", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
     "swedish", "turkish", "none",
 )  # fmt: skip
-"""Those for which PyStemmer has a stemmer and bm25s stop words."""
+"""Languages with a stemmer in PyStemmer and stop words in bm25s."""
 
 Score = Callable[[list[int]], NDArray[Any]]
 """Score all chunks for a query, given as the numbers of its known words."""
@@ -31,8 +31,9 @@ Score = Callable[[list[int]], NDArray[Any]]
 class Bm25:
     """Rank by BM25 over stemmed words of two letters and more, lower-cased, without stop words.
 
-    Ligatures and other compatibility forms count as the letters they show, soft hyphens not at all. In scripts without
-    spaces, and in Hangul, pairs of neighbouring characters are the words, so that a single one is found only alone.
+    Ligatures and other compatibility forms count as the letters they represent; soft hyphens are ignored. In scripts
+    without spaces, and in Hangul, the words are pairs of neighbouring characters, so that a single character is found
+    only if it occurs alone.
 
     ``bm25s`` scores by Lucene's formula, ``idf * f / (f + k1 (1 - b + b length / average))`` with
     ``idf = ln(1 + (N - n + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis et al., "Which BM25 do you mean?",
@@ -71,21 +72,21 @@ class Bm25:
         return {name: importlib.metadata.version(name) for name in sorted(libraries)}
 
     def build(self, texts: Sequence[str]) -> Arrays:
-        """Index the words of all chunks, block by block: no Python object is kept for a chunk."""
+        """Index the words of all chunks, block by block, without keeping Python objects for chunks."""
         shards = self.shards([len(text) for text in texts])
         return self.assemble((n, self.count(texts[shard])) for n, shard in enumerate(shards))
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks of so many characters into those whose words are counted at a time."""
+        """Divide chunks, given by their numbers of characters, into shards whose words are counted separately."""
         return list(postings.blocks(lengths))
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Count the words of some chunks; rank_bm25 counts them itself, and gets them in their order."""
+        """Count the words of some chunks; rank_bm25 gets the words in their order and counts them itself."""
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
 
     def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
-        """Make the index of all chunks from the counted words of shards and their numbers, in any order."""
+        """Merge the counted words of all shards, given with their numbers in any order, into the index."""
         if self.backend == "bm25s":
             words, state = postings.index(((n, postings.Counts(**shard)) for n, shard in shards), self.k1, self.b)
         else:
@@ -105,7 +106,7 @@ class Bm25:
         return result
 
     def _split(self, texts: Sequence[str]) -> tuple[list[list[int]], list[str]]:
-        """Split texts into words: numbers for every text, and the words that these stand for."""
+        """Split texts into words: word numbers for every text, and the vocabulary."""
         import bm25s
         import Stemmer
 
@@ -120,7 +121,7 @@ class Bm25:
         return ids, sorted(vocabulary, key=vocabulary.__getitem__)
 
     def _load(self, index: Arrays) -> tuple[Mapping[str, int], Score]:
-        """Open an index, and keep it for the next call: queries may come one by one."""
+        """Open an index, and cache it for the next call: queries may come one by one."""
         if self._loaded is None or self._loaded[0] is not index["vocabulary"]:
             words = postings.unpacked(index["vocabulary"])
             load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
@@ -131,20 +132,20 @@ class Bm25:
 
 
 def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
-    """Let bm25s add the weights, in one array over all chunks.
+    """Add the weights with bm25s, in one array over all chunks.
 
-    To add only over the chunks that a query touches was measured: it is slower from some 5,000 postings on.
+    Adding only over the chunks that a query touches was measured to be slower above some 5,000 postings.
     """
     import bm25s
 
     model = bm25s.BM25(k1=k1, b=b, method="lucene", backend="numpy")
     model.scores = {
-        "data": np.asarray(index["weights"]),  # a plain view where the array is a map of a file
+        "data": np.asarray(index["weights"]),  # a plain view of a memory-mapped array
         "indices": np.asarray(index["chunks"]),
         "indptr": np.asarray(index["starts"]),
         "num_docs": int(index["size"][0]),
     }
-    model.nonoccurrence_array = None  # only other variants of the formula have one
+    model.nonoccurrence_array = None  # None for this variant of the formula
     score: Score = model.get_scores_from_ids
     return score
 

@@ -1,4 +1,4 @@
-"""Fuse retrievers by the scores they give."""
+"""Fuse retrievers by their scores."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ragsweep.parts.fusion import NORMALISATIONS, convex, weights_of
 Bounds = tuple[float, float | None]
 
 ROUNDING = 0.01
-"""How far a score may lie beyond its bounds: vectors of length 1 are so up to the precision they were computed in."""
+"""Tolerance of a score beyond its bounds: the length of unit vectors is 1 only up to rounding."""
 
 
 class HybridConvex:
     """Fuse any retrievers by a weighted sum of their normalised scores: see :func:`ragsweep.parts.fusion.convex`.
 
-    The leg ``alpha_leg`` weighs ``alpha``, the others share ``1 - alpha`` equally; or ``weights`` names every leg's.
-    With ``normalisation`` "theoretical" a leg must state BOUNDS, the lowest and the highest score that it can give
+    The leg ``alpha_leg`` has the weight ``alpha``, the others share ``1 - alpha`` equally; or ``weights`` sets every
+    leg's weight. With ``normalisation`` "theoretical" a leg must declare BOUNDS, its lowest and highest possible score
     (None: none).
     """
 
@@ -57,7 +57,7 @@ class HybridConvex:
         """Return one ranking of the legs', ``depth`` long.
 
         Raises:
-            ConfigError: A leg's scores leave the bounds that it states.
+            ConfigError: A leg's scores exceed its declared bounds.
         """
         for name, (least, most) in self._bounds.items():
             scores = rankings[name].scores[rankings[name].positions != NO_CHUNK]

@@ -1,4 +1,4 @@
-"""Fuse retrievers by the ranks they give."""
+"""Fuse retrievers by their ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count which words stand in which chunks, in bounded memory, and weigh them by BM25."""
+"""Count the words of chunks in bounded memory, and weight them by BM25."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ragsweep.core.mapped_array import mapped_array
 from ragsweep.core.types import Arrays
 
 TEXTS = 16_384
-"""Texts whose words are counted at a time; below 65,536, so that a text's place among them takes two bytes."""
+"""Texts of a block; below 65,536, so that a text's position in it takes two bytes."""
 
 CHARACTERS = 16_000_000
-"""Characters of texts whose words are counted at a time, but for the last text."""
+"""Characters of a block, which its last text may exceed."""
 
 PAIRS = 1 << 20
-"""(Word, chunk) pairs that are weighed at a time, but for those of one word."""
+"""(Word, chunk) pairs that are weighted at a time; a single word may exceed it."""
 
 
 class Words(NamedTuple):
-    """The words of a block of texts in their order, as numbers of its own vocabulary."""
+    """The words of a block of texts in their order, as numbers in the block's vocabulary."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     numbers: NDArray[np.int32]
@@ -33,17 +33,17 @@ class Words(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How often every word stands in every text of a block: pairs ordered by word and then by text."""
+    """The counts of every word in every text of a block: pairs ordered by word and then by text."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     lengths: NDArray[np.int32]  # of every text in words
-    spread: NDArray[np.int32]  # the texts that a word stands in
-    texts: NDArray[np.uint16]  # of every pair: the text's place in the block
+    spread: NDArray[np.int32]  # the number of texts that contain a word
+    texts: NDArray[np.uint16]  # of every pair: the text's position in the block
     counts: NDArray[Any]  # of every pair, in as few bytes as possible
 
 
 def blocks(lengths: Iterable[int]) -> Iterator[slice]:
-    """Divide texts of so many characters into those whose words are counted at a time."""
+    """Divide texts, given by their numbers of characters, into blocks whose words are counted separately."""
     start = end = characters = 0
     for end, length in enumerate(lengths, 1):
         characters += length
@@ -83,7 +83,7 @@ def unpacked(words: NDArray[np.uint8]) -> list[str]:
 
 
 class Vocabulary:
-    """The words of all blocks: each block's numbers of them become those of all words in order."""
+    """The vocabulary of all blocks: maps each block's word numbers to those of all words in order."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -98,7 +98,7 @@ class Vocabulary:
         return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
     def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the words in order, and for every number by arrival the place of its word among them."""
+        """Return the words in order, and for every number by arrival the position of its word."""
         words = sorted(self._numbers)
         places = np.empty(len(words), dtype=np.int32)
         places[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.int32)
@@ -106,11 +106,11 @@ class Vocabulary:
 
 
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
-    """Make the arrays that bm25s makes, to the bit: postings by word, in each the chunks rise.
+    """Make arrays that are bit-identical to those of bm25s: postings by word, with ascending chunks.
 
-    Returned before them are the words in order. Blocks come with their numbers, in any order. Counts are kept in a
-    temporary file, three bytes a pair and more, and the result in another: memory does not grow with the number of
-    chunks, but for their lengths and the vocabulary.
+    Returns the words in order, followed by the arrays. Blocks come with their numbers, in any order. Counts are kept in
+    a temporary file, at least three bytes a pair, and the result in another: apart from the chunks' lengths and the
+    vocabulary, memory does not grow with the number of chunks.
     """
     vocabulary, spread = Vocabulary(), np.zeros(0, dtype=np.int64)
     lengths: dict[int, NDArray[np.int32]] = {}
@@ -128,7 +128,7 @@ def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[l
             return ordered, {}
         first = np.concatenate([[0], np.cumsum(spread[np.argsort(places)])])
         chunks, weights = mapped_array((int(first[-1]),), np.int32), mapped_array((int(first[-1]),), np.float32)
-        free, before = first[:-1].copy(), 0  # where the next pair of a word goes; the chunks of earlier blocks
+        free, before = first[:-1].copy(), 0  # the next position of each word's pairs; the chunks of earlier blocks
         for number in sorted(starts):
             file.seek(starts[number])
             own, block_spread, texts, counts = (np.load(file) for _ in range(4))
@@ -157,7 +157,7 @@ def _weigh(
     """
     saturation = k1 * ((1 - b) + b * lengths / lengths.mean())
     spread = np.diff(starts)
-    # By the logarithm that bm25s takes: numpy's may differ in a bit.
+    # The logarithm of bm25s: numpy's may differ by a bit.
     numbers, inverse = np.unique(spread, return_inverse=True)
     values = [math.log(1 + (len(lengths) - number + 0.5) / (number + 0.5)) for number in numbers.tolist()]
     idf = np.array(values, dtype=np.float32)[inverse]

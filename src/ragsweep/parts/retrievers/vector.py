@@ -11,9 +11,9 @@ from ragsweep.parts.ranking import check_min_score
 
 @dataclass(frozen=True)
 class Vector:
-    """Combine an embedder and an index; embedding and searching are stages of their own.
+    """Combine an embedder and an index; embedding and searching are separate stages.
 
-    Where ``index`` is another one than ``exact``, both are searched and compared, if a metric asks for that. Chunks
+    If ``index`` differs from ``exact`` and a metric needs it, both are searched and compared. Chunks
     that score below ``min_score`` are dropped.
     """
 
@@ -27,5 +27,5 @@ class Vector:
     min_score: float | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a ``min_score`` that is no number."""
+        """Raise ConfigError for a ``min_score`` that is not a number."""
         check_min_score(self.min_score)

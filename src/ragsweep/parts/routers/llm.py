@@ -65,11 +65,11 @@ class Llm:
             raise ConfigError("router.instruction is empty; say when a message needs the corpus")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment, without any call."""
         self.endpoint.check_key("router")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Decide every request with its conversation so far. Raises EndpointFailed where none can be decided."""
+        """Decide every request with its conversation so far. Raises EndpointFailed if none can be decided."""
         self.endpoint.each(requests, self._decide, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

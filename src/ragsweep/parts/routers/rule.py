@@ -48,6 +48,6 @@ class Rule:
 
 
 def _bare(text: str) -> str:
-    """Remove accents and capitals."""
+    """Remove accents and case."""
     characters = unicodedata.normalize("NFD", text)
     return "".join(character for character in characters if not unicodedata.combining(character)).casefold()

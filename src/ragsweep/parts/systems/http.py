@@ -23,7 +23,7 @@ from ragsweep.services.thoughts import TAGS, check_tags
 QUESTION, HISTORY = "{question}", "{history}"
 PATHS = (*Returned._fields, "tokens_in", "tokens_out")
 SIGNED = ("code", *SIGNATURES)
-"""Names of query parameters that hold a secret, beside those that every secret has."""
+"""Names of query parameters that contain a secret, in addition to the general names of secrets."""
 
 
 @dataclass(eq=False)
@@ -33,9 +33,9 @@ class Http:
     In ``body`` (a mapping, or JSON) every ``{question}`` is replaced by the question, and a value ``{history}`` by the
     conversation so far (a list of role and content; within a list, its items). ``answer``, ``contexts``,
     ``ids``, ``scores``, ``tokens_in`` and ``tokens_out`` are paths into the response (see
-    :mod:`ragsweep.parts.systems.responses`), or null; without ``answer`` the system only searches. Where the response
-    is a stream of events, the texts at ``answer`` are joined. Text within tags of ``thoughts`` is no part of an answer.
-    Change ``version`` when the system changes, since its responses are stored.
+    :mod:`ragsweep.parts.systems.responses`), or null; without ``answer`` the system only searches. If the response is a
+    stream of events, the texts at ``answer`` are joined. Text within tags of ``thoughts`` is removed from answers.
+    Change ``version`` when the system changes, because its responses are stored.
     """
 
     VERSION: ClassVar[str] = "3"
@@ -73,7 +73,7 @@ class Http:
 
     @property
     def answers(self) -> bool:
-        """Whether the system answers; else it only searches."""
+        """Whether the system answers; otherwise it only searches."""
         return self.answer is not None
 
     def check(self) -> None:
@@ -99,11 +99,11 @@ class Http:
                 raise ConfigError(f"system.{name}: {fault}") from None
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment, without any call."""
+        """Raise ConfigError if the key is not in the environment, without any call."""
         self.service.check_key("system")
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Send every request. Raises EndpointFailed where none can be answered."""
+        """Send every request. Raises EndpointFailed if none can be answered."""
         self.service.each(requests, self._respond, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

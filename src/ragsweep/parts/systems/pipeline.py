@@ -8,7 +8,7 @@ from ragsweep.core.types import Request, Response
 
 
 class Pipeline:
-    """Stand for the pipeline that the rest of the config describes; never called."""
+    """Represent the pipeline that the rest of the config describes; never called."""
 
     VERSION = "1"
     SILENT = True

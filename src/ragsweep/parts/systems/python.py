@@ -34,9 +34,9 @@ class Python:
     The function takes the question, and the conversation so far (a list of role and content) if it has a second
     parameter. It returns the answer, or a mapping with ``answer`` and optionally ``contexts``, ``ids``, ``scores``,
     ``tokens_in`` and ``tokens_out``; with ``answers`` false, a mapping without ``answer``. An exception is that
-    question's failure. Text within tags of ``thoughts`` is no part of an
-    answer. Its module must be trusted. The address of a result contains the module's source, that of the modules of its
-    package that it imports, and ``version``: change that when something else changes on which the function depends.
+    question's failure. Text within tags of ``thoughts`` is removed from answers. The function's module must be trusted.
+    The address of a result contains the module's source, that of the modules of its package that it imports, and
+    ``version``: change it when anything else changes that the function depends on.
     """
 
     VERSION: ClassVar[str] = "2"

@@ -22,7 +22,7 @@ KINDS = {"ids": ("text", str | int), "contexts": ("text", str | int), "scores": 
 
 
 class Returned(NamedTuple):
-    """What a system returned, as it is; None where it returned nothing of a kind."""
+    """The raw response of a system; None for missing fields."""
 
     answer: Any = None
     contexts: Any = None
@@ -33,11 +33,12 @@ class Returned(NamedTuple):
 def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Sequence[str] | None = TAGS) -> Response:
     """Create a response; contexts, ids and scores are lists of equal length, or None.
 
-    Chunks that are lists within a list (a list for each document) become one list, and an id or a score beside such a
-    list is that of each of its chunks.
+    Nested lists of chunks (one list for each document) become one list; the id or score of a nested list applies to
+    each of its chunks.
 
     The answer is a text or the parts of a chat message, without its thoughts, which ``tags`` enclose. An answer that is
-    null or blank, or begins with one of the refusals, is an abstention; one that ends within thoughts is a failure.
+    null or blank, or begins with one of the refusals, is an abstention; an answer that ends within thoughts is a
+    failure.
 
     Raises:
         ValueError: A value has the wrong type or length.
@@ -57,7 +58,7 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
 
 
 def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
-    """Return ids, contexts and scores as lists of equal length; empty where there are none."""
+    """Return ids, contexts and scores as lists of equal length; empty if there are none."""
     given = {name: getattr(found, name) for name in KINDS}
     for name, values in given.items():
         if not isinstance(values, list | tuple | None):
@@ -76,7 +77,7 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
 
 
 def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
-    """Make one list of lists; a value beside a list of ``shape`` is repeated for each of its items."""
+    """Flatten lists; a value whose counterpart in ``shape`` is a list is repeated for each of its items."""
     flat: list[Any] = []
     for value, beside in zip_longest(values, shape[: len(values)]):
         if isinstance(value, list | tuple):
@@ -87,7 +88,7 @@ def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
 
 
 class PathNotFound(ValueError):
-    """A path leads nowhere."""
+    """A path that does not exist in the value."""
 
 
 def parse_path(path: str) -> list[str | int]:
@@ -107,9 +108,9 @@ def parse_path(path: str) -> list[str | int]:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return the value at a path; behind a ``[*]`` a list of the values at the rest of the path in each item.
+    """Return the value at a path; after a ``[*]`` a list of the values at the rest of the path in each item.
 
-    Raises PathNotFound, with the part of the path that leads nowhere.
+    Raises PathNotFound, with the part of the path that does not exist.
     """
     return _value(value, parse_path(path), "")
 
@@ -117,7 +118,7 @@ def value_at(value: Any, path: str) -> Any:
 def value_in_events(stream: EventStream, path: str) -> Any:
     """Return the value at a path in the events that have one: their texts joined, else the last that is not null.
 
-    Raises PathNotFound where no event has one.
+    Raises PathNotFound if no event has one.
     """
     found, fault = list[Any](), PathNotFound("the stream has no events")
     for event in stream.events:

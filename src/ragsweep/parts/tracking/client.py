@@ -1,4 +1,4 @@
-"""Record results in MLflow through its client only: no active run is touched, and no tracking URI beyond single calls.
+"""Record results in MLflow through its client only: active runs stay untouched, the tracking URI is set per call.
 
 One parent run per sweep, one child per config (``mlflow.parentRunId``). Statuses are always set explicitly, because
 MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 FEW = 50
-"""Number of children up to which single look-ups (20 ms each) are preferred to listing all (10 ms each)."""
+"""Most children for single look-ups (20 ms each) instead of listing all (10 ms each)."""
 
 PAGE = 200
 QUESTIONS = "questions.json"
@@ -51,8 +51,8 @@ class Mlflow:
         tables: Which configs of a sweep get a table of questions: chosen (the choice, and what it is compared with) or
             all.
 
-    All methods but ``view_command`` raise TrackingError where MLflow cannot be reached or refuses. An interrupted
-    recording can be repeated with ``RunPlacement.adopt``: it is then completed, and nothing is doubled.
+    All methods except ``view_command`` raise TrackingError if MLflow cannot be reached or rejects a call. An
+    interrupted recording can be repeated with ``RunPlacement.adopt``, which completes it without duplicates.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Mlflow:
         self.tables = tables
 
     def check(self) -> None:
-        """Raise TrackingError where nothing can be recorded, as far as is known without loading MLflow."""
+        """Raise TrackingError if recording is impossible, as far as that can be checked without loading MLflow."""
         if self.traces not in TRACES:
             raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, given {self.traces!r}")
         if self.tables not in TABLES:
@@ -72,7 +72,7 @@ class Mlflow:
         self._connection.check()
 
     def risk(self) -> str:
-        """Describe the risk of this place; empty where there is none."""
+        """Describe the risk of this place; empty if there is none."""
         parts = urlsplit(self.uri)
         is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
         variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
@@ -89,9 +89,9 @@ class Mlflow:
             return ModelRegistry(self._connection, self._experiment_id())
 
     def registry(self) -> ModelRegistry:
-        """Return the registry of models there, to read from: nothing is created."""
+        """Return the registry of models there, read-only: nothing is created."""
         path = database_path(self.uri)
-        if path and not path.exists():  # MLflow would make it
+        if path and not path.exists():  # MLflow would create it
             raise InputError(f"{path}: no such file (seen from {Path.cwd()}); name MLflow's place with --uri")
         self._connection.check()
         return ModelRegistry(self._connection, "0")
@@ -102,7 +102,7 @@ class Mlflow:
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of the run with these tags, and with this start (seconds since 1970) where it is given."""
+        """Return the id of the run with these tags, and with this start (seconds since 1970) if given."""
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
             conditions.append(f"attributes.start_time = {_milliseconds(started)}")
@@ -116,7 +116,7 @@ class Mlflow:
             return str(self._client.get_run(run_id).info.status) != "RUNNING"
 
     def view_command(self) -> str:
-        """Return the command that shows what was recorded, or the server's address."""
+        """Return the command that shows the recorded runs, or the server's address."""
         if is_server(self.uri):
             experiment = self._connection.experiments.get(self.experiment)
             return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{experiment}?{RUNS_VIEW}" if experiment else "")
@@ -125,7 +125,7 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def address(self, run_id: str) -> str:
-        """Return where MLflow's pages show a run, once they are served; empty where nothing was recorded yet."""
+        """Return the address of a run on MLflow's pages, once they are served; empty if nothing was recorded yet."""
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""
         base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"
@@ -174,8 +174,8 @@ class Mlflow:
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
         """Return the runs of a sweep's configs by job; ``jobs``: only of these.
 
-        Where a job has two runs (a kill between a request and its answer), the superfluous one is ended as KILLED with
-        the reason in the tag ``ragsweep.killed``.
+        If a job has two runs (a kill between a request and its answer), the superfluous one is ended as KILLED with the
+        reason in the tag ``ragsweep.killed``.
         """
         with self._connection.opened():
             if jobs is not None and len(jobs) <= FEW:
@@ -203,13 +203,13 @@ class Mlflow:
             files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
 
     def log_table(self, run_id: str, table: bytes) -> None:
-        """Write the table of a run that MLflow's evaluation page shows, instead of an earlier one."""
+        """Write the table of a run for MLflow's evaluation page, replacing an earlier one."""
         self.log_artifacts(run_id, {QUESTIONS: table})
-        # MLflow's own log_table would append the same questions where an upload is repeated.
+        # MLflow's own log_table would append the questions again when an upload is repeated.
         self.tag(run_id, {runs.TABLES: json.dumps([{"path": QUESTIONS, "type": "table"}])})
 
     def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
-        """Add tags to a run, whatever its status."""
+        """Add tags to a run in any status."""
         from mlflow.entities import RunTag
 
         with self._connection.opened():
@@ -250,7 +250,7 @@ class Mlflow:
         return self._connection.client()
 
     def _experiment_id(self) -> str:
-        """Return the experiment's id; create the experiment where it does not exist."""
+        """Return the experiment's id; create the experiment if it does not exist."""
         from mlflow.exceptions import MlflowException
 
         ids = self._connection.experiments
@@ -262,7 +262,7 @@ class Mlflow:
             try:
                 place = (path.parent / "mlruns").as_uri() if path else None
                 self._client.create_experiment(self.experiment, place, dict([runs.EXPERIMENT_KIND]))
-            except MlflowException:  # unless another process was quicker
+            except MlflowException:  # unless another process was faster
                 if (experiment := self._client.get_experiment_by_name(self.experiment)) is None:
                     raise
             else:
@@ -326,7 +326,7 @@ class Mlflow:
     def _run(
         self, record: Result | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open the run of one config and end it: with ``status`` if all goes well, else FAILED or KILLED."""
+        """Open the run of one config and end it: with ``status`` on success, else FAILED or KILLED."""
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run
@@ -354,7 +354,7 @@ class Mlflow:
         ]
         new = {key: value for key, value in short.items() if key not in params}
         first, *rest = [[Param(*pair) for pair in batch] for batch in files.batches(new)]
-        self._client.log_batch(run.id, numbers, first)  # the client divides them where there are more than allowed
+        self._client.log_batch(run.id, numbers, first)  # the client splits them beyond the allowed number
         for batch in rest:
             self._client.log_batch(run.id, params=batch)
         if long:
@@ -369,12 +369,12 @@ class Mlflow:
         source = json.dumps({"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest})
         digest = facts.golden_digest[: files.LONGEST_DIGEST]
         dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
-        # All runs share MLflow's row of a dataset; tags belong to the one run. A repeated input is not doubled.
+        # All runs share MLflow's row of a dataset; tags belong to the single run. A repeated input is not duplicated.
         tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
         self._client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 
     def _log_rankings(self, home: OpenRun, result: Result) -> None:
-        """Write rankings and their qrels; what exists already is not rendered."""
+        """Write rankings and their qrels; existing files are not rendered again."""
         tables = {
             "trec.gz": result.rankings,
             "qrels": result.qrels,

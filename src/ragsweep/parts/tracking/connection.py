@@ -1,4 +1,4 @@
-"""A connection to a tracking database or server: opened late, with MLflow's errors translated."""
+"""A lazy connection to a tracking database or server that translates MLflow's errors."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 WAY_OUT = "set tracking.uri to a place that can be written, or tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-"""Time in which a server that let a request time out is not called again at first; it doubles with each repetition."""
+"""First pause, in seconds, after a request to a server timed out; it doubles with each repetition."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
-"""Time after which a line names the server that is waited for, and in which it must have answered all calls of a step:
-MLflow's own limit is the time between two bytes."""
+"""Seconds until a line reports the wait for the server, and time limit of all calls of a step: MLflow's own limit
+applies to the time between two bytes."""
 
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -50,13 +50,13 @@ SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
 }
-"""Settings that MLflow reads from the environment, where the user has not set them. MLflow's own limits are 120 s and
-seven retries; a retried request could create two runs of one config, and what was missed can be sent again."""
+"""Settings that MLflow reads from the environment, unless the user has set them. MLflow's own limits are 120 s and
+seven retries; a retried request could create two runs of one config, and missed requests can be sent again."""
 
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that is written to; ``before`` is its content where it existed already."""
+    """A run that is being written; ``before`` is its content if it already existed."""
 
     id: str
     experiment: str
@@ -65,7 +65,7 @@ class OpenRun:
 
     @classmethod
     def of(cls, run: Run, before: Run | None = None) -> OpenRun:
-        """Extract what is needed to write to a run of MLflow."""
+        """Extract the fields of an MLflow run that are needed for writing to it."""
         return cls(str(run.info.run_id), str(run.info.experiment_id), str(run.info.artifact_uri), before)
 
 
@@ -74,7 +74,7 @@ class Connection:
     """This process's connection to one tracking URI.
 
     ``parents`` caches the runs of sweeps, which all children need; ``experiments`` the ids by name; ``prompts`` the
-    registered versions by name and text, None where the registry cannot be used.
+    registered versions by name and text, None if the registry cannot be used.
     """
 
     uri: str
@@ -103,7 +103,7 @@ class Connection:
         import mlflow
 
         names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")
-        place, chosen = map(os.environ.get, names)  # what is set in the process stands in the first one too
+        place, chosen = map(os.environ.get, names)  # values set in the process are in the first one, too
         mlflow.set_tracking_uri(self.uri)
         os.environ[names[1]] = experiment
         try:
@@ -137,7 +137,7 @@ class Connection:
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
         """Load MLflow, create its tables if needed, and raise the errors of the calls inside as TrackingError.
 
-        Raises at once for a while after a request to a server timed out. ``seconds``: that the calls may take together.
+        Raises immediately for a while after a request to a server timed out. ``seconds``: time limit of all calls.
         """
         if time.monotonic() < self._silent_until:
             raise self._absent("a request timed out")
@@ -179,12 +179,12 @@ class Connection:
             shown = mask_uri(self.uri)
             fact = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:500]
             fact = mask_uri(fact.replace(self.uri, shown))
-            # The cause may quote the URI, so it is dropped where that holds a password.
+            # The cause may quote the URI, so it is dropped if that contains a password.
             raise TrackingError(f"{shown}: {fact}; {WAY_OUT}") from (error if shown == self.uri else None)
 
 
 def find_outage(error: BaseException) -> BaseException | None:
-    """Return the failed request behind an error, None where a server answered or none was called."""
+    """Return the failed request behind an error, None if a server answered or none was called."""
     from requests import ConnectionError, Timeout
 
     chain = (error, error.__cause__, error.__context__)
@@ -192,7 +192,7 @@ def find_outage(error: BaseException) -> BaseException | None:
 
 
 def _errors() -> tuple[type[BaseException], ...]:
-    """Return the errors of an unusable tracking place; those of MLflow only where it is loaded."""
+    """Return the exception classes of an unusable tracking place; those of MLflow only if it is loaded."""
     if "mlflow" not in sys.modules:
         return sqlite3.Error, OSError
     from mlflow.exceptions import MlflowException

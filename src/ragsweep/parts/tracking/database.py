@@ -34,7 +34,7 @@ def absolute_uri(uri: str) -> str:
 
 
 def database_path(uri: str) -> Path | None:
-    """Return the file of a SQLite URI, None for any other URI."""
+    """Return the file of a SQLite URI, or None for other URIs."""
     _, _, rest = uri.partition(":///")
     name = unquote(rest.partition("?")[0])
     return Path(name) if _is_sqlite(uri) and name not in ("", ":memory:") else None
@@ -46,7 +46,7 @@ def is_server(uri: str) -> bool:
 
 
 def check_uri(uri: str) -> None:
-    """Raise TrackingError for a URI that MLflow refuses or that keeps nothing."""
+    """Raise TrackingError for a URI that MLflow rejects or that does not persist anything."""
     scheme = urlsplit(uri).scheme
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
         raise TrackingError(
@@ -58,7 +58,7 @@ def check_uri(uri: str) -> None:
 
 
 def local_folder(location: str) -> Path | None:
-    """Return the folder of an artifact location, None where it is not on this machine."""
+    """Return the folder of an artifact location, None if it is not on this machine."""
     parts = urlsplit(location)
     if parts.scheme not in ("", "file"):
         return None
@@ -66,7 +66,7 @@ def local_folder(location: str) -> Path | None:
 
 
 def mlflow_command() -> str:
-    """Return the mlflow command as it can be typed here, also where the environment is not activated."""
+    """Return the mlflow command as it can be typed here, even if the environment is not activated."""
     beside = Path(sys.executable).parent / "mlflow"
     if shutil.which("mlflow") or not beside.exists():
         return "mlflow"
@@ -85,7 +85,7 @@ def check_database(uri: str, path: Path) -> None:
     """Check that MLflow can use a database file and the folder for artifacts beside it, without loading MLflow.
 
     Raises:
-        TrackingError: The file holds another program's tables.
+        TrackingError: The file contains another program's tables.
         sqlite3.Error, OSError: File or folder cannot be written. MLflow itself would retry for a hundred seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def create_tables(uri: str, path: Path) -> None:
 
         new = path.with_name(f"{path.name}.new")
         for suffix in ("", "-journal", "-wal", "-shm"):
-            path.with_name(new.name + suffix).unlink(missing_ok=True)  # left by a process that was killed
+            path.with_name(new.name + suffix).unlink(missing_ok=True)  # left by a killed process
         # The function behind `mlflow db upgrade`, which also creates tables.
         cast(Any, db.upgrade).callback(URL.create("sqlite", database=str(new)).render_as_string())
         new.replace(path)
@@ -120,11 +120,11 @@ def create_tables(uri: str, path: Path) -> None:
 def use_write_ahead_log(path: Path) -> None:
     """Switch the file to a write-ahead log, so that readers and the writer do not block each other.
 
-    Connections of this process then sync to disk at checkpoints only, not at each of a config's nine commits: a killed
-    process loses nothing, and a power cut at most the last configs, which the ledger still has.
+    Connections of this process then sync to disk only at checkpoints, not at each of a config's nine commits: a killed
+    process loses nothing, and a power cut at most the last configs, which are still in the ledger.
     """
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=5)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")  # fails where the file is in use elsewhere, and is then skipped
+        connection.execute("PRAGMA journal_mode = WAL")  # fails if the file is in use elsewhere, and is then skipped
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 

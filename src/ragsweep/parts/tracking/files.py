@@ -1,4 +1,4 @@
-"""Files and values of runs: what is logged of a result, and artifacts that are never seen half written."""
+"""Files and values of runs: the logged part of a result, and artifacts that are written atomically."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNFINISHED = ".artifact.uploading."
 def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
     """Write files below ``location``, the artifact URI of a run tracked at ``uri``; names may contain slashes.
 
-    In a local folder each file appears whole or not at all. Raises ValueError for a name outside of the folder.
+    In a local folder files are written atomically. Raises ValueError for a name outside the folder.
     """
     for name in artifacts:
         if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
@@ -47,7 +47,7 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
 
 
 def missing(location: str, names: Collection[str], uri: str) -> list[str]:
-    """Return the names that are no artifacts yet."""
+    """Return the names that are not artifacts yet."""
     if folder := local_folder(location):
         return [name for name in names if not (folder / name).exists()]
     folders = {str(PurePosixPath(name).parent) for name in names}
@@ -77,9 +77,9 @@ LONGEST_REQUEST = 600_000
 """Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
 
 MOST_METRICS = 40
-"""Metrics of a run that MLflow's pages still show side by side."""
+"""Most metrics of a run that MLflow's pages show side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Metrics of which there are many: at each rank, at each quantile."""
+"""Families of metrics: one at each rank, or at each quantile."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
 """Metrics of rankings that papers report; conf/targets/retrieval.yaml has a threshold of each."""
 
@@ -89,7 +89,7 @@ OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
 
 def key(name: str) -> str:
-    """Replace what MLflow refuses in a key: some characters, and, since keys are paths, ``//`` and ``..``."""
+    """Replace text that MLflow rejects in a key: some characters, and, because keys are paths, ``//`` and ``..``."""
     if len(name) > LONGEST_KEY:  # cut, and distinguished from others with the same beginning
         name = f"{name[: LONGEST_KEY - 9]}-{hashlib.sha256(encoded(name)).hexdigest()[:8]}"
     parts = re.sub(r"[^\w.\- /]|\.\.+", "_", name).split("/")
@@ -102,11 +102,11 @@ def metrics(result: Result) -> dict[str, float]:
     - ``<metric>`` of the objectives, the headline and the judged metrics
     - ``<objective>_low``, ``<objective>_high``: its 95 % interval
     - up to MOST_METRICS in all: metrics with a target, those of STANDARD, the others in the order of the config,
-      without the many of a rank (``recall_at_5``) or a quantile of latency, then the intervals of the headline
-    - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, where there are any
+      without families by rank (``recall_at_5``) or quantile of latency, then the intervals of the headline
+    - ``<metric>_n_failed`` of objectives and headline: questions that could not be measured, if any
     - ``race_asked``, ``race_ahead``: questions asked, and least lead of the best over this dropped config
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money`` and so for ``judge``: the cost of the
-      answers when they were first made
+      answers when they were first computed
     - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
     """
     shown, decides = shown_metrics(result.config), objectives(result.config)
@@ -115,8 +115,9 @@ def metrics(result: Result) -> dict[str, float]:
     numbers = {name: summaries[name].value for name in first}
     for one in (summaries[name] for name in decides if name in summaries):
         numbers |= {f"{one.name}_low": one.low, f"{one.name}_high": one.high}
-    numbers |= {f"{name}_n_failed": summaries[name].n_failed for name in first
-                if name in shown and summaries[name].n_failed}  # fmt: skip
+    numbers |= {
+        f"{name}_n_failed": summaries[name].n_failed for name in first if name in shown and summaries[name].n_failed
+    }
     for row, used in result.usage.items():
         numbers |= {f"usage_{row}_{name}": float(value) for name, value in used.items() if name != "estimated"}
     numbers |= {f"race_{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
@@ -152,13 +153,13 @@ def tags(result: Result) -> dict[str, str]:
 
 
 def without_noise(value: float) -> float:
-    """Round to twelve digits: what arithmetic leaves of 0 or of a sum is no measurement."""
+    """Round to twelve digits, to remove rounding errors of sums."""
     value = float(value)
     return value if not math.isfinite(value) else 0.0 if abs(value) < 1e-12 else float(f"{value:.12g}")
 
 
 def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters to send, in which long values are replaced by their hash, and the long values."""
+    """Return the parameters to send, with long values replaced by their hashes, and the long values."""
     long = {name: value for name, value in values.items() if len(value) > LONGEST_PARAMETER}
     hashes = {name: f"sha256:{hashlib.sha256(encoded(value)).hexdigest()}" for name, value in long.items()}
     return {key(name): value for name, value in {**values, **hashes}.items()}, long
@@ -184,7 +185,7 @@ def parquet(result: Result) -> bytes:
 
 
 def yaml(config: Mapping[str, Any]) -> bytes:
-    """Serialise a config as YAML, in its own order."""
+    """Serialise a config as YAML, in its order."""
     import yaml as writer  # type: ignore[import-untyped, unused-ignore]
 
     plain = json.loads(json.dumps(config, default=str))

@@ -20,10 +20,10 @@ CONFIG = "ragsweep.config"
 
 
 class ModelFiles(NamedTuple):
-    """What a model consists of."""
+    """The contents of a model."""
 
     code: Path  # run by MLflow when it loads the model
-    packages: Sequence[Path]  # that the code imports and no index has
+    packages: Sequence[Path]  # imported by the code and not on a package index
     bundle: Path
     requirements: Sequence[str]
     example: Any
@@ -44,13 +44,13 @@ class ModelVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelRegistry:
-    """The registry of one MLflow database or server. Methods raise TrackingError where it cannot be used."""
+    """The registry of one MLflow database or server. Methods raise TrackingError if it cannot be used."""
 
     connection: Connection
     experiment: str  # its id
 
     def holder(self, name: str, alias: str) -> ModelVersion | None:
-        """Return the version that an alias points to; None where there is none."""
+        """Return the version that an alias points to; None if there is none."""
         from mlflow.exceptions import MlflowException
 
         with self.connection.opened(None):
@@ -63,9 +63,9 @@ class ModelRegistry:
             return ModelVersion(found.name, str(found.version), dict(found.tags))
 
     def find(self, reference: str) -> ModelVersion:
-        """Find a version by ``NAME@ALIAS`` or ``NAME/NUMBER``, with ``models:/`` before it or not.
+        """Find a version by ``NAME@ALIAS`` or ``NAME/NUMBER``, optionally prefixed by ``models:/``.
 
-        Raises InputError where there is none.
+        Raises InputError if there is none.
         """
         from mlflow.exceptions import MlflowException
 
@@ -90,7 +90,7 @@ class ModelRegistry:
         return found
 
     def download(self, version: ModelVersion, names: Sequence[str], folder: Path) -> Path:
-        """Download files of a version's bundle into a folder; return the folder in which they lie."""
+        """Download files of a version's bundle into a folder; return the folder that contains them."""
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment):
@@ -100,11 +100,11 @@ class ModelRegistry:
         return Path(path).parent
 
     def register(self, name: str, files: ModelFiles, tags: Mapping[str, str]) -> ModelVersion:
-        """Log a model and register it as a new version, with its tags from the beginning, and without any alias."""
+        """Log a model and register it as a new version, created with its tags and without any alias."""
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # of a class of its own
+            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # a subclass of MLflow's
             with mlflow.start_run(run_name=f"ship {name}", tags=dict(tags)):
                 logged = mlflow.pyfunc.log_model(
                     name="model",
@@ -122,23 +122,29 @@ class ModelRegistry:
             return ModelVersion(name, str(made.version), dict(tags))
 
     def point(self, alias: str, version: ModelVersion) -> None:
-        """Let an alias point to a version."""
+        """Point an alias to a version."""
         with self.connection.opened(None):
             self.connection.client().set_registered_model_alias(version.name, alias, version.number)
 
 
 def _signature() -> Any:
-    """Describe a row that comes in, and the row that goes out."""
+    """Describe an input row and an output row."""
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, Array, ColSpec, DataType, Object, Property, Schema
 
     text, number, whole = DataType.string, DataType.double, DataType.long
-    passage = Object([Property("document", text), Property("start", whole), Property("end", whole),
-                      Property("text", text), Property("score", number)])  # fmt: skip
+    fields = {"document": text, "start": whole, "end": whole, "text": text, "score": number}
+    passage = Object([Property(name, kind) for name, kind in fields.items()])
     step = Object([Property("step", text), Property("value", number)])
-    # A table has NaN as the history of a row without one, which MLflow refuses of an array; `as_turns` checks turns.
+    # A row without a history has NaN in a table, which MLflow rejects for an array type; `as_turns` checks turns.
     inputs = [ColSpec(text, "question"), ColSpec(AnyType(), "history", required=False)]  # type: ignore[no-untyped-call]
-    outputs = [ColSpec(text, "query"), ColSpec(Array(passage), "context"), ColSpec(text, "answer"),
-               ColSpec(DataType.boolean, "abstained"), ColSpec(text, "failed"), ColSpec(whole, "tokens"),
-               ColSpec(Array(step), "milliseconds")]  # fmt: skip
+    outputs = [
+        ColSpec(text, "query"),
+        ColSpec(Array(passage), "context"),
+        ColSpec(text, "answer"),
+        ColSpec(DataType.boolean, "abstained"),
+        ColSpec(text, "failed"),
+        ColSpec(whole, "tokens"),
+        ColSpec(Array(step), "milliseconds"),
+    ]
     return ModelSignature(Schema([*inputs]), Schema([*outputs]))

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def link(connection: Connection, run: OpenRun, result: Result) -> None:
-    """Link a run to its prompt, registered if it is new; a failure is one warning, and ends the linking of prompts."""
+    """Link a run to its prompt, registering a new one; a failure is one warning, and ends the linking of prompts."""
     prompt = (result.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:
         return
@@ -28,13 +28,13 @@ def link(connection: Connection, run: OpenRun, result: Result) -> None:
             if key not in connection.prompts:
                 connection.prompts[key] = _version(connection, name, prompt)
             connection.client().link_prompt_version_to_run(run.id, connection.prompts[key])
-    except Exception as fault:  # a registry that lacks prompts, or is of another version; config.yaml has the prompt
+    except Exception as fault:  # a registry without prompts, or of another version; config.yaml has the prompt
         connection.prompts = None
         _log.warning("prompts are not registered in MLflow: %s", str(fault).partition("\n")[0])
 
 
 def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
-    """Return the version with this text; register it where there is none. One process does so at a time."""
+    """Return the version with this text; register it if there is none. Only one process does so at a time."""
     from filelock import FileLock
 
     template: list[dict[str, Any]] = [

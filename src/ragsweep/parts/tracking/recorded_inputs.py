@@ -1,4 +1,4 @@
-"""Read what applications were asked, from the traces that they left in MLflow."""
+"""Read the requests of applications from their traces in MLflow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ PAGE = 200
 def read_root_inputs(uri: str, experiment: str) -> list[Any]:
     """Return the inputs of the root span of each trace of an experiment.
 
-    Raises InputError where there is no such database or experiment, and TrackingError where MLflow cannot be reached.
+    Raises InputError if there is no such database or experiment, and TrackingError if MLflow cannot be reached.
     """
     place = absolute_uri(uri)
     path = database_path(place)
-    if path and not path.exists():  # MLflow would make it
+    if path and not path.exists():  # MLflow would create it
         raise InputError(f"{path}: no such file (seen from {Path.cwd()})")
     connection = Connection.to(place)
     with connection.opened():

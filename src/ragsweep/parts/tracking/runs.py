@@ -1,4 +1,4 @@
-"""Which run of a sweep belongs to which job. Imports no MLflow."""
+"""Assign runs of a sweep to jobs. Does not import MLflow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 @dataclass(frozen=True)
 class RunPlacement:
-    """Where the run of one config belongs.
+    """The place of one config's run.
 
     ``parent`` is the run of its sweep and ``job`` its name there (``3``, ``finalist-0``); None for a single config.
     ``adopt`` is an existing run that becomes this config's: made by ``mlflow run``, or left by a killed attempt.
@@ -63,8 +63,8 @@ def git_commit() -> str:
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
     """Assign one run to each job; return those, and the ids of superfluous runs with a reason.
 
-    A finished run precedes a failed, a running and any other one, then the older precedes the younger. Runs without a
-    job and those with the tag ``ragsweep.killed`` are left out.
+    A finished run precedes a failed, a running and any other run, then the older precedes the newer. Runs without a job
+    and runs with the tag ``ragsweep.killed`` are ignored.
     """
     by_job: dict[str, list[Run]] = {}
     for run in runs:

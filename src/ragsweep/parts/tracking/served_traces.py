@@ -1,4 +1,4 @@
-"""Traces of served requests: written to MLflow beside the answers, and read back to watch them."""
+"""Traces of served requests: written to MLflow with the answers, and read back for monitoring."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
 """Tags of a trace: the name of the registered model, and the id of the bundle, which a version has as its tag, too."""
 
 FACTS = "ragsweep.facts"
-"""The attribute of a root span with what is compared with the evaluation, as JSON."""
+"""The attribute of a root span with the values for the comparison with the evaluation, as JSON."""
 
 PAGE = 200
 
 LONGEST_TEXT = 100_000
-"""Characters of a question, and of any other text of a trace; a trace with a longer one is skipped."""
+"""Most characters of a question, and of any other text of a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
-"""Steps, documents or turns of a trace at most."""
+"""Most steps, documents or turns of a trace."""
 
 _LARGEST = 1e15
 
@@ -33,7 +33,7 @@ _LARGEST = 1e15
 class ServedStep:
     """A step of a served request: its milliseconds, and of a step that ranks the top score and its gap to the second.
 
-    ``inputs`` and ``outputs`` are shown, and not read back; a gap or a score that there is not is NaN.
+    ``inputs`` and ``outputs`` are shown, and not read back; a missing gap or score is NaN.
     """
 
     name: str  # as in the latencies of an evaluation: retrieve/bm25, fuse, rerank, generate
@@ -71,10 +71,11 @@ class ServedTrace:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is read back, in JSON types; what was not measured is left out."""
-        numbers = {name: {key: value for key in ("milliseconds", "top_score", "gap")
-                          if math.isfinite(value := getattr(step, key))}
-                   for step in self.steps for name in [step.name]}  # fmt: skip
+        """The values that are read back, in JSON types, without unmeasured ones."""
+        numbers = {}
+        for step in self.steps:
+            values = {key: getattr(step, key) for key in ("milliseconds", "top_score", "gap")}
+            numbers[step.name] = {key: value for key, value in values.items() if math.isfinite(value)}
         one = {name: getattr(self, name) for name in _READ}
         return {**one, **({"money": self.money} if math.isfinite(self.money) else {}), "steps": numbers}
 
@@ -83,7 +84,7 @@ _READ = ("milliseconds", "query", "results", "documents", "abstained", "failed",
 
 
 def is_traced() -> bool:
-    """Return whether this process has a place for traces: a tracking URI, or MLflow's own database in the folder."""
+    """Return whether this process has a place for traces: a tracking URI, or MLflow's database in the folder."""
     import mlflow
 
     path = database_path(mlflow.get_tracking_uri())
@@ -91,17 +92,18 @@ def is_traced() -> bool:
 
 
 def send_served(trace: ServedTrace) -> None:
-    """Send a trace to MLflow's tracking URI and experiment, by its sampling; MLflow's errors are its own warnings."""
+    """Send a trace to MLflow's tracking URI and experiment, by its sampling; MLflow turns errors into warnings."""
     import mlflow
 
     begun = round(trace.began * 1e9)
     root = mlflow.start_span_no_context(
-        "question", "CHAIN",
+        "question",
+        "CHAIN",
         inputs={"question": trace.question, **({"history": list(trace.history)} if trace.history else {})},
         attributes=cast(Any, {FACTS: trace.facts}),
         tags={MODEL: trace.model, BUNDLE: trace.bundle},
         start_time_ns=begun,
-    )  # fmt: skip
+    )
     now = begun
     for step in trace.steps:
         kind = KINDS.get(step.name.partition("/")[0], "CHAIN")
@@ -110,10 +112,8 @@ def send_served(trace: ServedTrace) -> None:
             step.name.replace("/", " ", 1), kind, root, step.inputs, cast(Any, numbers), start_time_ns=now
         )
         if step.name == "generate" and trace.tokens_in + trace.tokens_out:
-            part.set_attribute("mlflow.chat.tokenUsage", {
-                "input_tokens": trace.tokens_in, "output_tokens": trace.tokens_out,
-                "total_tokens": trace.tokens_in + trace.tokens_out,
-            })  # fmt: skip
+            usage = {"input_tokens": trace.tokens_in, "output_tokens": trace.tokens_out}
+            part.set_attribute("mlflow.chat.tokenUsage", {**usage, "total_tokens": trace.tokens_in + trace.tokens_out})
         now += round(step.milliseconds * 1e6) if math.isfinite(step.milliseconds) else 0
         part.end(step.outputs, end_time_ns=now)
     outputs = trace.documents if trace.answer is None else trace.answer
@@ -133,8 +133,8 @@ class ServedTraces:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
         ``skip`` is called with the reason for each trace that `send_served` does not write. ``experiment``: only its
-        traces; None: those of all that are not deleted. Raises InputError where there is no such experiment, and
-        TrackingError where MLflow cannot be used.
+        traces; None: those of all experiments that are not deleted. Raises InputError if there is no such experiment,
+        and TrackingError if MLflow cannot be used.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
@@ -178,7 +178,7 @@ def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
 
 
 class _Unreadable(Exception):
-    """Why a trace is skipped."""
+    """The reason why a trace is skipped."""
 
 
 def _as_served(trace: Any) -> ServedTrace:
@@ -230,7 +230,7 @@ def _text(values: Any, name: str, default: str | None = None) -> str:
         raise _Unreadable(f"{name} is no text")
     if len(value) > LONGEST_TEXT:
         raise _Unreadable(f"{name} is longer than {LONGEST_TEXT:,} characters")
-    value.encode()  # half of a surrogate pair is not writable
+    value.encode()  # a lone surrogate cannot be written
     return value
 
 

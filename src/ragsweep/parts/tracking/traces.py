@@ -21,9 +21,9 @@ PAGE = 100
 
 
 def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any]], started: float) -> None:
-    """Send traces of questions one after the other, instead of those of an earlier attempt at their run.
+    """Send traces of questions one by one, replacing those of an earlier attempt at their run.
 
-    ``started`` is in seconds since 1970. What is sent when this returns is in the database.
+    ``started`` is in seconds since 1970. All traces are in the database when this returns.
     """
     import mlflow
 
@@ -33,7 +33,7 @@ def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any
     with connection.as_default(run.experiment):
         for trace in traces:
             _send(client, run, trace, round(started * 1e9))
-        mlflow.flush_trace_async_logging()  # where the user's environment asks for a queue
+        mlflow.flush_trace_async_logging()  # the user's environment may configure a queue
 
 
 def _remove(client: MlflowClient, run: OpenRun) -> None:
@@ -49,20 +49,27 @@ def _send(client: MlflowClient, run: OpenRun, trace: Mapping[str, Any], begun: i
     tags = {QUESTION: str(trace["question_id"])}
     root = client.start_trace(
         "question", "CHAIN", {"question": trace["question"]}, None, tags, run.experiment, begun, run.id
-    )  # fmt: skip
+    )
     now = begun
     for span in trace["spans"]:
         attributes = {} if math.isfinite(span["seconds"]) else {"duration": "not measured"}
         part = mlflow.start_span_no_context(
-            span["name"], KINDS[span["name"].partition(" ")[0]], cast(Any, root), span["inputs"], attributes,
+            span["name"],
+            KINDS[span["name"].partition(" ")[0]],
+            cast(Any, root),
+            span["inputs"],
+            attributes,
             start_time_ns=now,
-        )  # fmt: skip
+        )
         now += 0 if attributes else round(span["seconds"] * 1e9)
         part.end(span["outputs"], end_time_ns=now)
     client.end_trace(root.trace_id, trace["answer"], None, "ERROR" if trace["failed"] else "OK", now)
     for name, score in trace["scores"].items():
         kind, who = ("LLM_JUDGE", score["model"]) if score["model"] else ("CODE", "ragsweep")
         mlflow.log_feedback(
-            trace_id=root.trace_id, name=name, value=score["value"], source=AssessmentSource(kind, who),
+            trace_id=root.trace_id,
+            name=name,
+            value=score["value"],
+            source=AssessmentSource(kind, who),
             rationale=score["reasons"] or None,
-        )  # fmt: skip
+        )

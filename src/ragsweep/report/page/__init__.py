@@ -1,4 +1,4 @@
-"""A sweep as one HTML file that needs nothing else: words, charts, tables, and its questions one by one."""
+"""A sweep as one self-contained HTML file: text, charts, tables, and its questions one by one."""
 
 from ragsweep.report.page.data import PageSource, build_document
 from ragsweep.report.page.history import RecordedSweep, build_history

@@ -19,33 +19,40 @@ from ragsweep.stats.comparison import SweepComparison
 
 Figure = dict[str, Any]
 Marks = Mapping[str, str]
-"""Name of a config -> what it is: "choice", "baseline, best"."""
+"""Name of a config -> its roles: "choice", "baseline, best"."""
 
 ACCENT, MUTED, INK, GRID, BAND, SURFACE = "$accent", "$muted", "$ink", "$grid", "$band", "$surface"
 MOST_INTERVALS = 60
-"""Configs up to which a scatter shows every interval."""
+"""Most configs for which a scatter shows every interval."""
 MOST_LABELS = 12
 NEAR = 0.06
 """Share of an axis within which two labels would overlap."""
 MOST_BARS = 40
 ROW, FRAME = 26, 110  # pixels
+TOP_DOWN: Figure = {"autorange": "reversed", "type": "category"}
+"""An axis of names, the first on top."""
+DOTTED: Figure = {"color": MUTED, "width": 1, "dash": "dot"}
 WIDE = 20
-"""Ratio of the largest to the smallest number from which on an axis is logarithmic."""
+"""Least ratio of the largest to the smallest number at which an axis is logarithmic."""
 
 
 def literal(text: str) -> str:
-    """Keep plotly from reading a text as markup."""
+    """Escape a text that plotly would read as markup."""
     return html.escape(text, quote=False)
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Draw each config by its cost and its quality, with intervals, and the line of those that none beats in both."""
+    """Draw each config by its cost and quality, with intervals, and the Pareto front."""
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
-    line: Figure = {"type": "scatter", "mode": "lines", "hoverinfo": "skip",
-                    "x": [one.summaries[cost].value for one in front],
-                    "y": [one.summaries[metric].value for one in front],
-                    "line": {"color": ACCENT, "width": 1, "dash": "dot", "shape": "hv"}}  # fmt: skip
+    line: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "x": [one.summaries[cost].value for one in front],
+        "y": [one.summaries[metric].value for one in front],
+        "line": {"color": ACCENT, "width": 1, "dash": "dot", "shape": "hv"},
+    }
     traces = [line]
     values = [one.summaries[cost].value for one in points]
     near = NEAR * (max(values) - min(values))
@@ -64,16 +71,16 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
         trace = _points([one], metric, cost, marker(colour, symbol, 12), True, True)
         trace["text"] = [f"{trace['text'][0]} {marks[one.name]}"]
         traces.append(trace)
-    for trace in traces[1:]:  # away from the nearer edge, which would cut the text off
+    for trace in traces[1:]:  # away from the nearer edge, which would clip the text
         middle = (max(values) + min(values)) / 2
         trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
     axis = {"title": {"text": _axis(points[0], cost)}, **axis_type(values)}
-    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0], metric)}},
-                                       "height": 440}}  # fmt: skip
+    layout = {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0], metric)}}, "height": 440}
+    return {"data": traces, "layout": layout}
 
 
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
-    """Draw how far each config is from the reference, the best on top.
+    """Draw the difference of each config from the reference, the best on top.
 
     ``changes``: name of a config -> its one change to the baseline, for a tornado with the largest effect on top.
     """
@@ -86,8 +93,8 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
     middle, low, high = np.exp(ends) if found.ratios else ends if sign > 0 else -ends[[0, 2, 1]]
     start = 1.0 if found.ratios else 0.0
     kept = [bool(verdict.may_be_best[row]) for row in rows]
-    bars = {"type": "data", "symmetric": False, "array": as_list(high - middle), "arrayminus": as_list(middle - low),
-            "thickness": 1.5, "width": 3, "color": MUTED}  # fmt: skip
+    bars: Figure = {"type": "data", "symmetric": False, "thickness": 1.5, "width": 3, "color": MUTED}
+    bars |= {"array": as_list(high - middle), "arrayminus": as_list(middle - low)}
     labels = [literal(short((changes or {}).get(names[row], names[row]))) for row in rows]
     hover = [
         lines(names[row], f"{verdict.metric}: {_against(verdict, row)}", "may be the best" if keep else "")
@@ -99,19 +106,20 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
         trace |= {"type": "bar", "orientation": "h", "base": start, "x": as_list(middle - start), "width": 0.5}
         trace["marker"] = {"color": [ACCENT if gains[row] > 0 else MUTED for row in rows]}
     else:
-        symbols = ["diamond" if names[row] == choice else "circle" if keep else "circle-open"
-                   for row, keep in zip(rows, kept, strict=True)]  # fmt: skip
+        symbols = [
+            "diamond" if names[row] == choice else "circle" if keep else "circle-open"
+            for row, keep in zip(rows, kept, strict=True)
+        ]
         trace |= {"type": "scatter", "mode": "markers", "x": as_list(middle)}
         trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}
     first = names[found.baseline].partition(" ")[0]
     what = f"ratio to {first}" if found.ratios else f"better than {first} by"
     axis: Figure = {"title": {"text": literal(f"{verdict.metric}: {what}")}}
-    if found.ratios:  # right is better, whichever direction the metric has
+    if found.ratios:  # right is better, for either direction of the metric
         axis |= {"type": "log", **({"autorange": "reversed"} if sign < 0 else {})}
-    line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start,
-            "line": {"color": MUTED, "width": 1, "dash": "dot"}}  # fmt: skip
-    return {"data": [trace], "layout": {"xaxis": axis, "yaxis": {"autorange": "reversed", "type": "category"},
-                                        "shapes": [line], "height": FRAME + ROW * len(rows)}}  # fmt: skip
+    line: Figure = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start, "line": DOTTED}
+    layout = {"xaxis": axis, "yaxis": TOP_DOWN, "shapes": [line], "height": FRAME + ROW * len(rows)}
+    return {"data": [trace], "layout": layout}
 
 
 def _against(verdict: SweepComparison, row: int) -> str:
@@ -146,13 +154,12 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
         "xgap": 2,
         "ygap": 2,
     }
-    return {"data": [trace], "layout": {"xaxis": {"side": "top", "type": "category"},
-                                        "yaxis": {"autorange": "reversed", "type": "category"},
-                                        "height": FRAME + 30 * len(results)}}  # fmt: skip
+    layout = {"xaxis": {"side": "top", "type": "category"}, "yaxis": TOP_DOWN, "height": FRAME + 30 * len(results)}
+    return {"data": [trace], "layout": layout}
 
 
 def history(past: Sequence[PastSweep], metric: str) -> Figure:
-    """Draw the best value of each sweep by the time when it was run; the last one is in colour."""
+    """Draw the best value of each sweep over time; the last one in colour."""
     summaries = [one.summary for one in past]
     hover = [lines(f"{one.reference} {one.title}", one.best, f"{metric} {cell(one.summary)}") for one in past]
     trace = {
@@ -161,7 +168,7 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
         "x": [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.created)) for one in past],
         "y": [one.value for one in summaries],
         "error_y": interval_bars(summaries, MUTED),
-        "line": {"color": MUTED, "width": 1, "dash": "dot"},
+        "line": DOTTED,
         "marker": {"color": [MUTED] * (len(past) - 1) + [ACCENT], "size": 9},
         "hovertext": hover,
         "hoverinfo": "text",
@@ -186,13 +193,13 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
     ]
     title = literal(with_unit(metric, results[0].summaries[metric].unit))
     order = [literal(value) for value in _sizes(results, label, metric)]
-    return {"data": traces, "layout": {"boxmode": "group", "showlegend": True,
-                                       "xaxis": {"type": "category", "categoryorder": "array", "categoryarray": order},
-                                       "yaxis": {"title": {"text": title}}, "height": 400}}  # fmt: skip
+    layout: Figure = {"boxmode": "group", "showlegend": True, "yaxis": {"title": {"text": title}}, "height": 400}
+    layout["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": order}
+    return {"data": traces, "layout": layout}
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, the most first; values without any are left out."""
+    """Count the scored questions with each value of a label, the most frequent first; skip values without any."""
     sizes: dict[str, int] = {}
     for one in results:
         for value, group in one.groups.get(label, {}).items():
@@ -202,7 +209,7 @@ def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]
 
 
 def marker(colour: str, symbol: str, size: int) -> Figure:
-    """Return how a point looks."""
+    """Return the style of a point."""
     return {"color": colour, "symbol": symbol, "size": size}
 
 
@@ -215,11 +222,13 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
         "y": [one.value for one in quality],
         "text": [literal(one.name.partition(" ")[0]) for one in results],
         "textfont": {"color": INK},
-        "hovertext": [lines(one.name, f"{metric} {cell(one.summaries[metric])}", f"{cost} {cell(one.summaries[cost])}")
-                      for one in results],
+        "hovertext": [
+            lines(one.name, f"{metric} {cell(one.summaries[metric])}", f"{cost} {cell(one.summaries[cost])}")
+            for one in results
+        ],
         "hoverinfo": "text",
         "marker": marker,
-    }  # fmt: skip
+    }
     if intervals:
         trace["error_y"] = interval_bars(quality, marker["color"])
     return trace
@@ -239,7 +248,7 @@ def interval_bars(summaries: Sequence[Summary], colour: str) -> Figure:
 
 
 def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
-    """List the configs that no other beats in both, the cheapest first."""
+    """List the Pareto front, the cheapest config first."""
     sign = -1 if points[0].summaries[metric].higher_is_better is False else 1
     ordered = sorted(points, key=lambda one: (one.summaries[cost].value, -sign * one.summaries[metric].value))
     front: list[Result] = []
@@ -269,15 +278,15 @@ def is_known(result: Result, metric: str) -> bool:
 
 
 def lines(*texts: str) -> str:
-    """Join the lines of a hover text; empty ones are left out."""
+    """Join the lines of a hover text; skip empty ones."""
     return "<br>".join(literal(text) for text in texts if text)
 
 
 def as_list(values: Any) -> list[float | None]:
-    """Return an array as JSON has it."""
+    """Convert an array to a JSON list."""
     return [finite(value) for value in np.asarray(values).tolist()]
 
 
 def finite(value: float) -> float | None:
-    """Return a number as JSON has it."""
+    """Convert a number to JSON: NaN and infinity become null."""
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""What an index or an embedder costs beside what it finds: recall, time of one question, and time to build."""
+"""Cost and quality of indexes and embedders: recall, time of one question, and time to build."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EMBEDDER = (
 
 @dataclass(frozen=True)
 class CostPanel:
-    """One amount of several configs, NaN where it is unknown; ``texts`` stand beside the points."""
+    """One amount of several configs, NaN where it is unknown; ``texts`` are labels of the points."""
 
     title: str
     values: Sequence[float]
@@ -86,12 +86,12 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Item]
         values, ordered = list(group), list(group.values())
         recall = RECALL if all(RECALL in one.summaries for one in ordered) else metric
         summaries = [one.summaries[recall] for one in ordered]
+        means, texts = [one.value for one in summaries], [cell(one) for one in summaries]
         panels = [
-            CostPanel(recall, [one.value for one in summaries], [cell(one) for one in summaries],
-                  interval_bars(summaries, MUTED)),
+            CostPanel(recall, means, texts, interval_bars(summaries, MUTED)),
             _times("question, ms", [_milliseconds(one, "embed_queries", "retrieve") for one in ordered]),
             _builds(ordered),
-        ]  # fmt: skip
+        ]
         figure = _draw(name, values, [one.name for one in ordered], panels)
         options.append({"label": name, "figure": figure})
     if options:
@@ -99,9 +99,9 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Item]
 
 
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
-    """Return value -> config of those that differ from each other in one factor only: the best config's group first.
+    """Return value -> config for groups of configs that differ in one factor only: the best config's group first.
 
-    Numbers are in their order, options in that of the sweep.
+    Numbers are in ascending order, options in the order of the sweep.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, Result]] = {}
     for one, known in zip(best_first, settings, strict=True):
@@ -121,7 +121,7 @@ def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
 
 
 def _builds(results: Sequence[Result]) -> CostPanel:
-    """Return the seconds that embedding took when it was done, 0 meaning unknown, with the chunks per second."""
+    """Return the seconds that embedding took when it was computed (0: unknown), with the chunks per second."""
     stages = [one.stages.get("embed", {}) for one in results]
     seconds = [one.get("first_seconds", 0.0) or math.nan for one in stages]
     speeds = [one.get("chunks", math.nan) / took for one, took in zip(stages, seconds, strict=True)]
@@ -142,7 +142,7 @@ def _milliseconds(result: Result, *stages: str) -> float:
 
 
 def _total(amounts: Iterator[float]) -> float:
-    """Add up amounts; NaN where there is none, or where one is unknown."""
+    """Add up amounts; NaN if there is none, or if one is unknown."""
     known = list(amounts)
     return sum(known) if known else math.nan
 
@@ -156,7 +156,7 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
     )
     layout: Figure = {"xaxis": {"title": {"text": literal(name)}, **axis}, "height": 460, "annotations": []}
     layout["xaxis"]["anchor"] = f"y{len(panels)}"
-    places = [*map(math.log10, numbers)] if numbers and axis.get("type") == "log" else x  # as plotly has annotations
+    places = [*map(math.log10, numbers)] if numbers and axis.get("type") == "log" else x  # as plotly places annotations
     traces = []
     for n, panel in enumerate(panels):
         place, top = str(n + 1) if n else "", 1 - n / len(panels)
@@ -167,19 +167,18 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
         layout[f"yaxis{place}"] = {"title": {"text": literal(panel.title)}, "domain": [top - 0.28, top], **scale}
         layout[f"yaxis{place}"] |= {"rangemode": "tozero"} if n and not scale else {}
         traces.append(_points(panel, x, configs, numbers is None) | {"yaxis": f"y{place}"})
+        note = {"y": 0.5, "yref": f"y{place} domain", "text": UNKNOWN, "showarrow": False, "font": {"color": MUTED}}
         layout["annotations"] += [
-            {"x": where, "y": 0.5, "yref": f"y{place} domain", "text": UNKNOWN, "showarrow": False,
-             "font": {"color": MUTED}}
-            for where, value in zip(places, panel.values, strict=True) if not math.isfinite(value)
-        ]  # fmt: skip
+            {"x": where, **note} for where, value in zip(places, panel.values, strict=True) if not math.isfinite(value)
+        ]
     return {"data": traces, "layout": layout}
 
 
 def _points(panel: CostPanel, x: Sequence[Any], configs: Sequence[str], options: bool) -> Figure:
     hover = [lines(config, f"{panel.title} {value:.3g}") for config, value in zip(configs, panel.values, strict=True)]
-    trace: Figure = {"type": "scatter", "mode": "lines+markers", "x": [*x], "y": as_list(panel.values),
-                     "hovertext": hover, "hoverinfo": "text", "marker": marker(ACCENT, "circle", 8),
-                     "line": {"color": ACCENT, "width": 2}}  # fmt: skip
+    trace: Figure = {"type": "scatter", "mode": "lines+markers", "x": [*x], "y": as_list(panel.values)}
+    trace |= {"hovertext": hover, "hoverinfo": "text"}
+    trace |= {"marker": marker(ACCENT, "circle", 8), "line": {"color": ACCENT, "width": 2}}
     if options:
         trace |= {"mode": "markers+text", "textposition": "middle right", "textfont": {"color": INK}}
         trace |= {"text": [f"  {literal(text)}" for text in panel.texts], "cliponaxis": False}

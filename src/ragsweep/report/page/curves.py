@@ -1,4 +1,4 @@
-"""The effect of one swept parameter: the mean of each of its values, with an interval, and which may be the best."""
+"""The effect of one swept parameter: the mean of each value, with an interval, and the values that may be the best."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Doubles = NDArray[np.float64]
 class ParameterMeans:
     """The values of a parameter, in order, and the means over all configs that have each: arrays of one number a value.
 
-    ``numbers`` are the values where all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
+    ``numbers`` are the values if all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
     """
 
     key: str
@@ -53,8 +53,8 @@ class Cloud:
 def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Iterator[ParameterMeans | Cloud]:
     """Yield the effect of each parameter that varies; ``settings``: name of a config -> key -> value.
 
-    A parameter has a curve where each of its values was run with the same settings of all others, so that the means
-    differ by nothing else; otherwise, if it is a number, a cloud.
+    A parameter has a curve if each of its values was run with the same settings of all others, so that the means differ
+    by nothing else; otherwise, if it is a number, a cloud.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)
@@ -72,13 +72,13 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> swept.Curve | None:
-    """Return the curve of a number through the best config that has one: a curve of each group would take minutes."""
+    """Return the curve of a number through the best config that has one; curves of all groups would take minutes."""
     found = (next(iter(swept.curves(group, key, metric)), None) for group in groups_over(best_first, key))
     return next((one for one in found if one), None)
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group configs that differ in nothing but one number, of three values at least; that with the best one first."""
+    """Group configs that differ only in one number, of at least three values; the group of the best config first."""
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
         if read_numbers([one.parameters.get(key, "")]):
@@ -88,20 +88,18 @@ def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:
-    """Yield the curve of each number that was swept within some option only, the weight of one hybrid say.
+    """Yield the curve of each number that was swept only within one option, such as the weight of a hybrid.
 
-    ``drawn`` are the parameters that have a picture.
+    ``drawn`` are the parameters that have a chart.
     """
     settings = [one.parameters for one in best_first]
     for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():
         found = curve_of_best(best_first, key, metric)
         if found is not None:
-            points, (low, high) = found.points, found.flat
-            yield ParameterMeans(
-                key, name, tuple(f"{one.value:g}" for one in points), tuple(one.value for one in points),
-                np.array([one.mean for one in points]), np.array([one.low for one in points]),
-                np.array([one.high for one in points]), np.array([low <= one.value <= high for one in points]), 1,
-            )  # fmt: skip
+            values = tuple(one.value for one in found.points)
+            mean, low, high = np.array([(one.mean, one.low, one.high) for one in found.points]).T
+            flat = np.array([found.flat[0] <= value <= found.flat[1] for value in values])
+            yield ParameterMeans(key, name, tuple(f"{one:g}" for one in values), values, mean, low, high, flat, 1)
 
 
 def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
@@ -118,10 +116,9 @@ def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Seq
     pooled = replace(verdict.matrix, values=means, configs=tuple(values))
     unbounded = np.full(len(values), np.nan)
     mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
-    return ParameterMeans(
-        key, name, tuple(values), None if numbers is None else tuple(sorted(numbers)), mean, low, high,
-        all_pairs(transform_amounts(pooled, verdict.unit)).may_be_best, len(rows[values[0]]),
-    )  # fmt: skip
+    ordered = None if numbers is None else tuple(sorted(numbers))
+    best = all_pairs(transform_amounts(pooled, verdict.unit)).may_be_best
+    return ParameterMeans(key, name, tuple(values), ordered, mean, low, high, best, len(rows[values[0]]))
 
 
 def _cloud(
@@ -139,7 +136,7 @@ def _cloud(
 
 
 def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:
-    """Read values as numbers; None where not all are finite ones."""
+    """Read values as numbers; None unless all are finite."""
     try:
         found = tuple(map(float, values))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Everything that the page shows, as one document in JSON types: sections of texts, tables, charts and questions."""
+"""The content of the page as one document in JSON types: sections of texts, tables, charts and questions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 FORMAT = "ragsweep.report/1"
 SIDE_BY_SIDE = 8
-"""Configs whose questions the page has."""
+"""Most configs whose questions are on the page."""
 MOST_SLICED = 20
 MOST_BOXES = 3
 MOST_NAMED = 6
@@ -41,10 +41,10 @@ CLOUD = "Each point is a config; the other settings vary, too."
 
 @dataclass(frozen=True)
 class PageSource:
-    """What the page is made from.
+    """The input of the page.
 
-    ``blocks`` are the conclusions as the terminal has them: a word and its sentences. ``notes`` are further lines, a
-    label and a fact each; ``commands`` lead on from here: a command and what it shows.
+    ``blocks`` are the conclusions as on the terminal: a word and its sentences. ``notes`` are further lines, a label
+    and a fact each; ``commands`` are next steps: a command and its effect.
     """
 
     title: str
@@ -58,7 +58,7 @@ class PageSource:
     sampler: str = ""  # of a search
     texts: PageTexts = field(default_factory=PageTexts)
     history: Sequence[PastSweep] = ()  # the oldest first, this sweep the last
-    baselines: Sequence[Result] = ()  # the declared one, where it is no config of the sweep
+    baselines: Sequence[Result] = ()  # the declared one, if it is not a config of the sweep
 
     @property
     def compared(self) -> SweepComparison | None:
@@ -107,14 +107,14 @@ class _Page:
         self.funnels = follow_evidence(self._sorted(self.chosen))
 
     def _metric(self) -> str:
-        """Name the metric that decides, or else the first that is shown."""
+        """Name the deciding metric, else the first one shown."""
         if self.compared:
             return self.compared.metric
         named = [*(objectives(self.results[0].config) if self.results else ()), *self.headline]
         return next((name for name in named if any(name in one.summaries for one in self.results)), "")
 
     def _roles(self) -> dict[str, str]:
-        """Name the choice, the baseline and the best; a config may be several."""
+        """Name the choice, the baseline and the best; one config may have several roles."""
         if not self.compared:
             return {}
         names = self.compared.matrix.configs
@@ -153,7 +153,7 @@ class _Page:
     # --- sections, in the order of the page ------------------------------------------------------------------------
 
     def asked(self) -> Iterator[Item]:
-        """Yield what was swept, on which questions, and by what it was decided."""
+        """Yield the swept parameters, the questions, and the deciding metric."""
         if not self.results:
             return
         first, facts = self.results[0], [("Swept", self.swept or "one config")]
@@ -178,7 +178,7 @@ class _Page:
         yield {"kind": "facts", "rows": facts}
 
     def result(self) -> Iterator[Item]:
-        """Yield the conclusions, and what leads on."""
+        """Yield the conclusions and the next steps."""
         if self.source.blocks:
             yield {"kind": "blocks", "rows": list(self.source.blocks.items())}
         if self.source.commands:
@@ -210,8 +210,10 @@ class _Page:
         header = [name.removeprefix(">") for name in table.header]
         by_number = {one.name.partition(" ")[0].lstrip("#"): one for one in self.results}
         rows = table.rows
-        keys = [[sort_key(by_number.get(row[0]), name, text) for name, text in zip(header, row, strict=True)]
-                for row in rows]  # fmt: skip
+        keys = [
+            [sort_key(by_number.get(row[0]), name, text) for name, text in zip(header, row, strict=True)]
+            for row in rows
+        ]
         note = (
             f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
             if self.compared
@@ -223,7 +225,7 @@ class _Page:
             yield {"kind": "definitions", "rows": list(meanings.items())}
 
     def differences(self) -> Iterator[Item]:
-        """Yield the differences from the reference, and which configs may be the best."""
+        """Yield the differences from the reference, and the configs that may be the best."""
         found = self.compared
         if not found or not found.differences.apart.any():
             return
@@ -244,7 +246,7 @@ class _Page:
         yield make_charts([{"label": "", "figure": charts.differences(found, self.choice)}], note)
 
     def effects(self) -> Iterator[Item]:
-        """Yield what each swept parameter does to the objective, and what the swept indexes and embedders cost."""
+        """Yield the effect of each swept parameter on the objective, and the costs of swept indexes and embedders."""
         yield from self._effects_on_quality()
         yield from cost_items(self.best_first, varying_keys(list(self.settings.values())), self.metric)
 
@@ -265,9 +267,11 @@ class _Page:
         keys = short_keys(varying_keys(list(configs.values())))
         if self.source.sampler and len(keys) > 1:
             shown = [one for one in self.results if one.name in configs]
-            yield make_charts([{"label": "", "figure": effect_charts.parallel(shown, configs, self.metric, keys)}],
-                          "Each line is a config. The best tenth is in colour.")  # fmt: skip
-        if not self.source.sampler:  # a search has too few configs of each option: parameters by themselves tell more
+            yield make_charts(
+                [{"label": "", "figure": effect_charts.parallel(shown, configs, self.metric, keys)}],
+                "Each line is a config. The best tenth is in colour.",
+            )
+        if not self.source.sampler:  # a search has too few configs of each option
             compared = [one for one in self.results if one.name in configs]
             configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
         drawn = list(effects(found, configs))
@@ -277,13 +281,17 @@ class _Page:
 
     def _curves(self, found: SweepComparison, drawn: Sequence[ParameterMeans | Cloud]) -> Iterator[Item]:
         notes = {ParameterMeans: CURVE, Cloud: CLOUD}
-        options = [{"label": one.name, "figure": effect_charts.effect(one, self.metric, found.unit),
-                    "note": " ".join([*self._generalising(one), notes[type(one)]])} for one in drawn]  # fmt: skip
+        options = []
+        for one in drawn:
+            note = " ".join([*self._generalising(one), notes[type(one)]])
+            options.append(
+                {"label": one.name, "figure": effect_charts.effect(one, self.metric, found.unit), "note": note}
+            )
         if options:
             yield make_charts(options, "")
 
     def _generalising(self, shown: ParameterMeans | Cloud) -> Iterator[str]:
-        """Yield where a curve is flat, and what its best value is worth on unseen questions."""
+        """Yield the flat region of a curve, and the expected score of its best value on unseen questions."""
         if isinstance(shown, Cloud) or shown.numbers is None:
             return
         one = curve_of_best(self.best_first, shown.key, self.metric)
@@ -309,30 +317,38 @@ class _Page:
         base = next(one for one in self.results if one.name == name)
         changes = {other.name: factors(base, other) for other in self.results if other is not base}
         ablation = all(len(one) == 1 for one in changes.values()) and len({one[0].name for one in changes.values()}) > 1
-        names = short_keys(list(dict.fromkeys(one[0].name for one in changes.values()))) if ablation else {}
-        return {name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}"
-                for name, (one, *_) in changes.items()} if ablation else {}  # fmt: skip
+        if not ablation:
+            return {}
+        names = short_keys(list(dict.fromkeys(one[0].name for one in changes.values())))
+        return {
+            name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}"
+            for name, (one, *_) in changes.items()
+        }
 
     def slices(self) -> Iterator[Item]:
         """Yield a heatmap for each label of the questions, and box plots."""
         others = [one for one in self.best_first if one not in self.chosen]
         shown = self._sorted([*self.chosen, *others][:MOST_SLICED])
-        scored = {label: [value for value, group in shown[0].groups[label].items()
-                          if self.metric in group and group[self.metric].n_scored]
-                  for label in (shown[0].groups if shown else ())}  # fmt: skip
-        labels = [label for label, values in scored.items() if len(values) > 1]
+        labels = []
+        for label, groups in (shown[0].groups if shown else {}).items():
+            scored = [group for group in groups.values() if self.metric in group and group[self.metric].n_scored]
+            labels += [label] if len(scored) > 1 else []
         if not labels:
             return
-        yield make_charts([{"label": label, "figure": charts.slices(shown, label, self.metric)} for label in labels],
-                      f"Mean {self.metric} of each config in each slice; n is the number of scored questions."
-                      " Small slices show large differences only.")  # fmt: skip
+        yield make_charts(
+            [{"label": label, "figure": charts.slices(shown, label, self.metric)} for label in labels],
+            f"Mean {self.metric} of each config in each slice; n is the number of scored questions."
+            " Small slices show large differences only.",
+        )
         few = [one for one in self.chosen[:MOST_BOXES] if all(label in one.outcomes for label in labels)]
         if few and self.metric in few[0].outcomes:
-            yield make_charts([{"label": label, "figure": charts.boxes(few, label, self.metric)} for label in labels],
-                          f"The spread of {self.metric} over the questions. Dashed: the mean.")  # fmt: skip
+            yield make_charts(
+                [{"label": label, "figure": charts.boxes(few, label, self.metric)} for label in labels],
+                f"The spread of {self.metric} over the questions. Dashed: the mean.",
+            )
 
     def losses(self) -> Iterator[Item]:
-        """Yield which stage lost the evidence."""
+        """Yield the stages that lost evidence."""
         yield from funnel_items(list(self.funnels.values()))
 
     def fusion(self) -> Iterator[Item]:
@@ -346,7 +362,7 @@ class _Page:
             yield browse(self.chosen, metrics, self.roles, self.funnels, self.source.texts)
 
     def history(self) -> Iterator[Item]:
-        """Yield what earlier sweeps on these questions found."""
+        """Yield the results of earlier sweeps on these questions."""
         past = self.source.history
         if len(past) < 2:
             return
@@ -356,12 +372,14 @@ class _Page:
         )
         yield make_charts([{"label": "", "figure": charts.history(past, self.metric)}], note)
         header = ["sweep", "when", "swept", ">configs", "best", f">{self.metric}"]
-        rows = [[one.reference, _when(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]
-                for one in past[::-1]]  # fmt: skip
+        rows = [
+            [one.reference, _when(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]
+            for one in past[::-1]
+        ]
         yield make_table(header, rows)
 
     def details(self) -> Iterator[Item]:
-        """Yield scores, targets, coverage, failures, times and where all this comes from."""
+        """Yield scores, targets, coverage, failures, times and provenance."""
         yield from histogram_items(self.chosen)
         yield from details.targets(self.chosen)
         yield from details.coverage(self.results, list(dict.fromkeys([self.metric, *self.headline])))

@@ -1,4 +1,4 @@
-"""The details at the end of the page: targets, coverage, latency, and where all this comes from."""
+"""The details at the end of the page: targets, coverage, latency, and provenance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragsweep.stats.latencies import busy_sentence
 
 
 def targets(chosen: Sequence[Result]) -> Iterator[Item]:
-    """Yield which config meets which target."""
+    """Yield the targets that each config meets."""
     judged = [one for one in chosen if one.targets]
     if not judged:
         return
@@ -28,23 +28,28 @@ def targets(chosen: Sequence[Result]) -> Iterator[Item]:
 
 
 def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Item]:
-    """Yield how many questions each metric scored, and why not the others."""
+    """Yield the number of scored questions of each metric, and the reasons for missing scores."""
     counts: Counter[tuple[str, int, int, int, str]] = Counter()
     for result in results:
         for summary in (result.summaries[name] for name in names if name in result.summaries):
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.reasons.items()))
             counts[summary.name, summary.n_scored, summary.n_skipped, summary.n_failed, reasons] += 1
-    rows = [[name, f"{configs:,}", f"{scored:,}", f"{skipped:,}", f"{failed:,}", reasons]
-            for (name, scored, skipped, failed, reasons), configs in counts.items()]  # fmt: skip
+    rows = [
+        [name, f"{configs:,}", f"{scored:,}", f"{skipped:,}", f"{failed:,}", reasons]
+        for (name, scored, skipped, failed, reasons), configs in counts.items()
+    ]
     if rows:
         header = ["metric", ">configs", ">scored", ">skipped", ">failed", "why not scored"]
         yield make_table(header, rows, "Questions by metric.", "Coverage")
 
 
 def latency(chosen: Sequence[Result]) -> Iterator[Item]:
-    """Yield how long each stage takes."""
-    rows = [[one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
-            for one in chosen for stage, found in one.latency.items()]  # fmt: skip
+    """Yield the duration of each stage."""
+    rows = [
+        [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
+        for one in chosen
+        for stage, found in one.latency.items()
+    ]
     if rows:
         busy = busy_sentence(chosen, "Latency")
         note = f"Milliseconds of one warm question at a time.{f' {busy}.' if busy else ''}"
@@ -52,7 +57,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Item]:
 
 
 def environment(results: Sequence[Result]) -> Iterator[Item]:
-    """Yield where all this comes from."""
+    """Yield the provenance of the results."""
     if not results:
         return
     dataset = results[0].dataset

@@ -1,4 +1,4 @@
-"""The charts of what swept parameters do: curves, clouds, and the parallel coordinates of a search."""
+"""The charts of the effects of swept parameters: curves, clouds, and the parallel coordinates of a search."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ragsweep.report.page.charts import (
     MUTED,
     ROW,
     SURFACE,
+    TOP_DOWN,
     Figure,
     as_list,
     axis_type,
@@ -31,8 +32,19 @@ from ragsweep.report.page.curves import Cloud, ParameterMeans, read_numbers
 
 MOST_TICKS = 8
 UNSET = -0.1
-"""Where a line crosses the axis of a parameter that its config does not have."""
+"""Height at which a line crosses the axis of a parameter that its config lacks."""
 MOST_LINES = 300
+_STRETCH = {
+    "type": "rect",
+    "yref": "paper",
+    "y0": 0,
+    "y1": 1,
+    "layer": "below",
+    "fillcolor": GRID,
+    "opacity": 0.45,
+    "line": {"width": 0},
+}
+_TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10, "color": INK}, "bgcolor": SURFACE}
 
 
 def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
@@ -40,41 +52,52 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
     axis: Figure = {"title": {"text": literal(found.name)}}
     layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(with_unit(metric, unit))}}, "height": 360}
     if isinstance(found, Cloud):
-        hover = [lines(name, f"{found.name} {x:g}", f"{metric} {number(y, unit)}")
-                 for name, x, y in zip(found.configs, found.numbers, found.mean, strict=True)]  # fmt: skip
+        hover = [
+            lines(name, f"{found.name} {x:g}", f"{metric} {number(y, unit)}")
+            for name, x, y in zip(found.configs, found.numbers, found.mean, strict=True)
+        ]
         axis |= axis_type(found.numbers)
         trace: Figure = {"type": "scatter", "mode": "markers", "x": list(found.numbers), "y": list(found.mean)}
         trace |= {"marker": {"color": ACCENT, "size": 8, "opacity": 0.7}, "hovertext": hover, "hoverinfo": "text"}
         return {"data": [trace], "layout": layout}
     x: list[Any] = [literal(short(value)) for value in found.values] if found.numbers is None else [*found.numbers]
     colours = [ACCENT if best else MUTED for best in found.may_be_best.tolist()]
-    hover = [lines(f"{found.name} {value}", f"{metric} {_interval(found, n, unit)}",
-                    "may be the best value" if found.may_be_best[n] else "worse than the best value")
-             for n, value in enumerate(found.values)]  # fmt: skip
-    points: Figure = {"type": "scatter", "x": x, "y": as_list(found.mean), "hovertext": hover, "hoverinfo": "text",
-                      "marker": {"color": colours, "size": 10}, "line": {"color": ACCENT, "width": 2}}  # fmt: skip
+    hover = [
+        lines(
+            f"{found.name} {value}",
+            f"{metric} {_interval(found, n, unit)}",
+            "may be the best value" if found.may_be_best[n] else "worse than the best value",
+        )
+        for n, value in enumerate(found.values)
+    ]
+    points: Figure = {
+        "type": "scatter",
+        "x": x,
+        "y": as_list(found.mean),
+        "hovertext": hover,
+        "hoverinfo": "text",
+        "marker": {"color": colours, "size": 10},
+        "line": {"color": ACCENT, "width": 2},
+    }
     if found.numbers is None:  # downwards: names may be long
-        bars = {"type": "data", "symmetric": False, "array": as_list(found.high - found.mean), "color": MUTED,
-                "arrayminus": as_list(found.mean - found.low), "thickness": 1.5}  # fmt: skip
+        bars: Figure = {"type": "data", "symmetric": False, "color": MUTED, "thickness": 1.5}
+        bars |= {"array": as_list(found.high - found.mean), "arrayminus": as_list(found.mean - found.low)}
         layout |= {"xaxis": layout["yaxis"], "height": FRAME + ROW * len(x)}
-        layout["yaxis"] = {"type": "category", "autorange": "reversed"}
+        layout["yaxis"] = TOP_DOWN
         points |= {"x": points["y"], "y": x, "mode": "markers", "error_x": bars}
         return {"data": [points], "layout": layout}
     axis |= axis_type(found.numbers)
     axis |= {"tickmode": "array", "tickvals": x} if len(x) <= MOST_LABELS else {}
-    band = {"type": "scatter", "mode": "lines", "x": [*x, *x[::-1]], "fill": "toself", "fillcolor": BAND,
-            "y": [*as_list(found.high), *as_list(found.low)[::-1]],
-            "line": {"width": 0}, "hoverinfo": "skip"}  # fmt: skip
-    layout["shapes"] = [{"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": first, "x1": last, "layer": "below",
-                         "fillcolor": GRID, "opacity": 0.45, "line": {"width": 0}}
-                        for first, last in _stretches(found)]  # fmt: skip
+    band: Figure = {"type": "scatter", "mode": "lines", "fill": "toself", "fillcolor": BAND, "hoverinfo": "skip"}
+    band |= {"x": [*x, *x[::-1]], "y": [*as_list(found.high), *as_list(found.low)[::-1]], "line": {"width": 0}}
+    layout["shapes"] = [{**_STRETCH, "x0": first, "x1": last} for first, last in _stretches(found)]
     return {"data": [band, {**points, "mode": "lines+markers"}], "layout": layout}
 
 
 def parallel(
     results: Sequence[Result], settings: Mapping[str, Mapping[str, str]], metric: str, names: Mapping[str, str]
 ) -> Figure:
-    """Draw each config of a search as a line across its parameters to its score; the best tenth stands out.
+    """Draw each config of a search as a line across its parameters to its score; highlight the best tenth.
 
     ``names``: key -> short name of each parameter that varies.
     """
@@ -94,16 +117,18 @@ def parallel(
             x += [*range(len(axes)), None]
             y += [*(heights[row] for heights, _ in axes), None]
             hover += [lines(known[row].name, f"{metric} {cell(known[row].summaries[metric])}")] * (len(axes) + 1)
-        traces.append({"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "hovertext": hover, "opacity": 0.8,
-                       "hoverinfo": "text", "line": {"color": colour, "width": width},
-                       "marker": {"color": colour, "size": 4}})  # fmt: skip
-    notes = [{"x": n, "y": height, "text": literal(short(text)), "showarrow": False, "xanchor": "left", "xshift": 5,
-              "font": {"size": 10, "color": INK}, "bgcolor": SURFACE}
-             for n, (_, ticks) in enumerate(axes) for text, height in ticks]  # fmt: skip
-    axis = {"tickmode": "array", "tickvals": [*range(len(titles))], "ticktext": [*map(literal, titles)], "side": "top",
-            "range": [-0.1, len(titles) - 0.5]}  # fmt: skip
-    return {"data": traces, "layout": {"xaxis": axis, "yaxis": {"visible": False, "range": [-0.15, 1.05]},
-                                       "annotations": notes, "height": 460}}  # fmt: skip
+        look = {"opacity": 0.8, "line": {"color": colour, "width": width}, "marker": {"color": colour, "size": 4}}
+        points = {"x": x, "y": y, "hovertext": hover, "hoverinfo": "text"}
+        traces.append({"type": "scatter", "mode": "lines+markers", **points, **look})
+    notes = [
+        {"x": n, "y": height, "text": literal(short(text)), **_TICK}
+        for n, (_, ticks) in enumerate(axes)
+        for text, height in ticks
+    ]
+    axis: Figure = {"tickmode": "array", "tickvals": [*range(len(titles))], "ticktext": [*map(literal, titles)]}
+    axis |= {"side": "top", "range": [-0.1, len(titles) - 0.5]}
+    heights = {"visible": False, "range": [-0.15, 1.05]}
+    return {"data": traces, "layout": {"xaxis": axis, "yaxis": heights, "annotations": notes, "height": 460}}
 
 
 def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""Histograms of what was retrieved: scores of the first chunk and of the whole context, and numbers of results."""
+"""Histograms of the retrieval: scores of the first chunk and of the whole context, and numbers of results."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BARS = 24
 
 
 def histogram_items(chosen: Sequence[Result]) -> Iterator[Item]:
-    """Yield the histograms of some configs; of several with equal values the first one's, and none of one value."""
+    """Yield the histograms of some configs; only the first of configs with equal values, and none of a constant."""
     note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
-    yield from _charts(chosen, ("top_score", "first_evidence_rank", "evidence", "context"), scores_of_first, note,
-                       "Scores of the first chunk")  # fmt: skip
+    columns = ("top_score", "first_evidence_rank", "evidence", "context")
+    yield from _charts(chosen, columns, scores_of_first, note, "Scores of the first chunk")
     note = "On the scale of the retriever or reranker; a min_score cuts off all to its left."
     yield from _charts(chosen, ("context_scores",), scores_of_context, note, "Scores of all chunks of the context")
     note = "The length of the ranking: how many results each question got."
@@ -49,15 +49,17 @@ def scores_of_first(result: Result) -> Figure:
     scores = np.array(columns["top_score"], dtype=np.float64)
     ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
     depth = np.array([len(context or ()) for context in columns["context"]])
-    found, missed = (ranks > 0) & (ranks <= depth), (ranks == 0) | (ranks > depth)  # neither where a question failed
-    groups = [("evidence in the context", scores[(evidence > 0) & found], ACCENT),
-              ("evidence missed", scores[(evidence > 0) & missed], MUTED),
-              ("no evidence exists", scores[evidence == 0], INK)]  # fmt: skip
+    found, missed = (ranks > 0) & (ranks <= depth), (ranks == 0) | (ranks > depth)  # neither if a question failed
+    groups = [
+        ("evidence in the context", scores[(evidence > 0) & found], ACCENT),
+        ("evidence missed", scores[(evidence > 0) & missed], MUTED),
+        ("no evidence exists", scores[evidence == 0], INK),
+    ]
     return _histogram(groups, "score of the first chunk", "questions")
 
 
 def scores_of_context(result: Result) -> Figure:
-    """Draw the scores of all chunks of all contexts, the first of each apart."""
+    """Draw the scores of all chunks of all contexts, first chunks as a separate group."""
     rows = [row or [] for row in result.outcomes["context_scores"]]
     first = np.array([row[0] for row in rows if row], dtype=np.float64)
     others = np.array([score for row in rows for score in row[1:]], dtype=np.float64)
@@ -72,7 +74,7 @@ def numbers_of_results(result: Result) -> Figure:
 
 
 def _finite(result: Result, column: str) -> NDArray[np.float64]:
-    """Return the numbers of a column that were measured, of lists their items."""
+    """Return the finite numbers of a column, including the items of lists."""
     values: Sequence[Any] = result.outcomes.get(column) or ()
     flat = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
     numbers = np.array(flat, dtype=np.float64)
@@ -84,11 +86,12 @@ def _histogram(groups: Sequence[Group], title: str, counted: str, width: float =
     measured = [(name, values[np.isfinite(values)], colour) for name, values, colour in groups]
     known = np.concatenate([values for _, values, _ in measured])
     step = width or float(np.ptp(known)) / BARS or 1.0
-    start = float(known.min()) - (0.5 if width else 0.0)  # whole numbers stand in the middle of their bars
-    bins = {"start": start, "end": float(known.max()) + step, "size": step}
-    traces = [{"type": "histogram", "name": name, "x": as_list(values), "xbins": bins, "marker": {"color": colour},
-               "opacity": 0.85}
-              for name, values, colour in measured if len(values)]  # fmt: skip
-    layout = {"barmode": "stack", "showlegend": len(traces) > 1, "height": 320,
-              "xaxis": {"title": {"text": title}}, "yaxis": {"title": {"text": counted}}}  # fmt: skip
-    return {"data": traces, "layout": layout}
+    start = float(known.min()) - (0.5 if width else 0.0)  # whole numbers are in the middle of their bars
+    look = {"xbins": {"start": start, "end": float(known.max()) + step, "size": step}, "opacity": 0.85}
+    traces = [
+        {"type": "histogram", "name": name, "x": as_list(values), "marker": {"color": colour}, **look}
+        for name, values, colour in measured
+        if len(values)
+    ]
+    axes = {"xaxis": {"title": {"text": title}}, "yaxis": {"title": {"text": counted}}}
+    return {"data": traces, "layout": {"barmode": "stack", "showlegend": len(traces) > 1, "height": 320, **axes}}

@@ -1,4 +1,4 @@
-"""The page across sweeps: the golden sets that were asked, the best config of each sweep, and what changed between."""
+"""The page across sweeps: the golden sets, the best config of each sweep, and the changes between sweeps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _title(one: RecordedSweep) -> str:
 
 
 def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
-    """Make the table of golden sets, the one that was asked last on top."""
+    """Make the table of golden sets, the most recently used first."""
     asked: dict[tuple[str, str], list[RecordedSweep]] = {}
     for one in sweeps:
         asked.setdefault(one.questions[:2], []).append(one)
@@ -70,32 +70,39 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
     for group in sorted(asked.values(), key=lambda group: -group[-1].past.created):
         dataset = group[-1].best.dataset
         corpora = {one.best.dataset.corpus_digest for one in group}
-        rows.append(
-            [dataset.name, dataset.undivided[:SHOWN], dataset.partition, f"{dataset.questions:,}",
-             f"{dataset.with_evidence:,}", f"{len(corpora):,}", _when(group[0]), _when(group[-1]), f"{len(group):,}"]
-        )  # fmt: skip
-    header = ["golden set", "digest", "partition", ">questions", ">with evidence", ">versions of the corpus", "first",
-              "last", ">sweeps"]  # fmt: skip
+        counts = [f"{count:,}" for count in (dataset.questions, dataset.with_evidence, len(corpora))]
+        names = [dataset.name, dataset.undivided[:SHOWN], dataset.partition]
+        rows.append([*names, *counts, _when(group[0]), _when(group[-1]), f"{len(group):,}"])
+    counted = [">questions", ">with evidence", ">versions of the corpus"]
+    header = ["golden set", "digest", "partition", *counted, "first", "last", ">sweeps"]
     return make_table(header, rows, "An edited question, label or weight makes another digest.")
 
 
 def _group(group: Sequence[RecordedSweep]) -> Iterator[Item]:
-    """Yield the chart and the table of the sweeps on the same questions, the last one on top."""
+    """Yield the chart and the table of the sweeps on the same questions, the latest first."""
     metric = group[0].past.summary.name
     if len(group) > 1:
         yield make_charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
     changes = ["", *(_changes(before, after) for before, after in pairwise(group))]
     rows = [
-        [one.past.reference, _when(one), _week(one), one.past.title, f"{one.past.configs:,}", one.past.best,
-         cell(one.past.summary), changed]
+        [
+            one.past.reference,
+            _when(one),
+            _week(one),
+            one.past.title,
+            f"{one.past.configs:,}",
+            one.past.best,
+            cell(one.past.summary),
+            changed,
+        ]
         for one, changed in zip(group, changes, strict=True)
-    ]  # fmt: skip
+    ]
     header = ["sweep", "when", "week", "swept", ">configs", "best", f">{metric}", "changed"]
     yield make_table(header, rows[::-1], CHANGED)
 
 
 def _changes(before: RecordedSweep, after: RecordedSweep) -> str:
-    """List what differs between the best configs of two sweeps, and whether they read the same documents."""
+    """List the differences between the best configs of two sweeps, and whether they read the same documents."""
     old, new = before.best, after.best
     corpus = [] if old.dataset.corpus_digest == new.dataset.corpus_digest else ["other documents"]
     return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"

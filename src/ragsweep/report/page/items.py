@@ -1,4 +1,4 @@
-"""What a section of the page consists of: charts of which one is shown at a time, and tables that sort."""
+"""Items of a section of the page: groups of charts that show one at a time, and sortable tables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
 
 @dataclass(frozen=True)
 class PastSweep:
-    """What an earlier sweep on the same questions found, or this one: its best config by the objective."""
+    """The result of this or an earlier sweep on the same questions: its best config by the objective."""
 
-    reference: str  # as commands take it
+    reference: str  # the name that commands take
     title: str
     created: float  # seconds since the epoch
     configs: int
@@ -28,7 +28,7 @@ class PastSweep:
 
 
 def sort_key(result: Result | None, column: str, text: str) -> float | str | None:
-    """Return by what a cell is sorted: the metric itself, the number that it begins with, or its text."""
+    """Return the sort key of a cell: the metric itself, the number that it begins with, or its text."""
     if result and column in result.summaries:
         value = result.summaries[column].value
         return value if math.isfinite(value) else None
@@ -38,7 +38,7 @@ def sort_key(result: Result | None, column: str, text: str) -> float | str | Non
 
 
 def make_charts(options: Sequence[Item], note: str, title: str = "") -> Item:
-    """Make an item of charts of which one is shown at a time."""
+    """Make a group of charts that shows one at a time."""
     return {"kind": "charts", "title": title, "note": note, "options": options}
 
 

@@ -7,7 +7,19 @@ from collections.abc import Sequence
 
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number
-from ragsweep.report.page.charts import ACCENT, FRAME, INK, MUTED, ROW, Figure, finite, lines, literal, marker
+from ragsweep.report.page.charts import (
+    ACCENT,
+    FRAME,
+    INK,
+    MUTED,
+    ROW,
+    TOP_DOWN,
+    Figure,
+    finite,
+    lines,
+    literal,
+    marker,
+)
 from ragsweep.stats import funnel as stages
 from ragsweep.stats.funnel import STAGES, Funnel
 from ragsweep.stats.fusion_audit import FusionAudit, LegComparison
@@ -24,7 +36,7 @@ LOST = {
     stages.TOP_K: "below top_k",
     stages.BUDGET: "beyond the budget",
 }
-"""What happened to an evidence that a stage lost."""
+"""The fate of an evidence lost by a stage."""
 LOSS_COLOURS = dict(
     zip(
         STAGES,
@@ -35,7 +47,7 @@ LOSS_COLOURS = dict(
 
 
 def losses(funnels: Sequence[Funnel]) -> Figure:
-    """Draw for each config which stage lost how much of the evidence, and what stands in the context."""
+    """Draw for each config the evidence lost by each stage, and the evidence in the context."""
     labels = [literal(short(one.config)) for one in funnels]
     kept = [one.evidences - sum(stage.lost for stage in one.stages) for one in funnels]
     lost = {
@@ -43,17 +55,31 @@ def losses(funnels: Sequence[Funnel]) -> Figure:
         for stage in STAGES
     }
     bars = [(IN_CONTEXT, ACCENT, kept), *((LOST[stage], LOSS_COLOURS[stage], lost[stage]) for stage in STAGES)]
-    traces = [{"type": "bar", "orientation": "h", "name": name, "y": labels, "x": counts,
-               "text": [f"{count:,}" if count else "" for count in counts], "textposition": "inside",
-               "insidetextanchor": "middle", "textangle": 0, "constraintext": "none",
-               "hovertext": [lines(one.config, f"{count:,} of {one.evidences:,} evidences: {name}")
-                             for one, count in zip(funnels, counts, strict=True)],
-               "hoverinfo": "text", "marker": {"color": colour}}
-              for name, colour, counts in bars if any(counts)]  # fmt: skip
-    return {"data": traces, "layout": {"barmode": "stack", "showlegend": True, "legend": {"traceorder": "normal"},
-                                       "xaxis": {"title": {"text": "evidences"}},
-                                       "yaxis": {"autorange": "reversed", "type": "category"},
-                                       "height": FRAME + 60 + 34 * len(funnels)}}  # fmt: skip
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": labels,
+            "x": counts,
+            "text": [f"{count:,}" if count else "" for count in counts],
+            "textposition": "inside",
+            "insidetextanchor": "middle",
+            "textangle": 0,
+            "constraintext": "none",
+            "hovertext": [
+                lines(one.config, f"{count:,} of {one.evidences:,} evidences: {name}")
+                for one, count in zip(funnels, counts, strict=True)
+            ],
+            "hoverinfo": "text",
+            "marker": {"color": colour},
+        }
+        for name, colour, counts in bars
+        if any(counts)
+    ]
+    layout: Figure = {"barmode": "stack", "showlegend": True, "legend": {"traceorder": "normal"}}
+    layout |= {"xaxis": {"title": {"text": "evidences"}}, "yaxis": TOP_DOWN, "height": FRAME + 60 + 34 * len(funnels)}
+    return {"data": traces, "layout": layout}
 
 
 def known_parts(audit: FusionAudit) -> list[LegComparison]:
@@ -65,34 +91,27 @@ def legs(audit: FusionAudit) -> Figure:
     """Draw the fused ranking beside each of its legs, on all questions and on each slice."""
     parts = known_parts(audit)
     rows = {(one.label, one.value): one for one in parts}
-    names = {key: literal(f"{f'{short(key[1])} ({key[0]})' if key[0] else 'all'}, n = {one.questions:,}")
-             for key, one in rows.items()}  # fmt: skip
+    names = {
+        key: literal(f"{f'{short(key[1])} ({key[0]})' if key[0] else 'all'}, n = {one.questions:,}")
+        for key, one in rows.items()
+    }
     traces: list[Figure] = []
     for leg, symbol in zip(audit.legs, LEG_SYMBOLS, strict=False):
         found = [one for one in parts if one.leg == leg]
-        hover = [lines(f"{leg} alone {number(one.alone)}", "more than chance explains" if one.worse else "")
-                 for one in found]  # fmt: skip
-        traces.append({"type": "scatter", "mode": "markers", "name": literal(f"{leg} alone"), "hoverinfo": "text",
-                       "x": [finite(one.alone) for one in found], "hovertext": hover,
-                       "y": [names[one.label, one.value] for one in found],
-                       "marker": marker(MUTED, symbol, 10)})  # fmt: skip
-    traces.append({"type": "scatter", "mode": "markers", "name": "fused", "hoverinfo": "text",
-                   "x": [finite(one.hybrid) for one in rows.values()], "y": list(names.values()),
-                   "hovertext": [f"fused {number(one.hybrid)}" for one in rows.values()],
-                   "marker": marker(ACCENT, "diamond", 12)})  # fmt: skip
+        hover = [
+            lines(f"{leg} alone {number(one.alone)}", "more than chance explains" if one.worse else "") for one in found
+        ]
+        x, y = [one.alone for one in found], [names[one.label, one.value] for one in found]
+        traces.append(_marks(literal(f"{leg} alone"), x, y, hover, marker(MUTED, symbol, 10)))
+    hover = [f"fused {number(one.hybrid)}" for one in rows.values()]
+    fused = [one.hybrid for one in rows.values()]
+    traces.append(_marks("fused", fused, list(names.values()), hover, marker(ACCENT, "diamond", 12)))
     best = f"best leg of each question, {number(audit.oracle)}"
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": best,
-            "hoverinfo": "text",
-            "hovertext": [best],
-            "x": [finite(audit.oracle)],
-            "y": [names["", ""]],
-            "marker": marker(INK, "line-ns-open", 14),
-        }
-    )
-    return {"data": traces, "layout": {"showlegend": True, "xaxis": {"title": {"text": literal(audit.metric)}},
-                                       "yaxis": {"autorange": "reversed", "type": "category"},
-                                       "height": FRAME + 40 + ROW * len(rows)}}  # fmt: skip
+    traces.append(_marks(best, [audit.oracle], [names["", ""]], [best], marker(INK, "line-ns-open", 14)))
+    layout: Figure = {"showlegend": True, "xaxis": {"title": {"text": literal(audit.metric)}}}
+    return {"data": traces, "layout": layout | {"yaxis": TOP_DOWN, "height": FRAME + 40 + ROW * len(rows)}}
+
+
+def _marks(name: str, x: Sequence[float], y: Sequence[str], hover: Sequence[str], look: Figure) -> Figure:
+    trace: Figure = {"type": "scatter", "mode": "markers", "name": name, "hovertext": hover, "hoverinfo": "text"}
+    return trace | {"x": [finite(value) for value in x], "y": y, "marker": look}

@@ -1,4 +1,4 @@
-"""Where evidence was lost and what fusion does to its legs, as items of the page."""
+"""Losses of evidence and effects of fusion, as items of the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragsweep.stats.verdict import shown_kind
 
 MOST_HYBRIDS = 4
 MOST_PHANTOMS = 10
-"""Phantom hits that are listed of each config."""
+"""Most listed phantom hits of each config."""
 
 FUNNEL = (
     "Each bar is all evidence of the questions. An evidence that is not in the context is counted at the first stage"
@@ -37,7 +37,7 @@ def follow_evidence(results: Sequence[Result]) -> dict[str, Funnel]:
 
 
 def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
-    """Yield the losses by stage, what changes of single stages would do, and phantom hits."""
+    """Yield the losses by stage, the effects of changing single stages, and phantom hits."""
     if not funnels:
         return
     yield make_charts([{"label": "", "figure": loss_charts.losses(funnels)}], FUNNEL)
@@ -53,8 +53,11 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
     changes = [(name, text) for name, text in changes if text]
     if changes:
         yield {"kind": "facts", "title": "What a change of one stage would do, by the stored rankings", "rows": changes}
-    phantoms = [[one.config, hit.question, hit.chunk, number(hit.score), number(hit.usual)]
-                for one in funnels for hit in one.phantoms[:MOST_PHANTOMS]]  # fmt: skip
+    phantoms = [
+        [one.config, hit.question, hit.chunk, number(hit.score), number(hit.usual)]
+        for one in funnels
+        for hit in one.phantoms[:MOST_PHANTOMS]
+    ]
     if phantoms:
         note = "Irrelevant chunks that a reranker put first with a score above the median of relevant first chunks."
         yield make_table(["config", "question", "chunk", ">score", ">usual"], phantoms, note, "Phantom hits")
@@ -70,7 +73,7 @@ def _left(part: StageLoss) -> str:
 
 
 def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
-    """Yield each hybrid against its legs: in a picture and words, in a table, and what single legs find."""
+    """Yield each hybrid against its legs: as a chart with sentences, as a table, and the evidence of single legs."""
     found = _merge_equal(audit for one in results if (audit := _audit(one, metric)))[:MOST_HYBRIDS]
     if not found:
         return
@@ -80,8 +83,8 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
     ]
     yield make_charts(options, "")
     rows = [row for one in found for row in _audit_rows(one)]
-    header = ["config", "questions of", "leg", ">n", f">{found[0].metric} fused", ">leg alone", ">fused less leg",
-              ">gain", ">lose", ""]  # fmt: skip
+    means = [f">{found[0].metric} fused", ">leg alone", ">fused less leg"]
+    header = ["config", "questions of", "leg", ">n", *means, ">gain", ">lose", ""]
     note = (
         "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain and lose: questions that the"
         " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out. *:"
@@ -94,12 +97,12 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
 
 
 def _audit(result: Result, metric: str) -> FusionAudit | None:
-    """Audit by the metric where legs were scored by it, else by the first that they were."""
+    """Audit by the metric if legs were scored by it, else by their first metric."""
     return fusion_audit(result, metric if metric in audited_metrics(result) else None)
 
 
 def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
-    """Keep one of equal audits, named after all their configs: they have the same fused ranking and top_k."""
+    """Merge equal audits, named after all their configs, which share the fused ranking and top_k."""
     merged: dict[str, list[FusionAudit]] = {}
     for one in audits:
         merged.setdefault(repr(replace(one, config="")), []).append(one)
@@ -112,6 +115,6 @@ def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
 def _audit_rows(audit: FusionAudit) -> Iterator[list[str]]:
     for one in loss_charts.known_parts(audit):
         where = f"{one.label} {one.value}" if one.label else "all"
-        yield [audit.config, where, one.leg, f"{one.questions:,}", number(one.hybrid), number(one.alone),
-               with_interval(one.difference, one.low, one.high), f"{one.wins:,}", f"{one.losses:,}",
-               shown_kind(one.better, one.worse, one.wins == one.losses == 0)]  # fmt: skip
+        means = [number(one.hybrid), number(one.alone), with_interval(one.difference, one.low, one.high)]
+        kind = shown_kind(one.better, one.worse, one.wins == one.losses == 0)
+        yield [audit.config, where, one.leg, f"{one.questions:,}", *means, f"{one.wins:,}", f"{one.losses:,}", kind]

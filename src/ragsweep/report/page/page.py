@@ -1,4 +1,4 @@
-"""Put the document of a sweep, its style and its scripts together into one HTML file that loads nothing."""
+"""Assemble the document of a sweep, its style and its scripts into one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ragsweep.report.tables import to_json
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-"""What could end a script element, or a line of a script, within JSON."""
+"""Characters in JSON that could end a script element, or a line of a script."""
 
 
 def write_page(document: Mapping[str, Any]) -> bytes:
@@ -26,7 +26,7 @@ def write_page(document: Mapping[str, Any]) -> bytes:
     }
     before, *rest = _template("page.html").split("{{")
     pieces = [before]
-    for piece in rest:  # one pass: a text of the data that looks like a place to fill stays a text
+    for piece in rest:  # one pass: data that looks like a placeholder is not replaced
         name, _, after = piece.partition("}}")
         pieces += [parts[name], after]
     return "".join(pieces).encode("utf-8", "replace")

@@ -10,10 +10,24 @@ import numpy as np
 
 from ragsweep.core.results import Result, Summary
 from ragsweep.report.numbers import cell
-from ragsweep.report.page.charts import ACCENT, INK, MUTED, SURFACE, Figure, as_list, finite, lines, literal, with_unit
+from ragsweep.report.page.charts import (
+    ACCENT,
+    DOTTED,
+    INK,
+    MUTED,
+    SURFACE,
+    TOP_DOWN,
+    Figure,
+    as_list,
+    finite,
+    interval_bars,
+    lines,
+    literal,
+    with_unit,
+)
 
 NONE = "(none)"
-"""The kind of what was not expected, or not found."""
+"""The kind of a missing counterpart: nothing expected, or nothing found."""
 
 COLOURS = (MUTED, ACCENT)
 
@@ -23,56 +37,73 @@ def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
     traces: list[Figure] = []
     for result, colour in zip(pair, COLOURS, strict=True):
         found = [result.summaries[name] for name in metrics]
-        ends = {"array": [finite(one.high - one.value) for one in found],
-                "arrayminus": [finite(one.value - one.low) for one in found]}  # fmt: skip
-        traces.append({
-            "type": "bar", "name": literal(result.name), "x": [literal(name) for name in metrics],
-            "y": [finite(one.value) for one in found], "marker": {"color": colour},
-            "error_y": {"type": "data", "symmetric": False, **ends, "color": INK, "thickness": 1.5, "width": 4},
-            "hovertext": [lines(result.name, f"{one.name} {cell(one)}") for one in found], "hoverinfo": "text",
-        })  # fmt: skip
-    return {"data": traces, "layout": {"barmode": "group", "showlegend": True, "xaxis": {"type": "category"},
-                                       "yaxis": {"rangemode": "tozero"}, "height": 380}}  # fmt: skip
+        intervals = interval_bars(found, INK) | {"thickness": 1.5, "width": 4}
+        traces.append(
+            {
+                "type": "bar",
+                "name": literal(result.name),
+                "x": [literal(name) for name in metrics],
+                "y": [finite(one.value) for one in found],
+                "marker": {"color": colour},
+                "error_y": intervals,
+                "hovertext": [lines(result.name, f"{one.name} {cell(one)}") for one in found],
+                "hoverinfo": "text",
+            }
+        )
+    layout: Figure = {"barmode": "group", "showlegend": True, "xaxis": {"type": "category"}, "height": 380}
+    return {"data": traces, "layout": layout | {"yaxis": {"rangemode": "tozero"}}}
 
 
 def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Sequence[float]]) -> Figure:
     """Draw each question of both configs by its response time and its score."""
     traces = [
-        {"type": "scatter", "mode": "markers", "name": literal(result.name), "x": as_list(np.array(times)),
-         "y": as_list(np.array(result.outcomes[metric], dtype=np.float64)),
-         "marker": {"color": colour, "size": 7, "opacity": 0.7},
-         "hovertext": [lines(result.name, str(name)) for name in result.outcomes["question_id"]], "hoverinfo": "text"}
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": literal(result.name),
+            "x": as_list(np.array(times)),
+            "y": as_list(np.array(result.outcomes[metric], dtype=np.float64)),
+            "marker": {"color": colour, "size": 7, "opacity": 0.7},
+            "hovertext": [lines(result.name, str(name)) for name in result.outcomes["question_id"]],
+            "hoverinfo": "text",
+        }
         for result, times, colour in zip(pair, milliseconds, COLOURS, strict=True)
-    ]  # fmt: skip
+    ]
     title = literal(with_unit(metric, pair[0].summaries[metric].unit))
-    return {"data": traces, "layout": {"showlegend": True, "height": 400, "yaxis": {"title": {"text": title}},
-                                       "xaxis": {"title": {"text": "response time, ms"}}}}  # fmt: skip
+    layout = {"xaxis": {"title": {"text": "response time, ms"}}, "yaxis": {"title": {"text": title}}, "height": 400}
+    return {"data": traces, "layout": {"showlegend": True, **layout}}
 
 
 def confusion(counts: Counter[tuple[str, str]]) -> Figure:
-    """Draw how often what was expected as one kind was found as which."""
+    """Draw the confusion matrix of expected and found kinds."""
     kinds = [*sorted({kind for pair in counts for kind in pair} - {""}), ""]
     names = [literal(kind or NONE) for kind in kinds]
     rows = [[counts[expected, found] for found in kinds] for expected in kinds]
-    trace = {
-        "type": "heatmap", "x": names, "y": names, "z": rows, "texttemplate": "%{text}",
-        "text": [[str(count) if count else "" for count in row] for row in rows], "hoverinfo": "skip",
-        "colorscale": [[0, SURFACE], [1, ACCENT]], "showscale": False, "xgap": 2, "ygap": 2,
-    }  # fmt: skip
-    return {"data": [trace], "layout": {"xaxis": {"side": "top", "type": "category", "title": {"text": "found"}},
-                                        "yaxis": {"autorange": "reversed", "type": "category",
-                                                  "title": {"text": "expected"}},
-                                        "height": 160 + 34 * len(kinds)}}  # fmt: skip
+    trace: Figure = {"type": "heatmap", "x": names, "y": names, "z": rows, "showscale": False, "xgap": 2, "ygap": 2}
+    trace |= {"colorscale": [[0, SURFACE], [1, ACCENT]], "hoverinfo": "skip", "texttemplate": "%{text}"}
+    trace["text"] = [[str(count) if count else "" for count in row] for row in rows]
+    layout = {
+        "xaxis": {"side": "top", "type": "category", "title": {"text": "found"}},
+        "yaxis": {**TOP_DOWN, "title": {"text": "expected"}},
+        "height": 160 + 34 * len(kinds),
+    }
+    return {"data": [trace], "layout": layout}
 
 
 def over_time(metric: str, names: Sequence[str], runs: Sequence[tuple[float, Sequence[Summary]]]) -> Figure:
     """Draw a metric of both configs over their runs: seconds since the epoch, and a summary each."""
     days = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) for when, _ in runs]
     traces = [
-        {"type": "scatter", "mode": "lines+markers", "name": literal(name), "x": days,
-         "y": [finite(found[n].value) for _, found in runs], "marker": {"color": colour, "size": 8},
-         "line": {"color": colour, "width": 1, "dash": "dot"}}
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": literal(name),
+            "x": days,
+            "y": [finite(found[n].value) for _, found in runs],
+            "marker": {"color": colour, "size": 8},
+            "line": DOTTED | {"color": colour},
+        }
         for n, (name, colour) in enumerate(zip(names, COLOURS, strict=True))
-    ]  # fmt: skip
-    return {"data": traces, "layout": {"showlegend": True, "xaxis": {"type": "date"}, "height": 300,
-                                       "yaxis": {"title": {"text": literal(metric)}}}}  # fmt: skip
+    ]
+    title = {"title": {"text": literal(metric)}}
+    return {"data": traces, "layout": {"showlegend": True, "xaxis": {"type": "date"}, "yaxis": title, "height": 300}}

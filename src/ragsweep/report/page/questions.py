@@ -16,9 +16,9 @@ from ragsweep.stats.funnel import Funnel
 
 MOST_QUESTIONS = 2_000
 LONGEST = 4_000
-"""Characters of a text, about a page; a longer one is cut off."""
+"""Most characters of a text, about a page; a longer text is truncated."""
 MOST_TEXT = 3_000_000
-"""Bytes of all chunks' texts together."""
+"""Most bytes of all chunks' texts together."""
 
 PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 """Returns the chat messages (role, content) for a question's id and the chunks of its context."""
@@ -26,12 +26,12 @@ PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class PageTexts:
-    """What records do not hold: what must not be shown, texts of chunks by their name, and the prompts of a config."""
+    """Page content beyond the records: secrets to mask, texts of chunks by name, and the prompts of a config."""
 
     secrets: Secrets = field(default_factory=Secrets)
-    chunk: Callable[[str], str] | None = None  # None where the corpus is not there as it was searched
+    chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed
     prompts: Callable[[Result], PromptReader | None] = lambda _: None
-    evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by a question's id, as the golden set has it
+    evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by a question's id in the golden set
 
 
 def browse(
@@ -46,8 +46,8 @@ def browse(
     Args:
         results: The configs to show, the reference first.
         metrics: Whose scores to show; helped and hurt are judged by the first.
-        roles: Name of a config -> what it is.
-        funnels: Name of a config -> which stage lost its evidence.
+        roles: Name of a config -> its role.
+        funnels: Name of a config -> the stages that lost its evidence.
         given: Texts of chunks and prompts.
     """
     first = results[0].outcomes
@@ -92,7 +92,7 @@ def judged_metrics(results: Sequence[Result]) -> list[str]:
 
 
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
-    """Return each chunk's text once, as far as they fit, and a sentence on what is left out."""
+    """Return each chunk's text once, within the size limit, and a sentence on the omitted ones."""
     if read is None:
         return [], "The texts of chunks are left out: the corpus is not there any more as it was searched."
     texts, size = [], 0
@@ -143,6 +143,7 @@ def _config(
     for one in result.summaries.values():
         if one.unit and one.name in columns:
             measured.setdefault(str(columns[one.name]), one.name)
+    numbers = ("top_score", *measured.values())
     return {
         "name": result.name,
         "role": role,
@@ -151,16 +152,17 @@ def _config(
         "ranks": [_rounded(rank) for rank in column("first_evidence_rank") or ()],
         "contexts": contexts,
         "texts": {name: _texts(some, len(ids)) for name, some in _written(column, result).items() if any(some)},
-        "numbers": {name: [_rounded(value) for value in column(name) or ()]
-                    for name in ("top_score", *measured.values()) if _any(column(name))},
-    }  # fmt: skip
+        "numbers": {name: [*map(_rounded, column(name) or ())] for name in numbers if _any(column(name))},
+    }
 
 
 def _written(column: Callable[[str], list[Any] | None], result: Result) -> dict[str, list[str]]:
-    """Return texts by row of the table: the answer, what became of it, judges' words, and what each step took."""
+    """Return texts by row of the table: the answer, its outcome, judges' reasons, and facts of each step."""
     answers = column("answer") or []
-    outcome = [failed or ("declined" if declined else "") for failed, declined in
-               zip(column("answer_failed") or (), column("abstained") or (), strict=True)]  # fmt: skip
+    outcome = [
+        failed or ("declined" if declined else "")
+        for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)
+    ]
     steps = [json.loads(text or "{}") for text in column(STEPS) or ()]
     words = [judge_words(text) for text in column(STEPS) or ()]
     judges = dict.fromkeys(name for one in words for name in one)
@@ -186,12 +188,16 @@ def _by_step(steps: Mapping[str, Any], write: Callable[[Mapping[str, Any]], str]
 
 
 def _prompts(
-    result: Result, ids: Sequence[str], contexts: Sequence[Sequence[int]], chunks: Sequence[str],
-    lines: dict[str, int], given: PageTexts,
-) -> list[list[list[Any]]]:  # fmt: skip
+    result: Result,
+    ids: Sequence[str],
+    contexts: Sequence[Sequence[int]],
+    chunks: Sequence[str],
+    lines: dict[str, int],
+    given: PageTexts,
+) -> list[list[list[Any]]]:
     """Return each question's messages: role and pieces, numbers into ``lines``, or of a chunk n into its text: ``~n``.
 
-    The texts of the context stand on the page already, and most other lines are the same for all questions.
+    The texts of the context are on the page already, and most other lines are the same for all questions.
     """
     read = given.prompts(result) if given.chunk else None
     if read is None or given.chunk is None:
@@ -199,8 +205,8 @@ def _prompts(
     prompts = []
     for name, context in zip(ids, contexts, strict=True):
         passages = [(n, given.chunk(chunks[n]).strip()) for n in context]
-        prompts.append([[message["role"], _pieces(message["content"], passages, lines)]
-                        for message in read(name, [chunks[n] for n in context])])  # fmt: skip
+        messages = read(name, [chunks[n] for n in context])
+        prompts.append([[one["role"], _pieces(one["content"], passages, lines)] for one in messages])
     return prompts
 
 
@@ -228,5 +234,5 @@ def _reason(unscored: str | None, metric: str) -> str:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Keep four digits: more are read by nobody, and weigh."""
+    """Round to four significant digits, to keep the page small."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")

@@ -1,4 +1,4 @@
-"""The config with the highest mean, and how much of its lead is luck."""
+"""The config with the highest mean, and the selection bias of its lead."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ Numbers = NDArray[np.int64]
 
 FOLDS = 10
 PARTITIONS = 20
-"""How often the questions are cut into folds anew: the mean depends less on how they happened to be cut."""
+"""Repetitions of the division into folds, which reduce the dependence on a single division."""
 SEED = 20261124
 TIE = 1e-6
-"""Means nearer than this part of the largest number tie."""
+"""Relative tolerance, of the largest number, within which means tie."""
 
 
 class SelectionBias(NamedTuple):
-    """What choosing the highest mean makes of it. All are in the metric's unit, in its own direction.
+    """The selection bias of the highest mean. All numbers are in the metric's unit and direction.
 
-    ``observed`` is the winner's mean, ``optimism`` how much better it looks than it is (positive where it looks too
-    good, whichever direction is better), ``crossfitted`` the mean without it: both NaN where the clusters are not
-    ``enough``.
+    ``observed`` is the winner's mean, ``optimism`` its selection bias (positive if it looks too good, in either
+    direction), ``crossfitted`` the mean without it: both NaN if the clusters are not ``enough``.
     """
 
     winner: int
@@ -38,7 +37,7 @@ class SelectionBias(NamedTuple):
 
 
 def winner(matrix: Matrix) -> int:
-    """Return the row with the best mean, the first of those that tie (of no questions, the first of all)."""
+    """Return the row with the best mean, the first on a tie (without questions, the first row)."""
     if not matrix.values.size:
         return 0
     means = matrix.better.mean(axis=1)
@@ -46,11 +45,11 @@ def winner(matrix: Matrix) -> int:
 
 
 def selection_bias(matrix: Matrix) -> SelectionBias:
-    """Estimate by how much the best of the observed means is too good.
+    """Estimate the selection bias of the best observed mean.
 
-    The questions are cut into ten folds, clusters whole. The best config of nine folds is scored on the tenth: by
-    how much it is worse there, on average, times the square root of .9, because luck on nine tenths of the questions is
-    that much larger than luck on all of them. The mean over 20 ways to cut.
+    The questions are cut into ten folds, clusters whole. The best config of nine folds is scored on the tenth: the bias
+    is its mean deficit there, times the square root of .9, because the bias on nine tenths of the questions is that
+    much larger than on all of them. Averaged over 20 divisions.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -76,10 +75,10 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
 
 
 def _gap(better: Doubles, fold: Numbers) -> float:
-    """Return how much worse the best of nine folds is on the tenth, weighted by the tenth's number of questions.
+    """Return the deficit of the best of nine folds on the tenth, weighted by the tenth's number of questions.
 
-    Scores times weights over numbers of questions: what all configs share cancels over folds of one size, whatever
-    weights they have.
+    Scores times weights over numbers of questions: components that all configs share cancel over folds of equal size,
+    regardless of weights.
     """
     gaps, first, sizes = _best_of_nine(better, fold)
     return float(((gaps * first).sum(axis=0) * sizes).sum() / sizes.sum())
@@ -101,9 +100,9 @@ def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Dou
 
 
 def _folds(matrix: Matrix) -> list[Numbers] | None:
-    """Cut the questions into ten folds of about as many, clusters whole, in twenty ways; None where there are too few.
+    """Divide the questions into ten folds of similar size, clusters whole, in twenty ways; None if there are too few.
 
-    A cluster of a third of the questions is a fold of a third of them, which the best of the others cannot stand for.
+    A cluster of a third of the questions makes a fold of a third of them, which the other folds cannot represent.
     """
     if not enough_clusters(matrix.clusters, matrix.weights):
         return None
@@ -113,7 +112,7 @@ def _folds(matrix: Matrix) -> list[Numbers] | None:
 
 
 def _dealt(sizes: Numbers, generator: np.random.Generator) -> Numbers:
-    """Deal the clusters out, the largest first, always to a fold with the fewest questions."""
+    """Assign the clusters, the largest first, each to a fold with the fewest questions."""
     shuffled = generator.permutation(len(sizes))
     if sizes.max() == 1:
         dealt = np.empty(len(sizes), dtype=np.int64)

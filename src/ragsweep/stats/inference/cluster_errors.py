@@ -18,30 +18,30 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 FEWEST = 10
-"""With fewer effective clusters no spread is claimed to be known."""
+"""Fewest effective clusters for an estimate of the spread."""
 TAIL = 0.02
 """The two-sided tail by which degrees of freedom are fitted: between that of one 95 % interval and that of many."""
 BISECTIONS = 40
 NODES = 768
 """Of the integral; its error is below 1e-6 for the layouts of the tests."""
 ROUNDED = 2
-"""Digits of a correlation: its estimate is never so exact, and what follows from it is remembered."""
+"""Digits of a correlation: more than its estimate's accuracy, and few enough to cache what follows from it."""
 KINDS = 40
-"""Kinds of clusters that degrees of freedom are computed of: of weighted questions hardly two clusters are alike."""
+"""Most kinds of clusters for the degrees of freedom: with weighted questions hardly two clusters are equal."""
 
 
 def effective_clusters(sizes: Doubles) -> float:
-    """Return n² / sum of squared sizes: as many clusters of equal size weigh their questions as evenly; 0 of none."""
+    """Return the effective number of clusters, n² / sum of squared sizes; 0 without clusters."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
 
 
 def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
-    """Return whether questions (questions,) come from enough clusters, numbered from 0, to speak of a spread."""
+    """Return whether questions (questions,) come from enough clusters, numbered from 0, to estimate a spread."""
     return enough(np.bincount(clusters, weights).astype(np.float64)) if len(clusters) else False
 
 
 def enough(sizes: Doubles) -> bool:
-    """Return whether clusters of these sizes are enough to speak of a spread: as good as ten of equal size."""
+    """Return whether clusters of these sizes suffice to estimate a spread: as good as ten of equal size."""
     return effective_clusters(sizes) >= FEWEST - 1e-9
 
 
@@ -49,8 +49,8 @@ def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -
     """Estimate how strongly the scores of one cluster correlate, within 0 and 1: one number for all rows.
 
     The analysis of variance's estimator for unequal clusters (Donner, International Statistical Review 54, 1986,
-    section 2), its mean squares averaged over the rows, each in units of its own variance. 0 where every question is a
-    cluster by itself: then it means nothing.
+    section 2), its mean squares averaged over the rows, each in units of the row's variance. 0 if every cluster is a
+    single question, where it is undefined.
 
     Args:
         deviations: From each row's mean (rows, questions).
@@ -70,7 +70,7 @@ def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -
 
 
 class VarianceCorrection(NamedTuple):
-    """What makes squared sums by cluster an unbiased variance: a factor a cluster, and the degrees of freedom."""
+    """The correction of squared sums by cluster to an unbiased variance: a factor a cluster, and degrees of freedom."""
 
     factors: Doubles
     degrees: float
@@ -132,7 +132,7 @@ class _Model(NamedTuple):
     def mean_and_variance(self) -> tuple[Doubles, Doubles, Doubles]:
         """Write the mean and its estimated variance by independent standard normal numbers.
 
-        One number a size stands for the sum over its clusters, the others for what sets these apart. Returns the
+        One number a size represents the sum over its clusters, the others their differences. Returns the
         weights of the mean, the quadratic form of the variance in the former, and the weight of each of the latter.
         """
         questions = self.counts @ self.sizes

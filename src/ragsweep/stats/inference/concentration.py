@@ -1,4 +1,4 @@
-"""Questions that few clusters dominate: the comparison on each of these, and on all others.
+"""Questions that a few clusters dominate: compare on each of these clusters, and on all other questions.
 
 One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
 clusters, or degrees of freedom, for an interval over all questions. The others may be enough.
@@ -20,9 +20,9 @@ from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores
 Flags = NDArray[np.bool_]
 
 MOST = 3
-"""Clusters that are compared by themselves at most."""
+"""Most clusters that are compared separately."""
 ROUNDED = 0.01
-"""By how much computed degrees of freedom may be off."""
+"""Tolerance of computed degrees of freedom."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Part:
 class Concentration:
     """The comparison on each dominating cluster, the largest first, and on the rest, which has enough clusters.
 
-    Each part has intervals at the level of its own: together they hold less often. The difference over all questions is
+    Each part has intervals at its own level: jointly they hold less often. The difference over all questions is
     the sum of the parts' differences times their shares.
     """
 

@@ -2,7 +2,7 @@
 
 The evidence is a capital, in logarithms. It starts at 1, and each cluster of questions multiplies it by a factor whose
 mean is at most 1 as long as the mean difference is at most the margin. So it ever reaches 20 in at most one of twenty
-such cases, at whichever times it is examined (Ville 1939): it is an e-value at any stopping time.
+such cases, at any sequence of looks (Ville 1939): it is an e-value at any stopping time.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 STAKES = (0.3, 0.6, 0.9)
-"""Shares of the capital that one question may lose; a third of the capital is bet with each of them."""
+"""Stakes: shares of the capital that one question may lose; a third of the capital is bet with each."""
 LARGEST_STAKE = 0.9
-"""No cluster can lose more than this, however many questions it has."""
+"""Largest share of the capital that a cluster can lose, regardless of its size."""
 STEPS = 50
 """Bisections to find a bound: its error is the range of the differences times 2^-50."""
 UNKNOWN = -1e300
-"""The mean of a config without scores: it leads only where no config has any."""
+"""The mean of a config without scores: it leads only if no config has any."""
 TIE = 1e-9
-"""Means nearer than this part of the largest score tie."""
+"""Relative tolerance, of the largest score, within which means tie."""
 
 
 def cluster_differences(differences: Doubles, clusters: Numbers) -> tuple[Doubles, Doubles]:
-    """Sum up differences (rows, questions) by cluster, in the order of their numbers; NaN are left out.
+    """Sum up differences (rows, questions) by cluster, in the order of cluster numbers; NaN are skipped.
 
     Returns:
-        The sums, and how many differences there are in each: both (rows, clusters).
+        The sums, and the number of differences in each: both (rows, clusters).
     """
     known = ~np.isnan(differences)
     return cluster_sums(np.where(known, differences, 0.0), clusters), cluster_sums(known.astype(np.float64), clusters)
@@ -44,15 +44,15 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
     """Return the logarithm of the capital after each cluster: (rows, clusters).
 
     A bet that the mean is above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024), with fixed stakes and the mean
-    of their capitals, so that without a change of rival the questions' order means nothing. A question multiplies a
+    of their capitals, so that the questions' order has no effect unless the rival changes. A question multiplies a
     capital by 1 + stake x (difference - margin) / (spread + margin), which is never below 1 - stake. A cluster is one
-    bet: on the sum of its questions, or on that many times less where it could lose more than ``LARGEST_STAKE``. Holds
-    for clusters that are independent draws; where a bet was made smaller, what a config wins must have nothing to do
-    with how many questions share a source.
+    bet: on the sum of its questions, scaled down where it could lose more than ``LARGEST_STAKE``. Holds for clusters
+    that are independent draws; where a bet was scaled down, a config's gain must be independent of the number of
+    questions that share a source.
 
     Args:
         sums: Of the differences in each cluster, as ``cluster_differences`` makes them, each within ``spread``.
-        sizes: How many differences were summed up; of 0 nothing follows.
+        sizes: The number of summed differences; 0 leaves the capital unchanged.
         margin: In the unit of the differences, above -spread.
         spread: The metric's highest value less its lowest: a difference lies in [-spread, spread].
     """
@@ -74,9 +74,9 @@ def evidence(capital: Doubles) -> Doubles:
 def lower_bound(
     sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0, *, ordered: bool = True
 ) -> Doubles:
-    """Bound the mean difference of each row (rows,) from below: it holds at ``level`` for all times together.
+    """Bound the mean difference of each row (rows,) from below: valid at ``level`` for all times together.
 
-    The largest margin that ``betting`` has refused so far; -spread where it refused none. Arguments as for ``betting``.
+    The largest margin that ``betting`` has rejected so far; -spread if it rejected none. Arguments as for ``betting``.
     Where the clusters are not in the order of asking (``ordered`` False), only the capital after all of them counts: it
     depends on no order, so that later calls may have more clusters anywhere among them.
     """
@@ -93,7 +93,7 @@ def lower_bound(
 
 
 def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> Doubles:
-    """Return the capital of each row after each cluster, against a margin of its own."""
+    """Return the capital of each row after each cluster, against the row's margin."""
     moved, room = sums - margins[:, None] * sizes, (spread + margins)[:, None]
     return betting(moved * spread / room, sizes, 0.0, spread)
 
@@ -102,16 +102,16 @@ def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> 
 
 
 def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
-    """Return how far each config lies behind the leader, question by question: (configs, questions).
+    """Return each config's deficit to the leader, question by question: (configs, questions).
 
     The leader of a question is the config with the highest mean over the questions before its cluster, among the
     others that are asked this question; those that tie lead together, with the mean of their scores, and at first all
     do. So the leader is fixed before the question is scored, and for the best config of all the expected difference is
-    at most 0 whichever config leads: one capital on these differences needs no correction for the number of rivals.
-    NaN where a score is missing, a config is not asked any more, or no other one is.
+    at most 0, regardless of the leader: one capital on these differences needs no correction for the number of rivals.
+    NaN where a score is missing, or where this config or all others are no longer asked.
 
     Args:
-        better: Scores (configs, questions) of which more is better, in the order of asking; NaN where there is none.
+        better: Scores (configs, questions), more is better, in the order of asking; NaN where there is none.
         asked: How many questions each config was asked; a config that was dropped was asked fewer.
         starts: The place of the first question of each question's cluster.
     """

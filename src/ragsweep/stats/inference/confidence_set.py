@@ -17,15 +17,15 @@ Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 WORK = 500_000_000
-"""Pairs of configs times resamples: with more than about 300 configs there are fewer resamples, 1,000 at least."""
+"""Limit of pairs times resamples: with more than about 300 configs there are fewer resamples, at least 1,000."""
 AT_ONCE = 250
 """Resamples that are compared pair by pair at a time."""
 SAME = 1e-5
-"""Two configs whose difference varies by less than this part of their own spreads differ by rounding, or a constant."""
+"""Relative spread of a difference below which two configs differ only by rounding or a constant."""
 
 
 class PairErrors(NamedTuple):
-    """Every config against every other: by how many standard errors it is worse, and 1 / the spread of resamples."""
+    """Every config against every other: its deficit in standard errors, and 1 / the spread of resamples."""
 
     worse: Doubles  # (configs, configs)
     scale: Floats  # (configs, configs); 0 where the difference has no spread
@@ -35,7 +35,7 @@ class AllPairs(NamedTuple):
     """Every pair of configs, compared at once.
 
     ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors as if these were
-    known. ``may_be_best`` flags the configs that are shown worse than no other: the best one is among them at the
+    known. ``may_be_best`` flags the configs that are not shown worse than any other: they include the best one at the
     level of the quantile.
     """
 
@@ -46,7 +46,7 @@ class AllPairs(NamedTuple):
 def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
     """Bound the differences of all pairs of configs together (max-T over pairs, single-step, clusters drawn).
 
-    As Tukey's method for means, with the observed dependence between configs. Configs with equal scores count once.
+    Like Tukey's method for means, with the observed dependence between configs. Configs with equal scores count once.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
@@ -71,7 +71,7 @@ def _range(block: Floats, scale: Floats) -> Floats:
 
 
 def affordable(configs: int, resamples: int) -> int:
-    """Return how many resamples are drawn for so many configs."""
+    """Return the number of resamples for a number of configs."""
     return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
 
 

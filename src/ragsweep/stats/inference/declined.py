@@ -1,6 +1,6 @@
-"""Scores that are missing because of the config, not of the question: the worst score takes their place.
+"""Scores that are missing because of the config, not the question: they are replaced by the worst score.
 
-A config that declines the questions that it would get wrong must not be compared on the others alone.
+Otherwise a config could improve its mean by declining the questions that it would get wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
 
 
 def worst_score(summary: Summary, scores: Doubles) -> float:
-    """Return the worst score of a metric without a unit whose known scores are within 0 and 1; NaN of others."""
+    """Return the worst score of a metric without a unit whose known scores are within 0 and 1; NaN for others."""
     known = scores[~np.isnan(scores)]
     if summary.unit or not known.size or known.min() < 0 or known.max() > 1:
         return math.nan
@@ -32,7 +32,7 @@ def worst_score(summary: Summary, scores: Doubles) -> float:
 
 
 def missing_reason(result: Result, place: int, metric: str) -> str:
-    """Return why a question (by its place in the table of outcomes) has no score; "" where no reason is recorded."""
+    """Return the reason why a question (by its row in the table of outcomes) has no score; "" if none is recorded."""
     column = result.outcomes.get("unscored")
     return str(_reasons(column[place]).get(metric, "")) if column and column[place] else ""
 
@@ -44,10 +44,10 @@ def is_declined_rightly(result: Result, place: int) -> bool:
 
 
 def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], scores: Doubles) -> Flags:
-    """Write the worst score where a config has none for a reason of its own; return where (configs, questions).
+    """Fill in worst scores for missing ones with a reason in ``OWN_REASONS``; return where (configs, questions).
 
-    Only where another config has a score, so that the metric applies to the question; of one config wherever it has
-    such a reason. Unanswerable questions, and metrics without a worst score, are left as they are.
+    Only where another config has a score, so that the metric applies to the question; for a single config wherever it
+    has such a reason. Unanswerable questions, and metrics without a worst score, are left as they are.
 
     Args:
         results: The configs.

@@ -1,4 +1,4 @@
-"""How every config differs from one of them, and how sure that is."""
+"""The difference of every config from one of them, with its uncertainty."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Differences:
     apart: Numbers
     notes: tuple[str, ...]
     variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
-    critical: float  # by how many standard errors each interval reaches out
+    critical: float  # half-width of each interval in standard errors
     degrees: float  # degrees of freedom of the differences' t statistics
     largest: float  # quantile of the largest resampled deviation that ``critical`` rests on
     higher_is_better: bool = True
@@ -76,8 +76,8 @@ class Differences:
     def confirmed(self) -> Flags:
         """The configs whose difference the exact tests confirm.
 
-        Of few questions that differ an interval may exclude 0 though as many random signs would do so too often: the
-        bootstrap is an approximation there, and these tests are none.
+        If few questions differ, an interval may exclude 0 although random signs would do so too often: the bootstrap is
+        only an approximation there, and these tests are exact.
         """
         if self.by_labels:
             return np.ones(len(self.estimate), dtype=bool)
@@ -94,13 +94,11 @@ def compare_with_baseline(
     treats questions one by one, the randomisation test flips clusters together, both of differences times weights;
     Holm's correction counts all other configs. With fewer than ten effective clusters there are no intervals, and the
     tests remain. Where the baseline was chosen by the scores themselves, ``largest`` is that of all pairs of configs
-    (``confidence_set.all_pairs``): then the intervals hold whichever config was chosen.
+    (``confidence_set.all_pairs``): then the intervals hold for any chosen config.
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
-    data = cluster_scores(
-        differences, matrix.clusters, matrix.weights, compared=True
-    )  # the same whichever the baseline
+    data = cluster_scores(differences, matrix.clusters, matrix.weights, compared=True)  # independent of the baseline
     bounds = bound(data, level, resamples, largest)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
@@ -108,11 +106,25 @@ def compare_with_baseline(
     weights = np.ones(differences.shape[1]) if matrix.weights is None else matrix.weights
     bounds.low[baseline] = bounds.high[baseline] = 0.0
     found = Differences(
-        baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
-        _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences, weights),
-        np.count_nonzero(differences, axis=1), _notes(differences / weights, baseline, known),
-        ranked.variant, bounds.critical, bounds.degrees, bounds.largest, matrix.higher_is_better,
-    )  # fmt: skip
+        baseline,
+        level,
+        bounds.means,
+        bounds.low,
+        bounds.high,
+        bounds.errors,
+        ranked.p,
+        flipped,
+        _corrected(ranked.p, others),
+        _corrected(flipped, others),
+        _effects(differences, weights),
+        np.count_nonzero(differences, axis=1),
+        _notes(differences / weights, baseline, known),
+        ranked.variant,
+        bounds.critical,
+        bounds.degrees,
+        bounds.largest,
+        matrix.higher_is_better,
+    )
     unconfirmed = others & ((found.low > 0) | (found.high < 0)) & ~found.confirmed
     notes = [UNCONFIRMED if one else note for note, one in zip(found.notes, unconfirmed, strict=True)]
     return replace(found, notes=tuple(notes))
@@ -123,8 +135,8 @@ def compare_amounts(
 ) -> Differences:
     """Compare with the row ``baseline``: amounts in a ``unit`` that are all above 0 by their ratios, else differences.
 
-    Milliseconds, tokens and money have long tails, so that intervals of mean differences contain the true one too
-    seldom; on logarithms both tests and intervals hold. Where a value is 0 or less, ``notes`` has what is assumed.
+    Milliseconds, tokens and money have long tails, so that intervals of mean differences cover the true one too seldom;
+    on logarithms both tests and intervals are valid. If a value is 0 or less, ``notes`` states the assumption.
     """
     found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, largest=largest)
     if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):
@@ -145,7 +157,7 @@ def has_ratios(matrix: Matrix, unit: str) -> bool:
 
 
 def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
-    """Return the scores by which configs are compared: natural logarithms of amounts (``has_ratios``), weighted alike.
+    """Return the compared scores: natural logarithms of amounts (``has_ratios``), with the same weights.
 
     Less the mean logarithm of all configs, so that the unit (seconds or milliseconds) and the order change nothing.
     """
@@ -163,7 +175,7 @@ def _corrected(p_values: Doubles, others: Flags) -> Doubles:
 
 
 def _effects(differences: Doubles, weights: Doubles) -> Doubles:
-    """Divide mean differences by their standard deviation: 0 where nothing differs, NaN where there is no spread.
+    """Divide mean differences by their standard deviation: 0 if nothing differs, NaN if there is no spread.
 
     ``differences`` are times ``weights``, which have a mean of 1.
     """

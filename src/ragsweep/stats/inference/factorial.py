@@ -25,10 +25,10 @@ ADDITIVE: Method = "least squares without interactions"
 
 @dataclass(frozen=True)
 class Effect:
-    """What changing one parameter, or two together, does to the mean; in the metric's unit and its own direction.
+    """The effect of changing one parameter, or two together, on the mean; in the metric's unit and direction.
 
-    Of one parameter: its level less the first level, averaged over all levels of the others. Of two: how much more the
-    second one's change brings where the first one is changed, too. NaN where the effect is not estimable (``note``).
+    Of one parameter: its level minus the first level, averaged over all levels of the others. Of two: the change in the
+    second one's effect when the first one is changed, too. NaN where the effect is not estimable (``note``).
     ``exposed``: a loss too rare to have been seen could undo what the interval shows.
     """
 
@@ -47,9 +47,9 @@ class Effect:
 class Effects:
     """All effects of a grid; their intervals hold together at ``level``.
 
-    ``interactions`` of a model without them: "present" where the configs differ from the model by more than chance, so
-    that an effect is an average over the configs that were run; "not shown" where they do not; "untestable" where there
-    are no more configs than coefficients, as in an ablation. Other models have "estimated".
+    ``interactions`` of a model without them: "present" if the configs differ significantly from the model, so that an
+    effect is an average over the configs that were run; "not shown" if they do not; "untestable" if there are no more
+    configs than coefficients, as in an ablation. Other models have "estimated".
     """
 
     effects: tuple[Effect, ...]
@@ -78,12 +78,13 @@ def effects(
 ) -> Effects:
     """Estimate main effects and two-way interactions of the factors, with simultaneous bootstrap intervals.
 
-    ``parameters`` is one mapping a config, name -> value as text. Parameters with one value only are no factors; a
-    parameter that a config has not counts as the level "". In a full grid (every combination there, equally often) an
+    ``parameters`` is one mapping a config, name -> value as text. Parameters with a single value are not factors; a
+    parameter that a config lacks counts as the level "". In a full grid (every combination there, equally often) an
     effect is a difference of plain averages over configs; else a model of main effects and two-way interactions is
     fitted by least squares, or of main effects alone where there are too few configs for that, as in an ablation that
-    changes one parameter at a time. Either way an effect is one number a question, so pairs and clusters are kept.
-    A main effect of ``lengthening`` factors that loses no question is not exposed: the metric can only rise with them.
+    changes one parameter at a time. Either way an effect has one number a question, so pairs and clusters are
+    preserved. A main effect of ``lengthening`` factors that loses no question is not exposed: the metric can only rise
+    with them.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]
@@ -176,8 +177,7 @@ def _effect(
     exposed: bool,
 ) -> Effect:
     estimate, low, high, error = numbers.tolist()
-    return Effect(
-        tuple(name for name, _ in term), tuple(level for _, level in term), tuple(factors[name][0] for name, _ in term),
-        estimate, low, high, error, "" if known else "the configs cannot tell it from another effect",
-        exposed,
-    )  # fmt: skip
+    names, levels = tuple(name for name, _ in term), tuple(level for _, level in term)
+    references = tuple(factors[name][0] for name in names)
+    note = "" if known else "the configs cannot tell it from another effect"
+    return Effect(names, levels, references, estimate, low, high, error, note, exposed)

@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
 SOURCE, WEIGHT = "source", "weight"
-"""The columns of a table of outcomes that name the cluster of each question, and how much it counts."""
+"""The columns of a table of outcomes with the cluster and the weight of each question."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Matrix:
 
     @property
     def better(self) -> Doubles:
-        """The scores turned so that more is better."""
+        """The scores with their sign such that more is better."""
         return self.values if self.higher_is_better else -self.values
 
     def select_configs(self, rows: Sequence[int]) -> Matrix:
@@ -156,7 +156,7 @@ def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
 
 
 def clusters_of(result: Result) -> Sequence[str]:
-    """Name each question's cluster; records of a time when none was kept have each question by itself."""
+    """Name each question's cluster; older records have no clusters: each question is its own."""
     return result.outcomes.get(SOURCE) or result.outcomes["question_id"]
 
 

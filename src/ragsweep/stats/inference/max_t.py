@@ -14,16 +14,16 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 LARGEST = 1e6
-"""Beyond this many standard errors every distance is the same: nothing here is ever infinite."""
+"""Cap of distances in standard errors: keeps all numbers finite."""
 ROUNDING = 1e-5
-"""Intervals are wider by this part: an end that is 0 but for rounding in float32 must not exclude it."""
+"""Relative widening of intervals: an end that differs from 0 by float32 rounding must not exclude it."""
 
 
 @dataclass(frozen=True, eq=False)
 class SimultaneousIntervals:
     """Means of rows with simultaneous intervals, in the rows' own unit.
 
-    ``critical`` is by how many standard errors each interval reaches out, of t statistics with ``degrees`` degrees of
+    ``critical`` is the half-width of each interval in standard errors, for t statistics with ``degrees`` degrees of
     freedom. Ends are NaN where the clusters are too few; a row without any spread has ends equal to its mean.
     """
 
@@ -69,7 +69,7 @@ def bound(
 
 
 def largest_deviation(standardised: Doubles, level: float, resamples: int) -> float:
-    """Return the quantile of the largest resampled deviation of any row (rows, clusters); 0 of no rows.
+    """Return the quantile of the largest resampled deviation of any row (rows, clusters); 0 for no rows.
 
     In standard errors as if they were known; :func:`critical_value` allows for estimated ones.
     """
@@ -81,7 +81,7 @@ def largest_deviation(standardised: Doubles, level: float, resamples: int) -> fl
 
 
 def critical_value(largest: float, degrees: float) -> float:
-    """Return by how many estimated standard errors an interval reaches out; NaN without degrees of freedom."""
+    """Return the half-width of an interval in estimated standard errors; NaN without degrees of freedom."""
     return as_student(largest, degrees) * (1 + ROUNDING)
 
 
@@ -93,8 +93,9 @@ def _furthest(block: NDArray[np.float32]) -> NDArray[np.float32]:
 def as_student(normal: float, degrees: float) -> float:
     """Return the t value that is exceeded as often as a value of the normal distribution.
 
-    Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), turned round: it stays finite and
-    rises far out in the tails, where probabilities are 0 in double precision. NaN with less than one degree of freedom.
+    Inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), which stays finite and
+    increasing far out in the tails, where probabilities are 0 in double precision. NaN with less than one degree of
+    freedom.
     """
     if not degrees >= 1 or math.isnan(normal):
         return math.nan
@@ -104,7 +105,7 @@ def as_student(normal: float, degrees: float) -> float:
 
 
 def as_normal(student: Doubles, degrees: float) -> Doubles:
-    """Return the value of the normal distribution that is exceeded as often as a t value: :func:`as_student` back."""
+    """Return the normal value that is exceeded as often as a t value: the inverse of :func:`as_student`."""
     root = np.sqrt(degrees * np.log1p(np.square(student) / degrees))
     return np.asarray(np.sign(student) * root * (8 * degrees + 1) / (8 * degrees + 3))
 
@@ -117,9 +118,9 @@ def student_quantile(share: float, degrees: float) -> float:
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, and of one interval by itself where that is less.
+    """Return the one-sided p-value of a critical value, or that of the single interval if it is smaller.
 
-    Of differences with few distinct values the resampled critical value can be much too small.
+    For differences with few distinct values the resampled critical value can be much too small.
     """
     from scipy.special import stdtr
 

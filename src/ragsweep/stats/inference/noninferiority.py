@@ -1,4 +1,4 @@
-"""The gate: is a candidate worse than the baseline by more than a margin, better by a gain, above a level?"""
+"""The gate: tests of a candidate against a margin, a gain, or an absolute bound."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ SPARSE = 30
 class Gate:
     """The decision of a gate, in the metric's unit and direction.
 
-    ``difference`` is candidate less baseline. ``slack`` is how far the candidate is from the margin, positive where it
-    is on the right side of it; [``low``, ``high``] bounds the slack, each end one-sided at ``level``. "pass": all of it
-    is above 0 (or 0). "fail": all of it is below. Else "inconclusive".
+    ``difference`` is candidate less baseline. ``slack`` is the distance of the candidate from the margin, positive on
+    the passing side; [``low``, ``high``] bounds the slack, each end one-sided at ``level``. "pass": the whole interval
+    is at or above 0. "fail": all of it is below 0. Else "inconclusive".
     """
 
     decision: Decision
@@ -67,7 +67,7 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     ten and more do, the studentised bootstrap must confirm it. Fewer than ten effective clusters are inconclusive.
 
     Raises:
-        InputError: Not two rows, a margin that is negative or no number, or a share of a baseline that is not positive.
+        InputError: Not two rows, a margin that is negative or not a number, or a share of a non-positive baseline.
     """
     if len(matrix.values) != 2:
         raise InputError(f"a gate compares two configs, not {len(matrix.values)}")
@@ -77,19 +77,19 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
 
 
 def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float = 0.95) -> Gate:
-    """Decide as :func:`gate` does, of questions that grow in number and are examined again and again.
+    """Decide like :func:`gate`, for a growing set of questions that is examined repeatedly.
 
-    A bet on each cluster's differences (see ``confidence_sequence.betting``) that the candidate is not worse by more
-    than ``margin``, and one that it is. Where all questions of an earlier look are still there, the capital exceeds
-    1 / (1 - level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939),
-    whatever decided when to look, as long as new questions come with new clusters. Their order does not matter.
-    ``low`` and ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
+    One bet on each cluster's differences (see ``confidence_sequence.betting``) that the candidate is not worse by more
+    than ``margin``, and another that it is. If all questions of an earlier look are kept, the capital exceeds 1 / (1 -
+    level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939), whatever
+    decided when to look, as long as new questions come with new clusters. Their order does not matter. ``low`` and
+    ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
 
     ``spread``: the metric's highest value less its lowest. Of weighted questions each stakes its share of the largest
     weight, which must be the same at every look.
 
     Raises:
-        InputError: A margin that is no number, or not within ``spread``; a difference beyond ``spread``.
+        InputError: A margin that is not a number, or not within ``spread``; a difference beyond ``spread``.
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(f"{matrix.metric}: {abs(margin):g} is not below the metric's range, {spread:g}; give less")
@@ -106,10 +106,9 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     slack = sign * (candidate - baseline) + margin
     decision: Decision = "pass" if low + margin >= 0 else "fail" if -below + margin < 0 else "inconclusive"
-    return Gate(
-        decision, baseline, candidate, candidate - baseline, margin, slack, low + margin, -below + margin,
-        matrix.values.shape[1], level, "" if differences.any() else SAME,
-    )  # fmt: skip
+    ends, questions = (slack, low + margin, -below + margin), matrix.values.shape[1]
+    note = "" if differences.any() else SAME
+    return Gate(decision, baseline, candidate, candidate - baseline, margin, *ends, questions, level, note)
 
 
 def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:
@@ -154,13 +153,13 @@ def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
 
 
 def beside_bound(matrix: Matrix, bound: float) -> Matrix:
-    """Put a baseline before the only row that has the score ``bound`` for every question."""
+    """Prepend a baseline with the score ``bound`` on every question to the only row."""
     fixed = np.full((1, matrix.values.shape[1]), bound) * (1.0 if matrix.weights is None else matrix.weights)
     return replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Decide by the interval of the slack; differences of rounding are none."""
+    """Decide by the interval of the slack; rounding differences count as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 
@@ -190,10 +189,8 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
         low, high = (min(low, least), high) if turn > 0 else (low, max(high, -least))
         decision = decide(slack, low, high, allowed)
         note = note if decision != "inconclusive" else why
-    return Gate(
-        decision, baseline, candidate, candidate - baseline, allowed, slack, low, high, matrix.values.shape[1], level,
-        note,
-    )  # fmt: skip
+    ends, questions = (slack, low, high), matrix.values.shape[1]
+    return Gate(decision, baseline, candidate, candidate - baseline, allowed, *ends, questions, level, note)
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
@@ -234,7 +231,7 @@ def _bound(slack: Doubles, clusters: NDArray[np.int64], weights: Doubles | None,
 
 
 def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
-    """Return, a question, how much better the candidate is than the worst that would do."""
+    """Return each question's slack: the candidate's lead over the worst passing score."""
     baseline, candidate = matrix.better
     if not relative:
         return np.asarray(candidate - baseline + (margin if matrix.weights is None else margin * matrix.weights))
@@ -243,7 +240,5 @@ def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
 
 def _undecided(matrix: Matrix, margin: float, level: float, note: str) -> Gate:
     baseline, candidate = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
-    return Gate(
-        "inconclusive", baseline, candidate, candidate - baseline, margin, math.nan, math.nan, math.nan,
-        matrix.values.shape[1], level, note,
-    )  # fmt: skip
+    ends, questions = (math.nan, math.nan, math.nan), matrix.values.shape[1]
+    return Gate("inconclusive", baseline, candidate, candidate - baseline, margin, *ends, questions, level, note)

@@ -1,4 +1,4 @@
-"""Two common intervals of a mean difference between two configs, to stand beside ours."""
+"""Two common intervals of a mean difference between two configs, for comparison with ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragsweep.stats.intervals import RESAMPLES
 def student_interval(matrix: Matrix) -> tuple[float, float]:
     """Bound the mean difference (second less first config) by Student's t over questions, at 95 %.
 
-    Questions count as independent, which those of one document are not; NaN with fewer than two questions.
+    Treats questions as independent, although those of one document are not; NaN with fewer than two questions.
     """
     from scipy import stats
 

@@ -14,14 +14,14 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 EXACT = 25
-"""Up to as many questions that differ, the distribution of the rank sum is counted out, ties and all."""
+"""Most differing questions for which the distribution of the rank sum is enumerated, with ties."""
 FLIPS = 10_000
 FIRST, DOUBT = 0.2, 0.1
-"""A part of the flips is enough for a row whose p-value is not below this."""
+"""p-value from which a fraction of the flips suffices."""
 TAIL = 1 / (2 * math.erfc(1.0))
-"""3.18: at most so many times as often as a normal sum goes a sum of random signs beyond any value."""
+"""3.18: bound of the tail probability of a sum of random signs, relative to a normal sum."""
 ROUNDING = 1e-6
-"""Sums of signs that are nearer than this part of the sum of sizes are equal: they are added up in float32."""
+"""Relative tolerance, of the sum of sizes, within which sums of signs are equal: they are added up in float32."""
 BLOCK = 500
 SEED = 20261123
 
@@ -45,7 +45,7 @@ def round_to_ties(differences: Doubles) -> Doubles:
 def wilcoxon(differences: Doubles) -> Ranked:
     """Test whether differences (rows, questions) lie symmetrically around 0, by signed ranks (Wilcoxon 1945).
 
-    Differences of 0 are left out (Wilcoxon's own treatment); equal ones share their mean rank. Up to 25 that are not 0
+    Differences of 0 are dropped (Wilcoxon's own treatment); equal ones share their mean rank. Up to 25 that are not 0
     the p-value is exact given the ties; beyond, normal with the variance corrected for ties and no continuity
     correction. Where nothing differs p is 1. Questions count one by one, without clusters.
     """
@@ -109,13 +109,13 @@ def _exact_p(values: Doubles, positive: float) -> float:
 
 
 def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -> Doubles:
-    """Test whether the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935): p-values.
+    """Return p-values that the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935).
 
     The differences of one cluster change their sign together. Where there are no more than ``flips`` combinations all
     of them are counted and p is exact; else p is (beyond + 1) / (drawn + 1) (Phipson and Smyth 2010), and a fifth of
-    the flips serves rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, and Holm's correction needs
-    such: there p is a bound over all combinations, 3.18 times the normal tail (Bentkus and
-    Dzindzalieta, Bernoulli 21, 2015). Where nothing differs p is 1.
+    the flips serves rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, but Holm's correction needs
+    smaller ones: there p is a bound over all combinations, 3.18 times the normal tail (Bentkus and Dzindzalieta,
+    Bernoulli 21, 2015). Where nothing differs p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))
@@ -141,7 +141,7 @@ def tail_bound(sums: Doubles) -> Doubles:
 
 
 def _flipped(sums: Doubles, observed: Doubles, flips: int) -> Doubles:
-    """Flip a part of the times, and all of them in rows that are in doubt."""
+    """Use a fraction of the flips, and all flips for rows with a small p-value."""
     generator = np.random.default_rng((SEED, sums.shape[1]))
     beyond, drawn = np.zeros(len(sums)), np.zeros(len(sums))
     chosen, done = np.arange(len(sums)), 0
@@ -172,7 +172,7 @@ def _beyond(sums: Doubles, signs: NDArray[np.float32], observed: Doubles) -> Dou
 def holm(p_values: Doubles) -> Doubles:
     """Adjust p-values for any false rejection among them (Holm 1979).
 
-    NaN stays NaN and counts as no test.
+    NaN stays NaN and is not counted as a test.
     """
     adjusted = np.full(len(p_values), np.nan)
     order = np.argsort(p_values, kind="stable")[: int((~np.isnan(p_values)).sum())]

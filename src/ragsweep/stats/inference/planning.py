@@ -1,4 +1,4 @@
-"""Plan a golden set before it is annotated: what so many questions would show, and how many a difference takes."""
+"""Plan a golden set before its annotation: the detectable difference for a size, and the size for a difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARAMETER, METHOD = "a parameter", "another retriever"
 
 
 class Variation(NamedTuple):
-    """How differences between two configs vary, question by question.
+    """The variation of differences between two configs, question by question.
 
     ``spreads`` has the standard deviation of the differences by kind of change; ``correlation`` is the intraclass
     correlation of the differences within a source document.
@@ -44,14 +44,14 @@ class Design(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """How many questions, of how many source documents, show a difference."""
+    """The questions, and their source documents, that are needed to show a difference."""
 
     questions: int
     clusters: int
 
 
 def find_variation(metric: str) -> tuple[str, Variation]:
-    """Return a metric's measured variation, and the name of the metric that was measured: the cutoff may be another.
+    """Return a metric's measured variation, and the name of the measured metric, whose cutoff may differ.
 
     Raises:
         ConfigError: A metric whose variation was not measured.
@@ -103,9 +103,9 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
 
 
 def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Needed | None:
-    """Return how large a golden set shows a difference of ``effect``, its clusters as large as the design's.
+    """Return the size of a golden set that shows a difference of ``effect``, with clusters as large as the design's.
 
-    None where no number does, or it is not known.
+    None if no size does, or if it is unknown.
     """
     one = _of_a_cluster(spread, correlation, design.size)
     clusters = questions_needed(effect, one, level=shared_level(design.comparisons)) if one > 0 else None
@@ -113,7 +113,7 @@ def questions_for(effect: float, spread: float, correlation: float, design: Desi
 
 
 def independent_questions(correlation: float, design: Design) -> float:
-    """Return how many independent questions have a mean as exact as that of a design."""
+    """Return the number of independent questions whose mean is as precise as that of a design."""
     return design.questions / _design_effect(correlation, design.size)
 
 

@@ -1,4 +1,4 @@
-"""How small a difference a golden set can see, and how many questions a smaller one would take."""
+"""The smallest difference that a golden set can detect, and the number of questions for a smaller one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Numbers = NDArray[np.int64]
 
 SEED = 20261125
 SIMULATED = 400
-"""Golden sets that are drawn to find how often a true gain is shown."""
+"""Simulated golden sets for the power of a true gain."""
 WIDEST = 8.0
 """The largest gain that is tried, in multiples of the gain that the observed spread gives."""
 ROUGHLY = 0.02
-"""Shortfall of a share of simulated cases that is within its own error."""
+"""Shortfall of a simulated power within its simulation error."""
 POWER = 0.8
 LEVEL = 0.95
 MOST = 1e9
-"""More questions are no answer: so small a difference is none, or the rounding error of one."""
+"""Most questions of a plan: a difference that needs more is zero or rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Power:
     note: str = ""
 
     def questions_for(self, effect: float) -> int | None:
-        """Return how many questions would show a true difference of ``effect``, of a typical config; None if unknown.
+        """Return the questions needed to show a true difference of ``effect`` for a typical config; None if unknown.
 
         At the same level as ``estimate_power``; the sign of ``effect``, which is in the metric's unit, does not matter.
         """
@@ -94,7 +94,7 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
 def _standard_errors_shown(
     matrix: Matrix, baseline: int, errors: Doubles, critical: float, power: tuple[float, float]
 ) -> float:
-    """Return how many standard errors a true difference must be large to be claimed; NaN where none would be.
+    """Return the smallest true difference, in standard errors, that would be claimed; NaN if none would.
 
     ``power`` is the share of cases, with the degrees of freedom.
     """
@@ -148,9 +148,9 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 
 
 def each_level(differences: Differences) -> float:
-    """Return the level of each of a sweep's intervals by itself; ``LEVEL`` where none of them has a width.
+    """Return the level of each single interval of a sweep; ``LEVEL`` if none of them has a width.
 
-    All hold together, so that it is above .95: a difference must be larger to be shown among many.
+    Because all hold together, it is above .95: a difference must be larger to be shown among many.
     """
     if not differences.critical > 0:
         return LEVEL
@@ -158,10 +158,10 @@ def each_level(differences: Differences) -> float:
 
 
 def shared_level(comparisons: int, level: float = LEVEL) -> float:
-    """Return the level of each of so many comparisons with one baseline, so that all hold together at ``level``.
+    """Return the level of each comparison with one baseline such that all ``comparisons`` hold together at ``level``.
 
-    As if all differences were equally uncertain and correlated by 1/2, which they are where scores of all configs
-    are equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
+    Assumes equal errors and a correlation of 1/2 for all differences, which holds if the scores of all configs are
+    equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
     """
     from scipy.optimize import brentq
 
@@ -171,8 +171,10 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
     nodes, weights = np.polynomial.hermite_e.hermegauss(64)
 
     def holds(critical: float) -> float:
-        inside = [normal.cdf(node + critical * math.sqrt(2)) - normal.cdf(node - critical * math.sqrt(2))
-                  for node in nodes.tolist()]  # fmt: skip
+        inside = [
+            normal.cdf(node + critical * math.sqrt(2)) - normal.cdf(node - critical * math.sqrt(2))
+            for node in nodes.tolist()
+        ]
         return float(weights @ np.power(inside, comparisons) / math.sqrt(2 * math.pi))
 
     ends = normal.inv_cdf((1 + level) / 2), normal.inv_cdf(1 - (1 - level) / (2 * comparisons))
@@ -180,7 +182,7 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
 
 
 def questions_needed(effect: float, spread: float, power: float = POWER, level: float = LEVEL) -> int | None:
-    """Return how many questions show a true difference of ``effect`` in ``power`` of all cases; None above ``MOST``.
+    """Return the questions needed to show a true difference of ``effect`` with ``power``; None above ``MOST``.
 
     ``spread`` is the standard deviation of the paired differences a question, in the same unit. The smallest n whose
     detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger; never below ten.
@@ -202,7 +204,7 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
 def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
     """Compare repeated runs of the same config, each with the one before: (questions,) each, NaN where not scored.
 
-    What two runs of the same config differ by is what chance alone does: a smaller difference between two configs means
-    nothing, however many questions show it. A stage that is not random has a floor of 0.
+    The difference between two runs of the same config is the noise floor: a smaller difference between two configs
+    means nothing, regardless of the number of questions. A stage that is not random has a floor of 0.
     """
     return tuple(noise(first.tolist(), second.tolist(), weights) for first, second in pairwise(repeats))

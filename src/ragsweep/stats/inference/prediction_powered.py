@@ -21,14 +21,14 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 FEWEST_LABELS = 10
-"""From fewer labels no spread is estimated."""
+"""Fewest labels for an estimate of the spread."""
 
 
 class Corrected(NamedTuple):
     """A corrected mean, or difference of means, with its interval; NaN from too few labels.
 
-    ``judged`` is what the judge's scores alone give. ``weight`` is by how much these scores count, from 0 (the labels
-    alone) to 1. ``labels`` counts the labelled questions, the fewest of any row.
+    ``judged`` is the estimate by the judge's scores alone. ``weight`` is the weight of these scores, from 0 (labels
+    only) to 1. ``labels`` counts the labelled questions, the fewest of any row.
     """
 
     value: float
@@ -76,8 +76,8 @@ def prediction_powered(
     found = _estimate(case, 0.0)
     if np.isin(labels[case.known], (0, 1)).all():
         ends = _interval_of_marks(case, level)
-        return Corrected(found.value, min(ends[0], found.value), max(ends[1], found.value), everything, found.weight,
-                         fewest)  # fmt: skip
+        low, high = min(ends[0], found.value), max(ends[1], found.value)
+        return Corrected(found.value, low, high, everything, found.weight, fewest)
     half = student_quantile(0.5 + level / 2, case.labelled - 1) * found.error
     if found.is_constant:
         spread = float(np.ptp(np.concatenate([matrix.values[case.open], labels[case.known]])))
@@ -103,10 +103,8 @@ class _Case:
         given = np.full(matrix.values.shape, np.nan) if settled is None else settled
         unsettled = np.isnan(given)
         known = ~np.isnan(labels) & unsettled
-        return cls(
-            matrix.values, np.where(known, labels * weights, 0.0), known, np.where(unsettled, 0.0, given * weights),
-            unsettled, matrix.clusters, signs,
-        )  # fmt: skip
+        marks, judged = np.where(known, labels * weights, 0.0), np.where(unsettled, 0.0, given * weights)
+        return cls(matrix.values, marks, known, judged, unsettled, matrix.clusters, signs)
 
     @property
     def labelled(self) -> float:
@@ -121,12 +119,12 @@ class _Case:
 
     @property
     def reach(self) -> float:
-        """By how much the contrast moves where every open question moves by 1."""
+        """The change of the contrast if every open question changes by 1."""
         return float((np.abs(self.signs) * self.part).sum())
 
     @property
     def settled_contrasts(self) -> Doubles:
-        """The contrast of each question as far as it is settled."""
+        """The settled part of each question's contrast."""
         return np.asarray((self.signs * self.settled).sum(axis=0))
 
 

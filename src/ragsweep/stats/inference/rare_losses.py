@@ -1,7 +1,8 @@
 """Losses too rare to have been seen: whether a lead survives one more cluster on which everything is lost.
 
-A config that gains a little on many questions and loses a lot on a few leads by chance wherever the few were not drawn,
-and no spread of the drawn scores shows it. The remedy needs bounds: how much one question can lose at most.
+A config that gains a little on many questions and loses a lot on a few leads by chance if the few are not in the
+sample, and the spread of the sampled scores does not show it. The remedy needs a bound on the loss of a single
+question.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SEEN = 10
-"""With as many clusters that lose, losses are seen: their spread is in the interval."""
+"""Number of losing clusters at which losses count as observed: the interval includes their spread."""
 COMPARABLE = 0.5
-"""Losses count from this part of the mean gain on: smaller ones say nothing about large ones."""
+"""Least loss that counts, as a share of the mean gain: smaller ones say nothing about large ones."""
 DRAWS = 10_000
 SEED = 20261125
 
@@ -57,7 +58,7 @@ def rare_losses(
     Args:
         gains: Of each question (questions,), positive where the config is better; times ``weights`` if there are any.
         clusters: Of each question, numbered from 0.
-        largest: By how much one question can lose at most; 0 where the metric's definition excludes a loss.
+        largest: The largest possible loss of one question; 0 if the metric's definition excludes a loss.
         weights: Of each question, of mean 1.
         level: One-sided level of the share and of the lead.
     """
@@ -81,7 +82,7 @@ def rare_losses(
 def largest_loss(scores: Doubles, falls: bool) -> float:
     """Return the most that one question can lose against these scores: for scores within 0 and 1 up to these bounds.
 
-    Other scores are taken to vary as widely as the largest of them. ``falls``: a loss is a lower score.
+    Other scores are assumed to vary as widely as the largest of them. ``falls``: a loss is a lower score.
     """
     if not scores.size or scores.min() < 0 or scores.max() > 1:
         return float(np.abs(scores).max(initial=0.0))
@@ -114,7 +115,7 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
         clusters: Of each question, numbered from 0.
         shown: The rows in question, one flag a row; the others are not exposed.
         most: By how much one question can fall, and rise (`largest_losses`).
-        allowed: One-sided p-value below which a direction stands.
+        allowed: One-sided p-value below which a direction is upheld.
     """
     exposed = np.zeros(len(rows), dtype=bool)
     for n in np.flatnonzero(shown):
@@ -151,5 +152,5 @@ def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -
 
 @lru_cache(maxsize=4)
 def _weights(clusters: int) -> Floats:
-    """Draw weights of so many clusters and one more: (draws, clusters + 1)."""
+    """Draw weights of the clusters and one more: (draws, clusters + 1)."""
     return np.random.default_rng((SEED, clusters)).exponential(size=(DRAWS, clusters + 1)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Draw clusters of questions again and again: what the means of many configs could have been."""
+"""Resample clusters of questions: the sampling distribution of the means of many configs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Numbers = NDArray[np.int64]
 
 RESAMPLES = 10_000
 BLOCK = 500
-"""Resamples drawn at a time: what is made of them stays in the processor's cache."""
+"""Resamples of a block: its arrays fit into the processor's cache."""
 REMEMBERED = 1 << 26
-"""Weights of more bytes than this are drawn anew each time rather than remembered."""
+"""Size limit, in bytes, of cached weights; larger ones are drawn again each time."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
-"""A spread of less than this part of the largest number is rounding, and counts as none."""
+"""Relative spread, of the largest number, below which a spread is rounding and counts as 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClusteredScores:
-    """Rows of scores (rows, questions) summed up by cluster, ready to be drawn from.
+    """Rows of scores (rows, questions), summed up by cluster for resampling.
 
     ``sums`` (rows, clusters) are of deviations from each row's mean. ``errors`` are standard errors of the means, with
     the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of freedom, NaN
@@ -44,12 +44,12 @@ class ClusteredScores:
 
     @property
     def clusters(self) -> int:
-        """How many clusters there are to draw from."""
+        """The number of clusters."""
         return len(self.sizes)
 
     @property
     def enough(self) -> bool:
-        """Whether there are enough clusters to speak of a spread."""
+        """Whether there are enough clusters to estimate a spread."""
         return enough(self.sizes)
 
     @property
@@ -67,8 +67,8 @@ def cluster_scores(
     With ``weights`` (questions,), of mean 1, the rows are scores times weights: deviations are weighted, too, and the
     size of a cluster is the sum of its weights.
 
-    Where rows are ``compared`` with each other, what all of them share of a question is in no difference, and does not
-    count to the correlation inside of clusters.
+    If rows are ``compared`` with each other, the component of a question that all of them share cancels in differences
+    and is excluded from the correlation within clusters.
     """
     questions = rows.shape[1]
     if not questions:
@@ -102,9 +102,9 @@ def deviations(sums: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
     """Yield resampled sums of deviations, in blocks (resamples, rows), from sums by cluster (rows, clusters).
 
     Whole clusters are drawn with replacement, as many as there are (cluster bootstrap: Davison and Hinkley 1997,
-    section 3.8). Over the number of questions it is how far a resampled mean lies from the observed one, linearised:
-    were it divided by the number of drawn questions, a large cluster that is drawn often would weigh less. The draws
-    depend on the number of clusters alone: all that is computed of one set of questions is computed of the same draws.
+    section 3.8). Divided by the number of questions, a sum is the deviation of a resampled mean from the observed one,
+    linearised: dividing by the number of drawn questions would give a large cluster that is drawn often less weight.
+    The draws depend only on the number of clusters: all statistics of one set of questions use the same draws.
     Multiplied in float32: sums are of deviations, so that nothing cancels.
     """
     columns = np.ascontiguousarray(sums.T, dtype=np.float32)
@@ -113,7 +113,7 @@ def deviations(sums: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
 
 
 def draws(clusters: int, resamples: int) -> Iterator[Floats]:
-    """Yield how often each cluster is in each resample, in blocks (resamples, clusters)."""
+    """Yield the count of each cluster in each resample, in blocks (resamples, clusters)."""
     draw = _drawn if clusters * resamples <= REMEMBERED else _drawn.__wrapped__
     for start in range(0, resamples, BLOCK):
         yield draw(clusters, start)[: resamples - start].astype(np.float32)
@@ -121,7 +121,7 @@ def draws(clusters: int, resamples: int) -> Iterator[Floats]:
 
 @lru_cache(maxsize=4 * RESAMPLES // BLOCK)
 def _drawn(clusters: int, start: int) -> NDArray[np.uint8]:
-    """Draw one block of resamples; each has a seed of its own, so that a longer row of resamples begins the same."""
+    """Draw one block of resamples; each block has its own seed, so that a longer series begins with the same blocks."""
     generator = np.random.default_rng((SEED, clusters, start))
     chosen = generator.integers(0, clusters, (BLOCK, clusters), dtype=np.int32)
     chosen += (np.arange(BLOCK, dtype=np.int32) * clusters)[:, None]

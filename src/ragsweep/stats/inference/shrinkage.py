@@ -1,4 +1,4 @@
-"""What the true means of configs may be, given how much the observed means of all of them differ."""
+"""The posterior of the configs' true means, given the spread of all observed means."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SPREADS = np.append(0.0, np.geomspace(0.003, 0.25, 25))
 NO_SPREAD = 0.04
 """Prior probability that the true means of a group are equal; the other spreads share the rest evenly."""
 ONE_GROUP = 0.2
-"""Prior probability that no better configs stand apart from the rest."""
+"""Prior probability that the configs are a single group."""
 TYPICAL = 0.4
 """Standard deviation of the scores of questions within 0 and 1; ``SPREADS`` scale with that of other metrics."""
 UNDERSTATED = 1.5
-"""By how much the skewness of a lead is multiplied."""
+"""Factor on the skewness of a lead."""
 NEVER = 1e-12
-"""Divisions into two groups that are less probable than this part of the most probable one are left out."""
+"""Relative probability, to the most probable division, below which a division into two groups is dropped."""
 
 
 class Groups(NamedTuple):
@@ -77,7 +77,7 @@ class Posterior:
         return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return how much choosing ``row`` loses on average against ``other``: the mean of losses, gains being 0.
+        """Return the expected loss of choosing ``row`` over ``other``: the mean of losses, gains being 0.
 
         Of Student's t with n degrees of freedom, z being the mean in standard errors, in standard errors: the density
         at z times (n + z²) / (n - 1), less z times the probability beyond z.
@@ -97,8 +97,8 @@ class Posterior:
     def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
         """Return probability, mean and standard error of ``row`` less ``other``, each (divisions, spreads).
 
-        Inside of a group the observed difference and its squared error are multiplied by the share kept. Between groups
-        each of the two means has the error of its group's mean and the share kept of its own.
+        Within a group the observed difference and its squared error are multiplied by the share kept. Between groups
+        each of the two means combines the error of its group's mean and the kept share of its own error.
         """
         first, second = sorted((int(self.ranks[row]), int(self.ranks[other])))
         chances, uppers, _, weights, kept, shares = self.groups
@@ -116,7 +116,7 @@ class Posterior:
 
 
 def posterior(matrix: Matrix) -> Posterior:
-    """Weigh the observed means of all configs against what such means are likely to be.
+    """Shrink the observed means of all configs towards their groups' means.
 
     The configs are one group, or two: the better ones and the rest, so that a bad config says nothing about how far
     good ones differ. The true means of a group vary around their mean with standard deviation t, one of ``SPREADS``,
@@ -167,7 +167,7 @@ def _errors(sums: Doubles) -> tuple[float, float]:
     """Return the mean error variance of differences from the mean of all, and the share that is independent.
 
     The effective number of independent errors is the squared trace of their covariance over that of its square
-    (Satterthwaite 1946), which is estimated without what each cluster adds to it by itself.
+    (Satterthwaite 1946), which is estimated without the terms of single clusters.
     """
     count, clusters = sums.shape
     products = sums @ sums.T if count <= clusters else sums.T @ sums
@@ -179,7 +179,7 @@ def _errors(sums: Doubles) -> tuple[float, float]:
 
 
 def _error(sums: Doubles, difference: float) -> float:
-    """Return the standard error of a difference, larger where rare large losses may be missing; 0 of mere rounding.
+    """Return the standard error of a difference, larger where rare large losses may be missing; 0 for mere rounding.
 
     Hall's monotone transformation of a skewed t statistic (Journal of the Royal Statistical Society B 54, 1992), here
     applied to its error: the t statistic is multiplied by 1 + u + u² / 3, u being a third of it times the skewness of
@@ -242,6 +242,6 @@ def _means(groups: Groups, observed: Doubles, ranks: Numbers) -> Doubles:
 
 
 def _ratio(gains: Doubles, errors: Doubles) -> Doubles:
-    """Divide; without an error infinite in the direction of the gain, and 0 of no gain."""
+    """Divide; without an error, infinite in the direction of the gain, and 0 without gain."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(errors > 0, gains / errors, np.where(gains == 0, 0.0, np.copysign(np.inf, gains)))

@@ -1,4 +1,4 @@
-"""Where a config is better and where it is worse: every value of every label, corrected for how many there are."""
+"""Compare configs in slices: every value of every label, corrected for multiplicity."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SURE = 0.05
-"""A p-value from which on the randomisation test does not confirm what an interval shows."""
+"""Least p-value at which the randomisation test does not confirm an interval."""
 SMALL = 20
-"""A slice of fewer questions is marked: it sees large differences only."""
+"""Slices of fewer questions are marked: they can only detect large differences."""
 WORK = 20_000_000_000
-"""Multiplications that the intervals of all slices may take: beyond, there are fewer resamples, 1,000 at least."""
+"""Limit of multiplications for the intervals of all slices; beyond it there are fewer resamples, at least 1,000."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Slice:
         return self._sure(-1.0)
 
     def doubt(self, row: int) -> str:
-        """Return what an interval is marked with where an unseen loss could undo it; else empty."""
+        """Return the mark of an interval that an unseen loss could undo; else empty."""
         return TOO_SHORT if self.exposed[row] else ""
 
     def _sure(self, side: float) -> Flags:
@@ -89,9 +89,13 @@ class Reversal(NamedTuple):
 
 
 def by_slice(
-    matrix: Matrix, labels: Mapping[str, Sequence[str]], baseline: int = 0, level: float = 0.95,
-    resamples: int = RESAMPLES, rising: Flags | None = None,
-) -> tuple[Slice, ...]:  # fmt: skip
+    matrix: Matrix,
+    labels: Mapping[str, Sequence[str]],
+    baseline: int = 0,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    rising: Flags | None = None,
+) -> tuple[Slice, ...]:
     """Compare every config with the baseline in every slice, corrected over all of them (max-T; Holm).
 
     Args:
@@ -117,11 +121,13 @@ def by_slice(
     most, guarded = largest_losses(matrix.scores[baseline]), True if rising is None else ~rising
     return tuple(
         Slice(
-            label, value, int(mask.sum()), int(mask.sum()) < SMALL, part.means, part.low, part.high, p, adjusted,
-            _exposed(differences[:, mask], matrix.clusters[mask], part, most) & guarded, matrix.higher_is_better,
+            *(label, value, int(mask.sum()), int(mask.sum()) < SMALL),
+            *(part.means, part.low, part.high, p, adjusted),
+            _exposed(differences[:, mask], matrix.clusters[mask], part, most) & guarded,
+            matrix.higher_is_better,
         )
         for (label, value, mask), part, p, adjusted in zip(chosen, ends, p_values, corrected, strict=True)
-    )  # fmt: skip
+    )
 
 
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
@@ -140,7 +146,7 @@ def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int]
 
 def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int) -> Doubles:
     p_values = randomisation(differences[:, mask], clusters[mask])
-    p_values[baseline] = math.nan  # no test, and counted as none
+    p_values[baseline] = math.nan  # no test, and not counted
     return p_values
 
 

@@ -1,4 +1,4 @@
-"""One end of the interval of a mean by the studentised bootstrap: it follows the skewness that Student's t ignores."""
+"""One end of a mean's interval by the studentised bootstrap, which reflects the skewness that Student's t ignores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
     Args:
         values: Of each question, times its weight (questions,).
         clusters: Of each question, numbered from 0.
-        weights: Of each question, with a mean of 1; None: all count alike.
+        weights: Of each question, with a mean of 1; None: equal weights.
         level: Of the bound.
     """
     data = cluster_scores(values[None, :], clusters, weights)
