@@ -89,6 +89,6 @@ def test_latency_of_a_service_is_not_paid_for_twice(tmp_path: Path) -> None:
 def test_result_has_the_state_of_the_machine_beside_each_probe() -> None:
     before = time.time()
     stage = Evaluator().evaluate(asked()).latency["retrieve"]
-    assert 0 < stage["work_quiet_ms"] <= stage["work_mean_ms"]
+    assert 0 < stage["work_quiet_ms"] <= stage["work_mean_ms"] * (1 + 1e-6)  # the former is stored with nine digits
     assert before <= stage["measured"] <= time.time()
     assert stage["load"] >= 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -65,6 +65,7 @@ def test_quantile_interval_covers_the_true_quantile(quantile: float, scores: int
 
 
 @given(st.integers(1, 2000), st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]) | st.floats(0.001, 0.999))
+@example(2, 0.99)
 def test_quantile_lies_within_its_interval_which_has_at_least_its_level(count: int, share: float) -> None:
     scores = np.arange(count, dtype=np.float64)
     low, high = quantile_interval(scores, share)

@@ -213,16 +213,17 @@ def quantile(ordered: Doubles, share: float) -> float:
     return high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part
 
 
-def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[float, float]:
+def quantile_interval(scores: NDArray[np.float64], share: float) -> tuple[float, float]:
     """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
 
     The smallest or the largest score is an end where it suffices for ``LEVEL``. An end beyond all scores is NaN: the
     upper end of a 95th percentile needs 59 scores, of a 99th 299; both ends of a median need 6.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
-    ranks = _quantile_ranks(len(ordered), quantile)
+    ranks = _quantile_ranks(len(ordered), share)
     low, high = (math.nan if rank is None else float(ordered[rank]) for rank in ranks)
-    return low, high
+    value = quantile(ordered, share)  # interpolated: of two scores it may be below the lower order statistic
+    return min(low, value), max(high, value)  # NaN, as the first argument, stays
 
 
 @lru_cache(maxsize=256)
