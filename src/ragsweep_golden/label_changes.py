@@ -256,7 +256,7 @@ class _Verifier:
             if near and similarity(passage, text[near[0] : near[0] + len(passage)]) >= NEAR:
                 place = "" if own else f' in document "{name}"'
                 return LabelChange("", 0, EDITED, label, note=f'now{place}, at {near[0]}: "{near[1]}"')
-        fact = f'"{anchor}" is no longer in it' if own else f'document "{label.document}" is gone, and so is the anchor'
+        fact = f'"{anchor}" is no longer in it' if own else f'document "{label.document}" and the anchor are gone'
         return LabelChange("", 0, DELETED, label, note=fact)
 
     def _successors(self, document: str) -> list[str]:

@@ -115,7 +115,7 @@ class Bundle:
         """
         if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(
-                f"{self.folder}: {part}: computes something other than the shipped part here (another version of"
+                f"{self.folder}: {part}: has another result here than the shipped part (another version of"
                 " ragsweep, of a library, of code of your own or model weights, or a processor on which dtype=auto is"
                 " another precision); install the model's requirements, or ship a config with the precision named"
             )

@@ -240,7 +240,8 @@ class RequestComparison:
         if self.stale is not None:
             found[STALE] = _share_measure(self._now(self.stale), 0.0)
         for what, (asked, evaluated) in self._kinds.items():
-            new = [float(one not in {*evaluated, ""}) for one in asked]
+            known = {*evaluated, ""}
+            new = [float(one not in known) for one in asked]
             found[f"new_{what}_share"] = _share_measure(self._now(new), 0.0)
         for name in self.requests.numbers:
             what, _, step = name.partition("/")

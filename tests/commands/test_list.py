@@ -82,7 +82,7 @@ def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None
                   "no sweep": ["zz#1"]}, "--path", path)  # fmt: skip
     slow = scored({"latency_p95_ms": normal(50)}, name="slow")
     (run,) = record(tmp_path / "other", replace(slow))
-    refuse(show, {"is no miss": [run, "--missed"]}, "--path", str(tmp_path / "other"))
+    refuse(show, {"is not a miss": [run, "--missed"]}, "--path", str(tmp_path / "other"))
 
 
 def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,8 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   effects       the effect of each swept parameter, and of two together
   judge         compare a judge with people: judge calibrate; with itself: judge noise
   golden        make, judge, check and repair golden sets: golden --help
-  store         show what is stored; store evict removes from it
+
+  store         show the stored stages; store evict removes some
   sync          send to MLflow the records that it lacks
   --version     print the version
 
@@ -86,7 +87,7 @@ _REFUSED = {
     "--config-path -cp": "the main config is ragsweep's own; --config-dir FOLDER adds a folder of yours to it",
     "--config-name -cn": "the main config is ragsweep's own; a config of yours is added by +experiment=NAME, from"
     " conf/experiment/NAME.yaml",
-    "--experimental-rerun": "give the same overrides again; what is stored is not computed again",
+    "--experimental-rerun": "repeat the same overrides; stored results are reused",
 }
 """Options of Hydra without a meaning here, and their replacement."""
 

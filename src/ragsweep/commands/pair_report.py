@@ -40,9 +40,9 @@ Bootstrap: whole documents resampled. Interval and verdict: ours, which count cl
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
     """Return the metrics of a report: the deciding one, the targets, the headline, and the answer metrics."""
-    scored = [name for name, one in first.summaries.items() if name in second.summaries and one.n_scored]
-    scored = [name for name in scored if second.summaries[name].n_scored and is_mean(first, name)]
-    known = [name for name in scored if first.summaries[name].higher_is_better is not None]
+    directed = [name for name, one in first.summaries.items() if one.higher_is_better is not None and one.n_scored]
+    scored = [name for name in directed if name in second.summaries and second.summaries[name].n_scored]
+    known = [name for name in scored if is_mean(first, name)]
     named = [(first.config.get("success") or {}).get("metric"), *usual_metrics([first, second])]
     named += [*(target.metric for target in second.targets), *(name for name in known if name.startswith("answer_"))]
     return list(dict.fromkeys(name for name in named if name in known))

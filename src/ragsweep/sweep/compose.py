@@ -35,7 +35,7 @@ Options = Callable[[str], list[str]]
 """Lists the options of a group of configs."""
 
 _KEY = re.compile(r"\w+(?:\.\w+)*")
-"""A key that is reached through mappings alone."""
+"""Matches a key that is reached through mappings only."""
 
 
 def config_folder() -> Path:
@@ -82,7 +82,7 @@ class Template:
         return {**self.written, "hydra": self.hydra}
 
     def accepts(self, key: str) -> bool:
-        """Return whether a key holds a single value, reached through mappings alone."""
+        """Return whether a key has a single value and is reached through mappings only."""
         *above, last = key.split(".")
         node: Any = self.written
         for part in above:

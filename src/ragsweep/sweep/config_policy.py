@@ -288,7 +288,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
 
     for where, value in [*written, ("", tree)]:
         if weigh(where, value) > HEAVIEST + 2 * len(written):
-            raise ConfigError(f"{where or 'config'}: resolved, it would hold more than {HEAVIEST} values")
+            raise ConfigError(f"{where or 'config'}: resolved, it would have more than {HEAVIEST} values")
     if nested > NESTED:
         raise ConfigError(f"config: {nested} interpolations inside interpolations; write some of them out")
 

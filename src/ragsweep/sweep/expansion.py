@@ -88,7 +88,7 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
             if isinstance(line, Mapping):
                 raise HydraException(f"{where}: {dict(line)!r} is no override; write {_as_lines(line)}")
             if not isinstance(line, str):
-                quoted = f'quote an override that holds commas: "{before},{line}"' if before else "write KEY=VALUE"
+                quoted = f'quote an override with commas: "{before},{line}"' if before else "write KEY=VALUE"
                 raise HydraException(f"{where}: {line!r} is no override; {quoted}")
     return list(enumerate(cases))
 

@@ -341,7 +341,7 @@ class RunContext:
     terminal: Terminal
     secrets: Secrets
     sweep: Sweep | None = None
-    search: Mapping[str, Any] | None = None  # the sweeper's settings, where results decide what is tried next
+    search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
 
     @property

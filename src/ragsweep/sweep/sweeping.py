@@ -207,7 +207,7 @@ def _check_keys(nodes: Sequence[Node]) -> None:
 
 
 def plan_as_json(planned: Plan) -> dict[str, object]:
-    """Return a plan in JSON types, with null for what is unknown."""
+    """Return a plan in JSON types, with null for unknown values."""
     stages = {
         stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
         | ({"rows": count.rows} if count.rows else {})

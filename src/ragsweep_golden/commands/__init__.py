@@ -14,7 +14,7 @@ SUBCOMMANDS = {
     "build": "build a golden set from a corpus, by rule or with a model",
     "check": "list every fault of a golden file, with line and nearest passage",
     "diff": "list the questions and fields in which two golden sets differ",
-    "export": "write a golden set in the format of another tool, and count what is lost",
+    "export": "write a golden set in the format of another tool, and count the losses",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
     "harvest": "add questions from production logs, with the evidence that a search proposes",
     "import": "import questions of another format as a golden file, and find their evidence",

@@ -20,7 +20,7 @@ _WRAPPERS = (
     *("data", "records", "samples", "examples", "rows", "items", "input_data", "results"),
     *("questions", "queries", "qa_pairs", "tests"),
 )
-"""Keys under which a JSON object without a question of its own lists its records."""
+"""Keys of the list of records in a JSON object that has no question itself."""
 _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messages"}
 
 

@@ -36,7 +36,7 @@ class Categorical:
         return str(trial.suggest_categorical(name, list(self.values)))
 
     def locate(self, value: Any) -> str | None:
-        """Return Optuna's value for a value of a config, or None where it lies outside of the domain."""
+        """Return Optuna's value for a value of a config, or None outside the domain."""
         return next((text for text in self.values if text == value or _parse_value(text) == value), None)
 
     def nearest(self, value: Any) -> str:
@@ -75,7 +75,7 @@ class Numeric:
         return repr(value) if self.step is None else self._step_text(round((value - self.low) / self.step))
 
     def locate(self, value: Any) -> float | int | None:
-        """Return Optuna's value for a value of a config, or None where it lies outside of the domain."""
+        """Return Optuna's value for a value of a config, or None outside the domain."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
             return None
         if self.whole and value != int(value):
