@@ -106,10 +106,10 @@ def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: s
     with pytest.raises(ConfigError, match=r'"baseline" is taken by feedfeed#2; choose another, or free it'):
         name(["feed#1", "baseline", "--path", path])
     for wrong, why in (
-        ("feed#1", "is none"),
+        ("feed#1", "is invalid"),
         ("badcafe0", "looks like the id"),
-        ("a b", "is none"),
-        ("7th", "is none"),
+        ("a b", "is invalid"),
+        ("7th", "is invalid"),
     ):
         with pytest.raises(ConfigError, match=why):
             name(["feed#1", wrong, "--path", path])

@@ -106,7 +106,8 @@ def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.Capture
     for arguments in ([runs[0], runs[1]], [runs[0], runs[2], "--repeat", runs[1]]):
         assert told(capsys, *arguments, *path)[1][0]["noise_floor"] == pytest.approx(floor, rel=1e-3)
     assert power([*runs[:2], *path]) == 0
-    assert f"means that differ by less than {amount(floor)} are indistinguishable from chance" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"means that differ by less than {amount(floor)} are indistinguishable from chance" in printed
     assert power([runs[0], *path]) == 0
     assert "--repeat" in capsys.readouterr().out
 

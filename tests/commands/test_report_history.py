@@ -76,5 +76,5 @@ def test_history_needs_a_sweep_that_was_measured_and_no_name_of_one(tmp_path: Pa
     with pytest.raises(InputError, match="no config of a sweep was measured in full"):
         report(["--history", *path])
     markdown = ["--history", "--format", "markdown"]
-    cases = {"not allowed with argument": ["--history", "abc"], "is a page only": markdown, "is required": []}
+    cases = {"not allowed with argument": ["--history", "abc"], "only HTML": markdown, "is required": []}
     refuse(report, cases, *path)
