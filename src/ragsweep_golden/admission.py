@@ -1,4 +1,4 @@
-"""Admission tests: does a question need its evidence, and only that?"""
+"""Admission tests: whether a question requires its evidence, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ragsweep_golden.subject import Subject, is_verbatim, passage_of, touching
 from ragsweep_golden.validation import keyword_coverage, numbers
 
 COPIED = 0.8
-"""Share of a question's words in its passage from which the wording counts as copied."""
+"""Lowest share of a question's words in its passage at which the wording counts as copied."""
 RETRIEVED = 5
-"""Passages beside the evidence that a model gets."""
+"""Number of other passages that a model gets."""
 
 Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
-"""Answers questions from passages; None where no answer could be had."""
+"""Answers questions from passages; None if the call failed."""
 
 
 class Admission(NamedTuple):
-    """The outcome of a test: the questions that it finds, of how many; ``note`` says why it was not measured."""
+    """The outcome of a test: the questions that fail, and the number tested; ``note``: why it was not measured."""
 
     test: str
     title: str
@@ -35,7 +35,7 @@ class Admission(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of the measured questions that the test finds; NaN without any."""
+        """The share of the tested questions that fail; NaN if none was tested."""
         return len(self.found) / self.measured if self.measured else math.nan
 
 
@@ -51,8 +51,8 @@ def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
     """Test whether a model answers the questions of a set without their evidence.
 
     Args:
-        subject: The set; without a corpus only the answers without context are measured.
-        ask: A model that answers; None: nothing is measured.
+        subject: The set; without a corpus, only answering without context is tested.
+        ask: A model that answers; with None, nothing is measured.
     """
     if ask is None:
         return [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in TITLES]
@@ -68,7 +68,7 @@ def _language(entry: Entry) -> str:
 
 
 def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
-    """Return each answerable entry with a passage, and the share of its question's words that the passage has."""
+    """Return each answerable entry with a passage, and the share of its question's words in the passage."""
     found = []
     for number, entry in enumerate(subject.answerable):
         if passage := passage_of(subject, number):
@@ -77,9 +77,9 @@ def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
 
 
 def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
-    """Return each entry with answer and evidence, and the start of the first other chunk that answers it, or nothing.
+    """Return each entry with answer and evidence, and the first other chunk that answers it, or "".
 
-    Such a chunk has the answer and most of the question's words.
+    Such a chunk contains the answer and most of the question's words.
     """
     chunks = _chunks(subject)
     plain = [_plain(text) for text in chunks]
@@ -142,7 +142,7 @@ def _evidence_chunks(subject: Subject) -> list[set[int]]:
 
 
 def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
-    """Return the best passages for each question by BM25 that are no evidence of it."""
+    """Return the best passages by BM25 for each question that are not its evidence."""
     chunks, found = _chunks(subject), {}
     pairs = list(zip(subject.answerable, _evidence_chunks(subject), strict=True))
     depth = RETRIEVED + max((len(own) for _, own in pairs), default=0)

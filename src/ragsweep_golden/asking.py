@@ -1,4 +1,4 @@
-"""Have a model write questions from chunks. What it writes is validated like any other question."""
+"""Generate questions from chunks with a model. They are validated like any other question."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ragsweep_golden.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_
 from ragsweep_golden.unanswerable import ANSWERING, Exhaustive
 
 LEAST = 200
-"""Characters of a chunk that is worth a call."""
+"""Fewest characters of a chunk to generate questions from."""
 A_CHUNK = 3
-"""Questions of a chunk at most."""
+"""Most questions of a chunk."""
 SPARE = 1.3
-"""How many times the wanted number is asked for, since some are rejected."""
+"""Factor by which requests exceed the wanted number, since some questions are rejected."""
 
 _LANGUAGES = {"en": "English", "fr": "French"}
 _MEANINGS = {
@@ -43,7 +43,7 @@ _MEANINGS = {
 
 
 def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Sequence[Request]) -> list[Answer]:
-    """Return a model's answers; each is stored as it comes, and equal requests are one call."""
+    """Return a model's answers; each is stored on arrival, and equal requests share a call."""
     contents = {request_key(request): request for request in requests}
 
     def compute(work: StageContext, rows: Rows) -> Packed:
@@ -60,9 +60,9 @@ def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Seq
 
 @dataclass
 class ModelAsker:
-    """Write questions by a model; each call is stored by what it depends on, and never made twice.
+    """Generates questions with a model; each call is cached by its inputs, and never repeated.
 
-    ``failures`` counts the calls that failed, ``faults`` the replies that gave nothing, by reason.
+    ``failures`` counts the failed calls, ``faults`` the unusable replies by reason.
     """
 
     questions: BuiltPart
@@ -73,7 +73,7 @@ class ModelAsker:
     failures: int = 0
 
     def answerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
-        """Write questions about chunks drawn from each stratum, as many as its quota takes."""
+        """Generate questions about chunks drawn from each stratum, according to its quota."""
         kinds = ", ".join(f"{name} {share:.0%}" for name, share in wanted.mix.items())
         chunks = [chunk for name, quota in wanted.quotas.items() for chunk in self._draw(sources, name, quota, wanted)]
         lines = {
@@ -87,7 +87,7 @@ class ModelAsker:
         ]
 
     def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
-        """Write questions of the six types; those that a chunk may answer are rejected."""
+        """Generate questions of the six types; those that a chunk may answer are rejected."""
         texts = [sources.passage(n) for n in range(len(sources.spans.document))]
         each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
@@ -108,7 +108,7 @@ class ModelAsker:
     def _draw(
         self, sources: Sources, stratum: str, quota: int, wanted: WantedSet, turn: int = 0
     ) -> list[tuple[int, str]]:
-        """Draw chunks of a stratum, with their language, for as many questions as its quota takes."""
+        """Draw chunks of a stratum, with their language, according to its quota."""
         spans, corpus = sources.spans, sources.corpus
         usable = []
         for chunk in np.flatnonzero(spans.end - spans.start >= LEAST).tolist():
@@ -116,12 +116,12 @@ class ModelAsker:
             if sources.stratum_of.get(corpus.ids[document]) == stratum:
                 usable.append((chunk, detect_language(corpus.texts[document]) or self.languages[0]))
         order = sorted(usable, key=lambda one: chance(wanted.seed, f"{turn} {sources.chunk_id(one[0])}"))
-        return sorted(order[: math.ceil(SPARE * quota / 2)])  # a chunk gives two usable questions or so
+        return sorted(order[: math.ceil(SPARE * quota / 2)])  # a chunk yields about two usable questions
 
     def _checked(
         self, item: Mapping[str, Any], kind: str, chunk: int, language: str, sources: Sources, search: Exhaustive
     ) -> Draft:
-        """Return a question as validated where a search of all chunks shows that none answers it, else as rejected."""
+        """Return a question as validated if a search of all chunks finds no answer, else as rejected."""
         question, missing = item["question"].strip(), item["missing"].strip()
         coverage = search.coverage(question)
         absent = missing.casefold() in question.casefold() and not search.names(missing)
@@ -146,7 +146,7 @@ class ModelAsker:
     def _ask(
         self, stage: str, part: BuiltPart, lines: Mapping[int, str], sources: Sources, needed: Sequence[str]
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield what the model wrote for each chunk, in the chunks' order."""
+        """Yield the model's questions for each chunk, in the chunks' order."""
         requests = [
             Request(line, (Passage(sources.chunk_id(chunk), sources.passage(chunk)),)) for chunk, line in lines.items()
         ]
@@ -156,7 +156,7 @@ class ModelAsker:
                 yield chunk, item
 
     def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the objects of a reply; one that cannot be read is counted."""
+        """Return the objects of a reply; an unreadable reply is counted."""
         if answer.failed:
             self.failures += 1
             self.faults[f"call failed: {answer.failed}"] += 1

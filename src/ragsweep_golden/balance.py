@@ -16,19 +16,19 @@ from ragsweep_golden.subject import Floats
 MOST_SINGLE_FACTS = 0.55
 """Highest share of questions of a single fact, below the gates' .6."""
 LEAST_HARD = 0.12
-"""Share of hard questions that is aimed at, above the gate's .1."""
+"""Target share of hard questions, above the gate's .1."""
 MOST_OF_A_CHUNK = 3
 
 
 FAILS = "fails"
-"""How the reason of an entry begins that a gate drops."""
+"""Prefix of the reason of an entry that a gate drops."""
 
 
 class WantedSet(NamedTuple):
-    """How many questions a set should have, of which kinds.
+    """The composition of a set.
 
-    ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones. ``minimums``:
-    fewest of an unanswerable type.
+        ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones.
+    ``minimums``: lowest count of an unanswerable type.
     """
 
     questions: int
@@ -40,7 +40,7 @@ class WantedSet(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """An entry that was left out, and why."""
+    """A dropped entry, and the reason."""
 
     entry: Entry
     reason: str
@@ -49,16 +49,16 @@ class Dropped(NamedTuple):
 def drop_copies(
     entries: Sequence[Entry], questions: Floats | None, passages: Floats | None, independent: float
 ) -> tuple[list[int], list[Dropped]]:
-    """Drop repeated questions, and those that are near-copies of their passage; the first of two equal ones stays.
+    """Drop duplicates of an earlier question, and questions that are near-copies of their passage.
 
     Args:
-        entries: Validated ones.
-        questions: Unit vectors of the questions; None: only literal repetitions are found.
-        passages: Unit vectors of the passages; NaN where there is none.
-        independent: Cosine of question and passage from which a question is dropped.
+        entries: Validated entries.
+        questions: Unit vectors of the questions; with None, only literal duplicates are found.
+        passages: Unit vectors of the passages; NaN if there is none.
+        independent: Lowest cosine of question and passage at which a question is dropped.
 
     Returns:
-        Positions of the entries that stay, and what was dropped.
+        Positions of the kept entries, and the dropped entries.
     """
     kept: list[int] = []
     dropped: list[Dropped] = []
@@ -78,9 +78,9 @@ def drop_copies(
 
 
 def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
-    """Choose answerable and unanswerable questions, in the order in which they were given.
+    """Choose answerable and unanswerable questions, in input order.
 
-    Where there are too few unanswerable ones the set is smaller: their share stays.
+    If there are too few unanswerable questions the set is smaller, to keep their share.
     """
     answerable = [one for one in entries if one.get("answerable", True)]
     others = [one for one in entries if not one.get("answerable", True)]
@@ -93,7 +93,7 @@ def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
 
 
 class _Answerable:
-    """What has been chosen so far, and how much another question is needed beside it."""
+    """The questions chosen so far, and the need for another one."""
 
     def __init__(self, wanted: WantedSet) -> None:
         self.chosen: list[Entry] = []
@@ -103,11 +103,11 @@ class _Answerable:
         self._single = self._hard = 0
 
     def may_take(self, entry: Entry) -> bool:
-        """Return whether its chunk has a place left."""
+        """Return whether the entry's chunk is below its limit."""
         return self._of_chunk[_chunk(entry)] < MOST_OF_A_CHUNK
 
     def need(self, entry: Entry) -> tuple[float, ...]:
-        """Order entries by what the gates lack (no single facts, hard ones), then by quotas, chunks and mix."""
+        """Order entries by the gates' needs (multi-fact and hard questions), then by quotas, chunks and mix."""
         stratum, kind, following = _of(entry, "stratum"), _of(entry, "question_type"), len(self.chosen) + 1
         wants_hard = self._hard < LEAST_HARD * following and _is_hard(entry)
         has_place = self._of_stratum[stratum] < self._wanted.quotas.get(stratum, 0)
@@ -130,7 +130,7 @@ class _Answerable:
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose one question at a time: the one whose stratum, chunk and type have the fewest yet, for their shares."""
+    """Choose greedily the question whose stratum, chunk and type are furthest below their shares."""
     left = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     found = _Answerable(wanted)
     while len(found.chosen) < count and (possible := [one for one in left if found.may_take(one)]):
@@ -141,7 +141,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
 
 
 def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose up to the minimum of each type first, all types alike, then in turn of the type that has the fewest."""
+    """Choose the minimum of each type first, then repeatedly from the type with the fewest questions."""
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
     }

@@ -1,4 +1,4 @@
-"""Build a golden set from a corpus in six phases; each leaves its result in a file, and is not done twice.
+"""Build a golden set from a corpus in six resumable phases, each with its result in a file.
 
 0 strata -> 1 answerable questions -> 2 unanswerable ones -> 3 validation -> 4 entries -> 5 the chosen set.
 """
@@ -35,16 +35,16 @@ from ragsweep_golden.validation import COMPARED, Embed, validate
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
 MOST_DOCUMENTS = 2
-"""Documents with a chunk that has the words of a question by rule, at most."""
+"""Most documents with a chunk that contains the words of a rule-based question."""
 VERSION = "4"
-"""Of the rules: raised where the same corpus would give other questions."""
+"""Version of the rules: raised if the same corpus would give other questions."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """What is to be built. ``languages``: those of the questions; ``priorities``: stratum -> 1 to 4."""
+    """Settings of a build. ``languages``: languages of the questions; ``priorities``: stratum -> 1 to 4."""
 
     languages: Sequence[str]
     questions: int
@@ -60,7 +60,7 @@ class BuildSettings:
 
 
 class Built(NamedTuple):
-    """The chosen entries, the rejected ones, and what else was left out: an entry's question and why."""
+    """The chosen entries, the rejected ones, and the dropped ones: an entry's question and the reason."""
 
     entries: list[Row]
     rejected: list[Row]
@@ -68,7 +68,7 @@ class Built(NamedTuple):
 
 
 class PhaseDone(NamedTuple):
-    """A phase that has ended: its number, its result, whether that was there already, and the set at this point."""
+    """A completed phase: its number, its result, whether the result was cached, and the set at this point."""
 
     number: int
     result: list[Row]
@@ -77,9 +77,9 @@ class PhaseDone(NamedTuple):
 
 
 class PhaseFiles:
-    """The results of the phases in a folder: read again where all that a phase is made from is as it was.
+    """The cached results of the phases in a folder: a result is reused if the inputs of its phase are unchanged.
 
-    A result is marked as whole unless ``is_whole`` returns False by then; one that is not is made again the next time.
+    A result is marked as complete unless ``is_whole`` returns False; an incomplete result is recomputed next time.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class PhaseFiles:
     def run(
         self, number: int, compute: Callable[[], list[Row]], as_entries: Callable[[list[Row]], list[Row]]
     ) -> list[Row]:
-        """Return the rows of a phase. What a later one is made from depends on them."""
+        """Return the rows of a phase, which are inputs of the later phases."""
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
         rows = _read_rows(path, head)
@@ -128,10 +128,10 @@ def build_set(
     Args:
         corpus: The documents.
         spans: Their chunks.
-        settings: What is wanted.
-        files: Where the phases' results are.
-        embed: For similarities; None: they are not measured, and not asked for.
-        asker: A model; None: questions by rule alone.
+        settings: The settings of the build.
+        files: The folder of the phases' results.
+        embed: Embeds texts for similarities; with None, no similarity is measured or required.
+        asker: A model that generates questions; None: rules only.
     """
     documents = of_language(corpus, settings.languages)
     strata = files.run(0, lambda: find_strata(corpus, spans, documents, settings, embed), lambda rows: [])
@@ -142,7 +142,7 @@ def build_set(
 
     wanted = WantedSet(
         settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
-    )  # fmt: skip
+    )
 
     def entries_of(rows: list[Row]) -> list[Row]:
         drafts = _drafts(rows)
@@ -193,9 +193,9 @@ def _drafts(rows: Sequence[Row]) -> list[Draft]:
 
 
 def of_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
-    """Return the documents of each language. Raises ConfigError where there are none in any."""
+    """Return the documents of each language. Raises ConfigError if there are none."""
     detected = [detect_language(text) for text in corpus.texts]
-    if len(languages) == 1:  # a short page may not show its language
+    if len(languages) == 1:  # the language of a short page may not be detectable
         detected = [one or languages[0] for one in detected]
     found = {one: [n for n, each in enumerate(detected) if each == one] for one in languages}
     if not any(found.values()):
@@ -210,7 +210,7 @@ def of_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]
 def find_strata(
     corpus: Corpus, spans: Spans, documents: Mapping[str, list[int]], settings: BuildSettings, embed: Embed | None
 ) -> list[Row]:
-    """Divide the documents into strata, and the answerable questions among these."""
+    """Divide the documents into strata, and allocate the answerable questions to them."""
     numbers = sorted(n for each in documents.values() for n in each)
     groups = folders(corpus)
     if settings.clusters:
@@ -229,10 +229,15 @@ def find_strata(
     answerable = settings.questions - round(settings.questions * settings.unanswerable)
     quotas = allocate(strata, answerable, settings.quotas)
     return [
-        {"stratum": one.name, "priority": one.priority, "chunks": one.chunks, "quota": quotas.get(one.name, 0),
-         "documents": [corpus.ids[n] for n in members[one.name]]}
+        {
+            "stratum": one.name,
+            "priority": one.priority,
+            "chunks": one.chunks,
+            "quota": quotas.get(one.name, 0),
+            "documents": [corpus.ids[n] for n in members[one.name]],
+        }
         for one in strata
-    ]  # fmt: skip
+    ]
 
 
 # --- phases 1 and 2 ----------------------------------------------------------------------------------------------
@@ -244,7 +249,7 @@ def ask(
     wanted: WantedSet,
     asker: ModelAsker | None,
 ) -> list[Draft]:
-    """Make answerable questions: by the model first, then, of those by rule, the specific ones."""
+    """Make answerable questions: by the model first, then the specific ones by rule."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule = [
         one
@@ -262,7 +267,7 @@ def ask(
 
 
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
-    """Return the drafts whose evidence BM25 ranks first for the question, and whose words few documents have."""
+    """Return the drafts whose evidence BM25 ranks first and whose words occur in few documents."""
     chunks = [sources.passage(n) for n in range(len(sources.spans.document))]
     searches = {language: Exhaustive(chunks, language) for language in {one.language for one in drafts}}
     ranked = rank(drafts, [one.question for one in drafts], sources)
@@ -309,7 +314,7 @@ def check(drafts: Sequence[Draft], sources: Sources, embed: Embed | None) -> lis
 
 
 def _accept(draft: Draft) -> Draft:
-    """Count an unanswerable question as validated: it was checked when it was made."""
+    """Mark an unanswerable question as validated: it was checked on creation."""
     return draft if draft.status else draft.validated(VALIDATED, draft.method, draft.score)
 
 
@@ -327,7 +332,7 @@ def rank(drafts: Sequence[Draft], texts: Sequence[str], sources: Sources) -> lis
 def select(
     entries: Sequence[Row], wanted: WantedSet, independent: float, sources: Sources, embed: Embed | None
 ) -> list[Row]:
-    """Choose the set of entries that no gate finds at fault; every other one has the reason why it was left out."""
+    """Choose the set from the entries that pass the gates; every other entry gets a reason."""
     questions: Floats | None = None
     answers: Floats | None = None
     passages: Floats | None = None

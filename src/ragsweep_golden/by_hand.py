@@ -1,4 +1,4 @@
-"""Add questions by hand: passages that a search proposes, and the entry of the one that a person takes."""
+"""Add questions by hand: passages that a search proposes, and the entry of the chosen passage."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ragsweep_golden.files import write_rows, write_whole
 from ragsweep_golden.ranking import best_sentence
 
 PROPOSED = 8
-"""Passages that are proposed."""
+"""Number of proposed passages."""
 
 
 class SentenceSpan(NamedTuple):
-    """A sentence of the corpus: its document's position, and where it begins and ends there."""
+    """A sentence of the corpus: the position of its document, and its start and end there."""
 
     document: int
     start: int
@@ -31,9 +31,9 @@ class SentenceSpan(NamedTuple):
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[SentenceSpan]]:
-    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, each sentence once.
+    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, deduplicated.
 
-    All texts are indexed once a language.
+    Texts are indexed once per language.
     """
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
@@ -55,7 +55,7 @@ def _best_of(question: str, chunk: int, chunks: Chunks, code: str) -> SentenceSp
 
 
 def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks, who: str) -> dict[str, Any]:
-    """Return the entry of a question whose evidence a person took."""
+    """Return the entry of a question with the evidence that a person chose."""
     corpus, (document, begin, end) = chunks.corpus, passage
     text = corpus.texts[document]
     anchor, start = quote(Found(document, begin, end), question, answer, corpus)
@@ -78,9 +78,9 @@ def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks
 
 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
-    """Add an entry to a golden file as ``append_entries`` does, or to that of its question, if it has no evidence.
+    """Add an entry as ``append_entries`` does, or add its evidence to the entry of the same question.
 
-    Raises InputError also for a question whose entry has evidence, or is unanswerable.
+    Raises InputError also if the entry of the question has evidence or is unanswerable.
     """
     read = read_file(path) if path.exists() else []
     for number, (other, question) in enumerate(read):
@@ -96,7 +96,7 @@ def add_entry(path: Path, entry: dict[str, Any]) -> None:
 
 
 def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
-    """Add entries to a golden file, which is made where it is missing; a kill leaves the file of before or after.
+    """Add entries to a golden file atomically; a missing file is created.
 
     Raises InputError for faults of the file.
     """
@@ -110,7 +110,7 @@ def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Read a golden file that is added to. Raises InputError for its faults, and for a file that is not plain lines."""
+    """Read the golden file to extend. Raises InputError for faults, and for a format other than JSON lines."""
     faults = Faults()
     read = read_entries_with_questions(path, faults)
     faults.raise_any()

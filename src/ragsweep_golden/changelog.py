@@ -1,7 +1,7 @@
 """The changelog of a golden file, ``FILE.changes.jsonl`` beside it: a line for each change that a command made.
 
-The set is written first, then the changelog, each whole: after a kill between the two the digest of the set is not
-the last recorded one, as after an edit by hand.
+The set is written first, then the changelog, each atomically: after a kill between the two, the digest of the set
+differs from the last recorded one, as after a manual edit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragsweep_golden.entries import GROUPS, Entry, is_rejected, read_entries_wit
 from ragsweep_golden.files import write_rows
 
 SHOWN = 2
-"""Last changes that are described."""
+"""Number of last changes that are listed."""
 KINDS = ("added", "removed", "renamed", "changed")
 _DIGITS = 12
 
@@ -28,14 +28,14 @@ Change = Mapping[str, Any]
 
 
 class SetState(NamedTuple):
-    """A golden file's entries, and the digest that a sweep of the whole set records; None where it has faults."""
+    """A golden file's entries, and the digest that a sweep of the whole set records; None if it has faults."""
 
     entries: Sequence[Entry]
     digest: str | None
 
 
 def read_state(golden: Path, faults: Faults) -> SetState:
-    """Read a golden file; its faults are collected, and with any it has no entries and no digest."""
+    """Read a golden file and collect its faults; with faults it has no entries and no digest."""
     read = read_entries_with_questions(golden, faults)
     if faults.found:
         return SetState([], None)
@@ -44,7 +44,7 @@ def read_state(golden: Path, faults: Faults) -> SetState:
 
 
 def changelog_path(golden: Path) -> Path:
-    """Return where the changelog of a golden file is."""
+    """Return the path of a golden file's changelog."""
     real = golden.resolve() if golden.is_symlink() else golden
     return real.with_name(f"{real.name}.changes.jsonl")
 
@@ -64,10 +64,10 @@ def read_changes(golden: Path) -> list[Change]:
 
 @contextmanager
 def record_change(golden: Path, command: str, who: str, source: Path | None = None) -> Iterator[None]:
-    """Record what the block does to a golden file; nothing where it fails, or changes nothing.
+    """Record the changes of the block to a golden file; nothing if it fails or changes nothing.
 
-    With a ``source``, the file is made from that one, and goes on with its changelog. Raises InputError for faults of
-    the changelog, before the block.
+    With a ``source``, the file derives from it and continues its changelog. Raises InputError for faults of the
+    changelog, before the block.
     """
     origin = source or golden
     before, changes = read_state(origin, Faults()), read_changes(origin)
@@ -91,13 +91,13 @@ def record_change(golden: Path, command: str, who: str, source: Path | None = No
 
 
 def version_facts(golden: Path, digest: str) -> dict[str, Any]:
-    """Return the version and digest of a golden file, and the digest that was recorded last, in JSON types."""
+    """Return the version and digest of a golden file, and the last recorded digest, in JSON types."""
     last = (read_changes(golden) or [{}])[-1]
     return {"file": str(golden), "version": last.get("version"), "digest": digest, "recorded": last.get("after")}
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Write the facts of a version as a line."""
+    """Format the facts of a version as a line."""
     digest, recorded = facts["digest"][:_DIGITS], facts["recorded"]
     if recorded is None:
         return f"digest {digest}, no changes recorded"
@@ -109,7 +109,7 @@ def describe_version(facts: Mapping[str, Any]) -> str:
 
 
 def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
-    """Write the last changes as lines, newest first."""
+    """Format the last changes as lines, newest first."""
     for n in range(len(changes) - 1, max(len(changes) - SHOWN, 0) - 1, -1):
         one = changes[n]
         counts = ", ".join(f"{one[kind]:,} {kind}" for kind in KINDS if one.get(kind)) or "no question changed"
@@ -147,7 +147,7 @@ def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
 
 
 def fields(one: Entry, other: Entry) -> list[str]:
-    """Name the fields that differ, but for the id; null is the same as missing."""
+    """Return the names of differing fields except the id; null equals missing."""
     first, second = _flat(one), _flat(other)
     return [name for name in {**first, **second} if first.get(name) != second.get(name)]
 

@@ -1,4 +1,4 @@
-"""What goes through the phases of a build: sentences, questions made from them, and drafts of entries."""
+"""The data of a build's phases: sentences, candidate questions, and drafts of entries."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 Span = tuple[int, int, int]
-"""Document, first character, and the one after the last."""
+"""Document, start and end (exclusive) in characters."""
 
 
 class Sentence(NamedTuple):
-    """A sentence of a document's visible text, where it stands in the source, and in which chunk."""
+    """A sentence of a document's visible text, its span in the source, and its chunk."""
 
     text: str
     document: int
@@ -21,7 +21,7 @@ class Sentence(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A question made from one or several sentences. ``answer``: verbatim, one line a sentence."""
+    """A question made from one or more sentences. ``answer``: verbatim, one line per sentence."""
 
     question: str
     answer: str
@@ -34,10 +34,10 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """A question, what it was made from, and how it was validated.
+    """A question, its sources, and its validation.
 
-    ``document`` and ``chunk`` are positions of what the question was made from; None for a question about nothing in
-    the corpus. ``answer`` has one line for each sentence of evidence. ``status`` is empty before the validation.
+    ``document`` and ``chunk`` are the positions of the question's source; None for a question about nothing in
+    the corpus. ``answer`` has one line per sentence of evidence. ``status`` is empty before the validation.
     """
 
     question: str
@@ -70,7 +70,7 @@ class Draft:
         return replace(self, status=status, method=method, score=round(score, 6), reason=reason)
 
     def as_row(self) -> dict[str, Any]:
-        """Return the draft in JSON types, without what is empty."""
+        """Return the draft in JSON types, without empty fields."""
         return {name: given for name, given in asdict(self).items() if given not in (None, "", ())}
 
 
@@ -80,5 +80,5 @@ def read_draft(row: dict[str, Any]) -> Draft:
 
 
 def chance(seed: int, text: str) -> str:
-    """Return a text's place in a random order that depends on the seed alone, not on the other texts."""
+    """Return a text's sort key in a random order that depends only on the seed, not on the other texts."""
     return hashlib.sha256(f"{seed}\0{text}".encode()).hexdigest()

@@ -21,9 +21,9 @@ from ragsweep_golden.subject import touching
 CHOICES = 4
 DISTRACTORS = 3
 LISTED = 50
-"""Chunks of BM25's list, of which the distractors are taken."""
+"""Number of BM25's best chunks from which the distractors are taken."""
 DEEPEST = 20
-"""Rank in BM25's list from which a passage is as hard to find as can be."""
+"""Rank by BM25 at which a passage reaches the highest difficulty."""
 KEYWORDS = 5
 
 _ARTICLE = re.compile(r"^(?:article|section|art\.|§|chapter|chapitre)?\s*(\d+(?:\.\d+)*)\b[.:)]?\s", re.IGNORECASE)
@@ -32,7 +32,7 @@ _CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses es
 
 @dataclass(frozen=True)
 class Sources:
-    """What entries are made from: the corpus, its chunks, the strata, and the build's seed."""
+    """The inputs of entries: the corpus, its chunks, the strata, and the build's seed."""
 
     corpus: Corpus
     spans: Spans
@@ -46,13 +46,13 @@ class Sources:
         return self.corpus.texts[document][int(self.spans.start[chunk]) : int(self.spans.end[chunk])]
 
     def chunk_id(self, chunk: int) -> str:
-        """Name a chunk: its document, and its number there."""
+        """Return the name of a chunk: its document and its number there."""
         document = int(self.spans.document[chunk])
         first = int(self.spans.document.searchsorted(document))
         return f"{self.corpus.ids[document]}#{chunk - first}"
 
     def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the chunks that touch a draft's evidence, or the one that it was made from."""
+        """Return the chunks that overlap a draft's evidence, else the chunk that it was made from."""
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 
@@ -62,13 +62,13 @@ class Sources:
 
 
 def lexical_overlap(question: str, passage: str, language: str) -> float:
-    """Return the share of a question's content words that a passage has; 0 without any."""
+    """Return the share of a question's content words in a passage; 0 without content words."""
     asked = content_words(question, language)
     return len(asked & content_words(passage, language)) / len(asked) if asked else 0.0
 
 
 def difficulty(overlap: float, rank: int) -> float:
-    """Return how hard a question is, 0 to 1: half for foreign wording, half for the rank (from 0) of its passage."""
+    """Return a difficulty from 0 to 1: half for words not in the passage, half for the passage's rank (from 0)."""
     return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
 
 
@@ -78,10 +78,10 @@ def enrich(
     """Return the entries of drafts.
 
     Args:
-        drafts: Validated ones; rejected ones become entries as well, with their status.
+        drafts: Validated drafts; rejected ones become entries as well, with their status.
         ranked: For each draft the best chunks by BM25 for its question, best first.
-        near: The same for question and evidence together, of which the distractors are taken.
-        sources: What they were made from.
+        near: The best chunks for question and evidence together, from which the distractors are taken.
+        sources: The inputs of the build.
     """
     by_language: dict[str, list[Draft]] = {}
     for draft in drafts:
@@ -137,7 +137,7 @@ def _entry(
 
 
 def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is not filled, in the groups too."""
+    """Drop empty fields, in the groups as well."""
     groups = {name: _without_empty(given) if isinstance(given, dict) else given for name, given in entry.items()}
     return {name: given for name, given in groups.items() if given not in (None, "", {}) and given != []}
 
@@ -149,14 +149,14 @@ def _label(corpus: Corpus, document: int, start: int, end: int) -> dict[str, Any
 
 
 def _keywords(draft: Draft) -> list[str]:
-    """Return the longest content words of the answer, in its order."""
+    """Return the longest content words of the answer, in order."""
     words = content_words(draft.answer, draft.language) if draft.answer else frozenset()
     longest = sorted(words, key=lambda word: (-len(word), word))[:KEYWORDS]
     return sorted(longest, key=lambda word: (draft.answer.casefold().find(word), word))
 
 
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
-    """Return the documents with the best passages that do not answer; without any, others of the same stratum."""
+    """Return the documents with the best passages that do not answer, else others of the same stratum."""
     right = {int(sources.spans.document[chunk]) for chunk in own}
     documents = list(dict.fromkeys(int(sources.spans.document[chunk]) for chunk in near))
     if right.issuperset(documents):
@@ -174,7 +174,7 @@ def _answer_type(draft: Draft) -> str:
 
 
 def _choices(draft: Draft, alike: Sequence[Draft], seed: int) -> dict[str, Any] | None:
-    """Choose wrong answers among those to other documents' questions, of the same type first; None without any."""
+    """Choose wrong answers from questions on other documents, same type first; None if there are none."""
     if not draft.answerable:
         return None
     others = {one.answer: one.question_type for one in alike if one.answer and one.document != draft.document}
@@ -217,7 +217,7 @@ def _provenance(
 
 
 def _pages(starts: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the numbers, from 1, of the pages that a span touches; empty where the source has no pages."""
+    """Return the numbers, from 1, of the pages that a span overlaps; empty if the source has no pages."""
     return list(range(bisect_right(starts, start), bisect_left(starts, end) + 1)) if starts else []
 
 

@@ -1,7 +1,7 @@
 """The full schema of a golden set's entries: 46 fields in eight groups, and the constraints between them.
 
-An entry is a JSON object. Its root has the keys that an evaluation reads (docs/datasets.md); each other group is an
-object of its own, which an evaluation does not need.
+An entry is a JSON object. Its root has the keys that an evaluation reads (docs/datasets.md); each other group is a
+nested object that an evaluation does not need.
 """
 
 from __future__ import annotations
@@ -23,27 +23,33 @@ SCHEMA_VERSION = "1"
 ROOT = "root"
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
-"""How an entry was validated, and the lowest score with which it is not rejected."""
+"""Validation methods, and the lowest score of each at which an entry is accepted."""
 UNANSWERABLE_TYPES = (
+
     "out_of_database", "false_presupposition", "underspecified", "nonsensical", "modality_limited", "safety_concerned",
 )  # fmt: skip
-"""Why the corpus has no answer."""
+"""Reasons why the corpus has no answer."""
 BLOOM = ("remember", "understand", "apply", "analyse")
 SINGLE_FACT = "single_fact"
 REASONING = (SINGLE_FACT, "summary", "reasoning")
 SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
-"""Characters of a question, and of the answer of an answerable one."""
+"""Fewest characters of a question, and of the answer of an answerable question."""
 FILLED_FIELDS = 42
 """Fewest filled fields of an answerable entry."""
 
 
 _TYPES = {"string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float), "array": (list,)}
-_ARTICLES = {"string": "a text", "boolean": "true or false", "integer": "a whole number", "number": "a number",
-             "array": "a list"}  # fmt: skip
+_ARTICLES = {
+    "string": "a text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "array": "a list",
+}
 
 
 class Field(NamedTuple):
-    """A field of the schema: its JSON type, and what it is."""
+    """A field of the schema: its JSON type and its meaning."""
 
     group: str
     name: str
@@ -101,7 +107,7 @@ FIELDS = tuple(
             ("status", "string", f"{VALIDATED} or {REJECTED}"),
             ("method", "string", f"how: {', '.join(METHODS)}"),
             ("score", "number", "what the method measured, 0 to 1"),
-            ("answer_in_evidence", "boolean", "whether the answer stands literally in the passage"),
+            ("answer_in_evidence", "boolean", "whether the passage contains the answer verbatim"),
             ("corpus_digest", "string", "digest of the corpus against which it was validated"),
         ),
         "processing": (
@@ -118,12 +124,12 @@ FIELDS = tuple(
         ),
     }.items()
     for name, kind, meaning in fields
-)  # fmt: skip
+)
 GROUPS = tuple(dict.fromkeys(field.group for field in FIELDS))
 
 
 def value(entry: Entry, group: str, name: str) -> Any:
-    """Return a field of an entry; None where it or its group is missing."""
+    """Return a field of an entry; None if it or its group is missing."""
     if group == ROOT:
         return entry.get(name)
     values = entry.get(group)
@@ -136,18 +142,18 @@ def is_rejected(entry: Entry) -> bool:
 
 
 def relevant_evidence(entry: Entry) -> list[Any]:
-    """List the evidence of an entry without what was judged to be irrelevant."""
+    """List the evidence of an entry, without labels that are judged irrelevant."""
     return [one for one in entry.get("evidence") or () if one.get("grade", 1.0) > 0]
 
 
 def lacks_evidence(entry: Entry) -> bool:
-    """Return whether the corpus has the answer of an entry, and no evidence of it is given; conversation aside."""
+    """Return whether an entry is answerable but has no evidence; conversation excluded."""
     is_answerable = entry.get("answerable", True) and entry.get("needs_retrieval", True)
     return bool(is_answerable and not entry.get("evidence") and not is_rejected(entry))
 
 
 def count_filled(entry: Entry) -> int:
-    """Count the fields that are filled: neither missing, null nor empty."""
+    """Count the fields that are neither missing, null nor empty."""
     values = (value(entry, field.group, field.name) for field in FIELDS)
     return sum(one is not None and one not in ("", [], {}) for one in values)
 
@@ -178,7 +184,7 @@ def read_entries(path: Path, faults: Faults) -> list[dict[str, Any]]:
 
 
 def read_entries_with_questions(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
-    """Read entries as ``read_entries`` does, each with what an evaluation reads of it."""
+    """Read entries as ``read_entries`` does, each with the question that an evaluation reads."""
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):
         question = read_question(row)
@@ -215,14 +221,14 @@ def as_entry(question: Question) -> dict[str, Any]:
 
 
 def as_label(one: Evidence) -> dict[str, Any]:
-    """Return an evidence as a label of an entry."""
+    """Return a piece of evidence as a label of an entry."""
     label = {"document": one.document, "anchor": one.anchor, "start": one.start}
     label = {name: given for name, given in label.items() if given is not None}
     return label | ({"grade": one.grade} if one.grade != 1 else {})
 
 
 def _check_group(row: Row, fields: Sequence[Field]) -> None:
-    """Fault unknown fields of a group, and those of another type."""
+    """Report unknown fields of a group, and fields of a wrong type."""
     row.check_keys([field.name for field in fields])
     for field in fields:
         if field.name in row and type(row.values[field.name]) not in _TYPES[field.kind]:
@@ -231,7 +237,7 @@ def _check_group(row: Row, fields: Sequence[Field]) -> None:
 
 
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield the constraints, C1 to C8, that an entry breaks, and how."""
+    """Yield each constraint, C1 to C8, that an entry violates, and the reason."""
     is_unanswerable = not entry.get("answerable", True)
     answerable = not is_unanswerable and entry.get("needs_retrieval", True)
     answer, evidence = str(entry.get("reference") or ""), relevant_evidence(entry)

@@ -1,4 +1,4 @@
-"""Quote evidence so that the label survives: the shortest run of its words that occurs once in the document."""
+"""Quote evidence by the shortest run of its words that occurs once in the document."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ragsweep.core.words import pattern, word_count
 from ragsweep.golden.anchors import resolve
 
 FEWEST_WORDS = 5
-"""Words of a quote at least: shorter ones are unique by chance, and repeated by the next edit.
+"""Fewest words of a quote: a shorter quote may be unique by chance, and the next edit may repeat it.
 
 Two characters of a script without spaces count as one word.
 """
 
-_MOST_WORDS = 40  # of the quote of an evidence that is shorter than the fewest
-_BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # where a chunk is likely to be cut
+_MOST_WORDS = 40  # most words of a quote of evidence that is shorter than the fewest
+_BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a likely boundary of chunks
 
 
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
-    """Return the shortest quote of evidence that occurs once in a document, and None.
+    """Return the shortest quote of evidence that is unique in a document, and None.
 
-    It lies within the evidence, or, where that has fewer than five words, around it. Evidence that is repeated is
+    It lies within the evidence, or around evidence of fewer than five words. Evidence that is repeated is
     quoted as a whole, with its start.
 
     Args:
         text: The document's text.
-        start: Where the evidence begins; a word between white space that it cuts belongs to it.
+        start: Where the evidence begins; a word that the span cuts is included.
         end: Where it ends.
     """
     words = _words(text)
@@ -46,7 +46,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     else:
         windows = _inside(first, last) if _is_unique(text, whole) else iter(())
     for _, same_length in groupby(windows, key=lambda window: window[1] - window[0]):
-        # of equally long ones the one that the fewest chunkers cut
+        # of equally long quotes, the least likely to be cut by a chunker
         for one in sorted((quote(*window) for window in same_length), key=lambda one: len(_BREAK.findall(one))):
             if word_count(one) >= enough and _is_unique(text, one):
                 return " ".join(one.split()), None

@@ -1,4 +1,4 @@
-"""Make questions from sentences by rule: what a sentence says is the answer, and where it stands the evidence."""
+"""Make questions from sentences by rule: the sentence contains the answer, and its span is the evidence."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ragsweep_golden.wording import fill, lower_start, without_lead_in, words_in
 
 LANGUAGES = {"en": "english", "fr": "french"}
 WORDS = range(6, 41)
-"""Words of a sentence that is asked about."""
+"""Number of words of a sentence that can become a question."""
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""Sentences, and their share, beyond which a subject is so common that a single fact about it is no answer."""
+"""Number and share of sentences above which a subject is too common for a question about a single fact."""
 
 _CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[\w'’-]+")
 
 
 class SentenceRule(NamedTuple):
-    """A pattern of sentences, and the question that it makes of a match; ``answer`` is the group that answers."""
+    """A sentence pattern, and the question made from a match; ``answer`` is the group with the answer."""
 
     name: str
     pattern: re.Pattern[str]
@@ -56,7 +56,7 @@ def _english_rule(found: Mapping[str, str]) -> str:
 
 
 def _why(found: Mapping[str, str]) -> str:
-    """Ask for the cause of what a clause says: its auxiliary verb moves before its subject, where it has one."""
+    """Ask for the cause of a clause, with its auxiliary verb, if any, moved before its subject."""
     if clause := _AUXILIARY.match(found["e"]):
         return f"Why {clause['v']} {clause['s']}{clause['r']}?"
     return f"What is the reason that {found['e']}?"
@@ -74,7 +74,7 @@ def _english_scenario(found: Mapping[str, str]) -> str:
 
 
 _ADVICE = re.compile(rf"you (?P<m>can|could|should|must)\b(?! (?:be|not)\b)|(?:{alternatives('en', 'advice')})\b")
-"""An answer that says what to do, not what happens."""
+"""Matches an answer that is an instruction."""
 
 
 _AUXILIARY = re.compile(
@@ -88,7 +88,7 @@ def _french_definition(found: Mapping[str, str]) -> str:
     is_name = found["s"][:1].isupper()
     if (is_name and _PERSON.match(found["a"])) or _NAMED_PERSON.match(found["s"]):
         return f"Qui est {found['s']} ?"
-    # what has a name and no article may be a person
+    # a name without an article may be a person
     is_thing = not is_name or _THING.search(found["s"])
     return fill("Qu'est-ce que {} ?" if is_thing else "Que sait-on de {} ?", found["s"])
 
@@ -156,13 +156,13 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
              lambda m: fill("Que {} ?", f"{m['v']} {m['s']}"), "remember"),
     ),
 }  # fmt: skip
-"""Language -> rules, tried in this order; the first that matches a sentence makes its question."""
+"""Language -> rules in order of precedence; the first match makes a sentence's question."""
 
 _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle est la différence entre {} et {} ?"}
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
-    """Return the whole sentences of documents' visible texts, with the chunk that has all of each; code aside."""
+    """Return the complete sentences of documents' visible texts, each with a chunk that contains it; code excluded."""
     found = []
     for document in documents:
         text, form = corpus.texts[document], render(corpus.texts[document])
@@ -176,7 +176,7 @@ def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], langu
 
 
 def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
-    """Yield the sentences of a text that are prose in a language, with their places; none goes beyond a line."""
+    """Yield the prose sentences of a text with their spans; a sentence never crosses a line."""
     for begin, end in sentences(text, LANGUAGES[language]):
         at = begin
         for piece in text[begin:end].split("\n"):
@@ -188,7 +188,7 @@ def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
 
 
 def _unwrapped(source: str, form: Derived) -> str:
-    """Make one line of each paragraph: its line breaks are blanks in the source as well, and no block begins there."""
+    """Join the lines of each paragraph: its line breaks are spaces in the source, and begin no block."""
     signs = list(form.text)
     for position, sign in enumerate(signs[1:-1], 1):
         if sign == "\n":
@@ -223,12 +223,12 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> its question type: the first of these that is in the wanted mix, else the first of all."""
+"""Pattern -> its question types: the first type in the wanted mix is used, else the first of all."""
 _CODED = ("code_lookup",)
 
 
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
-    """Make a draft of every question that the rules find in sentences of one language, in the documents' order."""
+    """Make a draft of every question that the rules find in sentences of one language, in document order."""
     marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
     asked = [
         one
@@ -274,13 +274,13 @@ def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, floa
 
 
 def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidate]:
-    """Return the candidates that stand alone and whose question no other one has, in their order."""
+    """Return the self-contained candidates with a unique question, in order."""
     asked = Counter(one.question.casefold() for one in candidates)
     return [one for one in candidates if asked[one.question.casefold()] == 1 and stands_alone(one, language)]
 
 
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield the question of every sentence that a rule matches."""
+    """Yield a question for every sentence that a rule matches."""
     inside = words_inside(one.text for one in found)
     for sentence in found:
         body = without_lead_in(sentence.text[:-1], language)
@@ -297,8 +297,8 @@ def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]
             question = rule.question(groups)
             is_common = rule.name == "fact" and _is_common(groups["s"], found)
             if len(question) <= LONGEST_QUESTION and not is_common:
-                yield Candidate(question, groups["a"], (sentence,), rule.name, rule.bloom, rule.reasoning_class,
-                                groups.get("s", ""))  # fmt: skip
+                answer, subject = groups["a"], groups.get("s", "")
+                yield Candidate(question, answer, (sentence,), rule.name, rule.bloom, rule.reasoning_class, subject)
             break
 
 
@@ -307,17 +307,17 @@ def _is_common(subject: str, found: Sequence[Sentence]) -> bool:
 
 
 def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
-    """Return a clause as it stands inside a sentence; ``began``: its first letter as the source has it."""
+    """Return a clause as written inside a sentence; ``began``: its first letter in the source."""
     return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
 
 
 def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
-    """Yield a question for every two definitions of a document that share a word, in different chunks."""
+    """Yield a question for every two definitions of a document that share a content word, in different chunks."""
     for one, other in combinations(definitions, 2):
         first, second = one.sentences[0], other.sentences[0]
         same = first.document == second.document and first.chunk != second.chunk
         words = content_words(one.answer, language) & content_words(other.answer, language)
         if same and words and one.subject.lower() != other.subject.lower():
             question = _DIFFERENCE[language].format(one.subject, other.subject)
-            yield Candidate(question, f"{first.text}\n{second.text}", (first, second), "difference", "analyse",
-                            "reasoning", f"{one.subject} / {other.subject}")  # fmt: skip
+            answer, subjects = f"{first.text}\n{second.text}", f"{one.subject} / {other.subject}"
+            yield Candidate(question, answer, (first, second), "difference", "analyse", "reasoning", subjects)

@@ -1,4 +1,4 @@
-"""Write JSON lines and reports whole."""
+"""Write JSON lines and reports atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragsweep.core.replacing import replace_file
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one JSON object a line."""
+    """Write one JSON object per line."""
     write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
@@ -22,7 +22,7 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file by a text; its folder is made. Raises InputError where a folder or a file is in the way."""
+    """Replace a file by a text, and create its folder. Raises InputError if a folder or file is in the way."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder, and a file is to be written there")
     try:

@@ -1,4 +1,4 @@
-"""Measure a golden set: the value of each gate, and the questions that are at fault."""
+"""Measure a golden set: the value of each gate, and the questions that fail it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ragsweep_golden.entries import (
 from ragsweep_golden.subject import Subject, is_verbatim, passage_of, touching
 
 DUPLICATE = 0.95
-"""Cosine of two questions from which they are the same."""
+"""Lowest cosine at which two questions count as duplicates."""
 EXTRACTED = 0.95
-"""Cosine of an answer and its passage from which the answer counts as taken from it."""
+"""Lowest cosine at which an answer counts as taken from its passage."""
 HARD = 0.7
-"""Difficulty from which an entry is hard."""
+"""Lowest difficulty of a hard entry."""
 NEAR_COPY = 0.9
-"""Cosine of a question and its passage from which the question is named."""
+"""Lowest cosine of a question and its passage at which the question is reported."""
 
 
 class Fault(NamedTuple):
-    """A question that a gate finds at fault, and why."""
+    """A question that fails a gate, and the reason."""
 
     id: str
     question: str
@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """A value that gates compare, or NaN and why there is none; ``is_least``: more could only raise it."""
+    """A value that gates compare, or NaN and the reason; ``is_least``: the value is a lower bound."""
 
     value: float
     note: str = ""
@@ -58,18 +58,18 @@ NO_EMBEDDER = Measured(math.nan, "no embedder given: embedder=minilm")
 
 
 def share(part: int, whole: int, what: str) -> Measured:
-    """Return a share; not measured where there is nothing to count."""
+    """Return a share; not measured if there is nothing to count."""
     return Measured(part / whole, f"{part:,} of {whole:,}") if whole else Measured(math.nan, f"no {what}")
 
 
 def without_fault(judged: Sequence[tuple[Entry, str]], what: str) -> Measured:
-    """Return the share of entries whose fault is empty, and the faults of the others."""
+    """Return the share of entries without a fault, and the faults."""
     faults = tuple(Fault(str(one.get("id")), str(one.get("question") or ""), why) for one, why in judged if why)
     return replace(share(len(judged) - len(faults), len(judged), what), faults=faults)
 
 
 def _of_field(subject: Subject, entries: Sequence[Entry], group: str, name: str) -> list[object] | Measured:
-    """Return the field of every entry; not measured where one lacks it."""
+    """Return the field of every entry; not measured if an entry lacks it."""
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
     if not values:
@@ -145,7 +145,7 @@ def _quoted(answers: Sequence[str]) -> str:
 
 
 def _single_facts(subject: Subject) -> Measured:
-    """Count those of a single fact among all that have a class; every answerable one must have one."""
+    """Return the share of single-fact questions; not measured if an answerable entry has no class."""
     found = _of_field(subject, subject.answerable, "classification", "reasoning_class")
     if isinstance(found, Measured):
         return found
@@ -189,7 +189,7 @@ def _validated(subject: Subject) -> Measured:
 
 
 def _rejected(subject: Subject) -> Measured:
-    """Count the kept entries that their own validation rejects: its score is below what the method asks for."""
+    """Count the kept entries whose validation score is below the threshold of its method."""
     found = [(one, value(one, "validation", "method"), value(one, "validation", "score")) for one in subject.kept]
     scored = [(one, METHODS[method], score) for one, method, score in found if method in METHODS and score is not None]
     if not scored:

@@ -1,7 +1,7 @@
-"""Quality gates of a golden set: each a measured value against a threshold, blocking or a warning.
+"""Quality gates of a golden set: each compares a measured value with a threshold, and blocks or warns.
 
-A gate that could not be measured has that as its own verdict: never passed. Gates judge the entries that are kept;
-rejected ones are counted apart.
+A gate that could not be measured has a verdict for that, and never passes. Gates judge the kept entries;
+rejected entries are counted separately.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragsweep_golden.subject import Subject
 
 PASSED, FAILED, WARNED, NOT_MEASURED = "passed", "failed", "warned", "not_measured"
 AUTO, HAND, GENERATED, FULL = "auto", "hand", "generated", "full"
-"""Profiles: of the entries' kind, for sets that people wrote, for generated ones, and with all gates."""
+"""Profiles: chosen by the entries, for hand-written sets, for generated sets, and with all gates."""
 
 GATES: Mapping[str, tuple[str, str, Measure]] = dict(sorted({**BUILT_GATES, **SET_GATES}.items()))
 """Gate -> title, comparison of the value with the threshold, measure."""
@@ -34,7 +34,7 @@ class GateRule(NamedTuple):
 
 
 class GateResult(NamedTuple):
-    """A gate's verdict. ``value`` is NaN where it was not measured, and ``note`` says why."""
+    """A gate's verdict. ``value`` is NaN if it was not measured; ``note`` is the reason."""
 
     gate: str
     title: str
@@ -46,7 +46,7 @@ class GateResult(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The gates that judge a set, and why these."""
+    """The gates that judge a set, and the reason for the selection."""
 
     name: str
     gates: tuple[str, ...]
@@ -54,9 +54,9 @@ class Profile(NamedTuple):
 
 
 def choose_profile(name: str, profiles: Mapping[str, Sequence[str]], entries: Sequence[Entry]) -> Profile:
-    """Return the profile of a name; ``auto`` is ``generated`` where most entries name their generator, else ``hand``.
+    """Return the profile of a name; ``auto`` is ``generated`` if most entries name their generator, else ``hand``.
 
-    Raises ConfigError for an unknown profile, and for one that names an unknown gate.
+    Raises ConfigError for an unknown profile, and for a profile with an unknown gate.
     """
     made = sum(value(one, "processing", "generator") is not None for one in entries)
     reason = f"profile={name}"
@@ -98,11 +98,11 @@ def _holds(measured: float, comparison: str, rule: GateRule) -> bool:
 
 
 QUESTION_GATES = ("G1-1", "G1-2", "G1-4", "G1-5", "G1-6", "G2-1", "G3-2", "G3-3", "G6-2", "G6-3")
-"""Gates that single questions fail."""
+"""Gates that a single question can fail."""
 
 
 def find_faulty(subject: Subject) -> dict[str, str]:
-    """Return the ids of the questions that a gate finds at fault, with the first such gate and why."""
+    """Return the ids of the questions that fail a gate, with the first such gate and the reason."""
     found: dict[str, str] = {}
     for gate in QUESTION_GATES:
         for fault in GATES[gate][2](subject).faults:
@@ -111,6 +111,6 @@ def find_faulty(subject: Subject) -> dict[str, str]:
 
 
 def exit_status(results: Sequence[GateResult]) -> int:
-    """Return 1 where a blocking gate failed, 3 where one was not measured, else 0."""
+    """Return 1 if a blocking gate failed, 3 if a blocking gate was not measured, else 0."""
     verdicts = {one.verdict for one in results if one.rule.blocking}
     return 1 if FAILED in verdicts else 3 if NOT_MEASURED in verdicts else 0

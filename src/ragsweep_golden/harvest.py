@@ -1,4 +1,4 @@
-"""Take questions from production logs: each once, without those a set has, with evidence that BM25 proposes."""
+"""Take new questions from production logs, deduplicated, with evidence that BM25 proposes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ragsweep_golden.exchange.records import is_filled, read_records
 from ragsweep_golden.subject import Floats
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
-"""Fields in which a log has its question, the first one that is filled."""
+"""Fields that may contain the question of a log record; the first non-empty field is read."""
 
 NEEDS_REVIEW = "needs_review"
 
@@ -33,25 +33,25 @@ Embed = Callable[[Sequence[str]], Floats]
 
 
 class Asked(NamedTuple):
-    """A question of a log in its most frequent spelling, and how often it was asked in all of them."""
+    """A question of a log in its most frequent spelling, and its count over all spellings."""
 
     text: str
     times: int
 
 
 class Harvest(NamedTuple):
-    """The new questions of a log, most frequent first, and how many there were besides."""
+    """The new questions of a log, most frequent first, and the counts of the others."""
 
     new: list[Asked]
     different: int
-    known: int  # of these a set has
-    similar: int  # of these are near-copies of a question before them, or of one in the set
+    known: int  # already in the set
+    similar: int  # near-duplicates of an earlier question, or of a question of the set
 
 
 def read_log(path: Path) -> list[str]:
     """Read the questions of a log: a table or JSON lines; records without a question give an empty text.
 
-    Raises InputError for faults of the file, and where no record has a question.
+    Raises InputError for faults of the file, and if no record has a question.
     """
     faults = Faults()
     rows = read_records(path, faults)
@@ -70,7 +70,7 @@ def read_log(path: Path) -> list[str]:
 
 
 def find_question(value: Any) -> str:
-    """Return the question of an application's input: a text, an object with one, or messages; empty without any.
+    """Return the question in an application's input: a text, an object with one, or messages; empty without one.
 
     Raises ValueError, with the field, for a text or a list that spells out structure of another shape.
     """
@@ -89,12 +89,12 @@ def find_question(value: Any) -> str:
 
 
 def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
-    """Choose the questions of a log that a set does not have.
+    """Choose the questions of a log that are not in a set.
 
     Args:
-        questions: As they were asked; blank ones are left out.
+        questions: The questions as asked; blank ones are ignored.
         entries: The set.
-        embed: Embeds texts as unit vectors; None: only questions of the same words are equal.
+        embed: Embeds texts as unit vectors; with None, only questions of the same words are duplicates.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:
@@ -109,12 +109,12 @@ def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | N
 
 
 def normal_words(text: str) -> str:
-    """Return the words of a text, without case, signs and white space."""
+    """Return the words of a text in lower case, without punctuation and white space."""
     return " ".join(words(unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
-    """Leave out questions that are similar to one of the set or to a more frequent one, which gets their count."""
+    """Drop questions similar to one of the set, or to a more frequent one; add their counts to the latter."""
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([str(entry.get("question")) for entry in candidates])
     kept, _ = drop_copies(candidates, vectors, None, independent=1.0)
@@ -128,13 +128,13 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries with the evidence that BM25 proposes; ``has_weights``: weighted by how often asked."""
+    """Return silver entries with evidence that BM25 proposes; ``has_weights``: weight entries by frequency."""
     proposed = propose_all([one.text for one in asked], chunks, 1)
     entries = []
     for one, passages in zip(asked, proposed, strict=True):
         found = _evidence(passages[0], chunks) if passages else {}
         how = "evidence proposed by BM25" if found else "no document has a word of it"
-        entries.append({
+        entry = {
             "schema_version": SCHEMA_VERSION,
             "id": content_hash(["log", normal_words(one.text)])[:16],
             "question": one.text,
@@ -142,12 +142,13 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
             **({"weight": one.times} if has_weights else {}),
             "notes": f"{NEEDS_REVIEW}: asked {counted(one.times, 'time')}; {how}",
             "audit": {"status": "silver", "created_by": "ragsweep golden harvest"},
-        })  # fmt: skip
+        }
+        entries.append(entry)
     return entries
 
 
 def _evidence(passage: SentenceSpan, chunks: Chunks) -> dict[str, Any]:
-    """Return the fields of a sentence as evidence, with its chunk, which a person reviews."""
+    """Return the fields of a sentence as evidence, with its chunk for review."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans
     inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)

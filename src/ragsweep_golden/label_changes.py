@@ -1,7 +1,7 @@
-"""Compare labels with a changed corpus: which moved, were edited, deleted or became ambiguous, and the sure repairs.
+"""Find labels that a corpus change moved, edited, deleted or made ambiguous, and their unambiguous repairs.
 
-A passage is identified by its anchor and, where the corpus of before is given, by the equal words around it. Another
-encoding of the same text (composed or decomposed characters, line ends, white space) is no change.
+A passage is identified by its anchor and, if the old corpus is given, by the matching words around it. A different
+encoding of the same text (composed or decomposed characters, line ends, white space) is not a change.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
 KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
 
 NEAR = 0.6
-"""Share of equal words in order from which a passage is the edited form of another."""
+"""Lowest share of words in common, in order, at which a passage counts as an edited form of another."""
 
-_SUCCESSORS = 3  # new documents that are searched for the passages of one that is gone
+_SUCCESSORS = 3  # most new documents that are searched for the passages of a deleted document
 
 
 class LabelChange(NamedTuple):
-    """A label that does not hold in the new corpus. ``new`` is its sure repair; without one a person must decide."""
+    """A label that is invalid in the new corpus. ``new`` is the repair; without one a person must decide."""
 
     question: str
-    number: int  # of the label in its question, from 0
+    number: int  # index of the label in its question
     kind: str
     old: Evidence
     new: Evidence | None = None
@@ -48,7 +48,7 @@ class LabelChange(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The changed labels in the order of the questions; ``renumbered`` only start elsewhere in another encoding."""
+    """The changed labels in question order; ``renumbered``: old -> new label if re-encoding changed only its start."""
 
     labels: int
     changes: Sequence[LabelChange]
@@ -62,7 +62,7 @@ class _Place(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """Where a label's anchor stands in the old corpus."""
+    """The location of a label's anchor in the old corpus."""
 
     text: str
     span: Span
@@ -70,7 +70,7 @@ class _Origin(NamedTuple):
 
 
 class _Searchable(NamedTuple):
-    """A document, and its text in composed characters, in which anchors are searched for."""
+    """A document, and its text in composed characters, which is searched for anchors."""
 
     name: str
     text: str
@@ -78,17 +78,17 @@ class _Searchable(NamedTuple):
 
 
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
-    """Find the labels that the change of a corpus hurt.
+    """Find the labels that a corpus change invalidates.
 
     Args:
         questions: The questions with their labels.
-        new: The corpus of now.
-        old: The corpus for which the labels were written. Without it an anchor alone identifies a passage, and a
-            whole document has its id only.
+        new: The current corpus.
+        old: The corpus for which the labels were written. Without it, a passage is identified by its anchor only, a
+            whole document by its id.
     """
     labels = {label for question in questions for label in question.evidence}
     verifier, found = _Verifier(new, old, frozenset(label.document for label in labels)), {}
-    for label in sorted(labels, key=lambda label: label.document):  # a document is prepared once
+    for label in sorted(labels, key=lambda label: label.document):  # prepared documents, cached
         found[label] = verifier.examine(label)
     changes = [
         change._replace(question=question.id, number=number, old=label)
@@ -105,11 +105,11 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
 class _Verifier:
     new: Corpus
     old: Corpus | None
-    named: frozenset[str]  # documents of all labels
+    named: frozenset[str]  # the documents of all labels
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """Documents that are gone, and the only new ones with their text."""
+        """Missing documents -> the only new document with the same text."""
         if self.old is None:
             return {}
         after = defaultdict(list)
@@ -122,7 +122,7 @@ class _Verifier:
 
     @cached_property
     def arrived(self) -> dict[str, list[str]]:
-        """The sentences of the documents that the old corpus lacks -> these documents."""
+        """Sentences of the documents that are not in the old corpus -> these documents."""
         found = defaultdict(list)
         for name, text in zip(self.new.ids, self.new.texts, strict=True):
             if self.old and name not in self.old.position:
@@ -132,7 +132,7 @@ class _Verifier:
 
     @cached_property
     def candidates(self) -> list[_Searchable]:
-        """Documents to which a passage can have moved: those that are new or changed."""
+        """The new and changed documents, to which a passage can have moved."""
         pairs = zip(self.new.ids, self.new.texts, strict=True)
         return [_Searchable(name, text, composed(text)) for name, text in pairs if _text(self.old, name) != text]
 
@@ -144,7 +144,7 @@ class _Verifier:
         return [_Searchable(name, text, composed(text)) for name, text in pairs]
 
     def examine(self, label: Evidence) -> LabelChange | None:
-        """Return a label's change; of no kind where only the encoding is another, None where it holds."""
+        """Return a label's change; without a kind if only the encoding differs, None if the label is valid."""
         change = partial(LabelChange, "", 0, old=label)
         text, before = _text(self.new, label.document), _text(self.old, label.document)
         if text is not None and (label.anchor is None or text == before):
@@ -172,7 +172,7 @@ class _Verifier:
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
-        """Judge a label by its anchor alone: a place is sure where it is the only one."""
+        """Check a label by its anchor only: a place is certain if it is the only one."""
         places = here or list(self._elsewhere(label.document, anchor))
         if len(places) > 1 and (here or label.document not in self.new.position):
             return LabelChange("", 0, AMBIGUOUS, label, note=_listed(places))
@@ -182,13 +182,13 @@ class _Verifier:
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
         if is_short and here and any(self._elsewhere(label.document, anchor)):
             return LabelChange("", 0, MOVED, label, note=hint)
-        if is_short and not here and places[0].document in self.named:  # so it was there before
+        if is_short and not here and places[0].document in self.named:  # so it was there in the old corpus
             lost = self._lost(label, anchor, anchor)
             return lost._replace(note=f"{lost.note}; {hint}")
         return LabelChange("", 0, MOVED, label, self._at(label, anchor, places[0]), note)
 
     def _by_context(self, label: Evidence, anchor: str, here: list[_Place], origin: _Origin) -> LabelChange | None:
-        """Judge a label by the words around its anchor, in the old and in the new corpus."""
+        """Check a label by the words around its anchor in both corpora."""
         for is_here in (True, False):
             places = here if is_here else list(self._elsewhere(label.document, anchor))
             scored = [(self._score(one, origin, label), one) for one in places]
@@ -197,7 +197,7 @@ class _Verifier:
                 continue
             earlier = [(origin.text, span) for span in resolve(origin.text, anchor) if span != origin.span]
             earlier += [] if is_here else self._earlier(label.document, anchor)
-            # a place that resembles another passage of the old corpus more is that passage
+            # a place that matches another passage of the old corpus better is that passage
             others = [max((self._common(one, place) for one in earlier), default=NOTHING) for _, place in scored]
             mine = [
                 (score, other < score, place)
@@ -216,7 +216,7 @@ class _Verifier:
         return self._lost(label, anchor, origin.sentence)
 
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
-        """Count the words around its anchor that a place and a label's own share; NOTHING where they are too few."""
+        """Count the matching words around the anchor at a place and at the label's place; NOTHING if too few."""
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all
         if words >= min(FEWEST_WORDS, word_count(origin.sentence)):
@@ -232,7 +232,7 @@ class _Verifier:
         return common_words(*one, _text(self.new, place.document) or "", place.span)
 
     def _elsewhere(self, document: str, anchor: str) -> Iterator[_Place]:
-        """Yield the places of an anchor in other documents."""
+        """Yield the occurrences of an anchor in other documents."""
         for name, text in _with_words(self.candidates, visible_words(anchor)):
             if name != document:
                 yield from (_Place(name, span) for span in resolve(text, anchor))
@@ -243,12 +243,12 @@ class _Verifier:
         return [(text, span) for name, text in found if name != document for span in resolve(text, anchor)]
 
     def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
-        """Return a label for another place, with a start where the old one has one or the new one needs one."""
+        """Return a label for another place, with a start if the old label has one or the anchor is repeated."""
         needs_start = label.start is not None or len(resolve(_text(self.new, place.document) or "", anchor)) > 1
         return replace(label, document=place.document, start=place.span[0] if needs_start else None)
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
-        """Judge a label whose anchor is gone by the passage that comes nearest to its sentence."""
+        """Check a label whose anchor is missing by the passage nearest to its sentence."""
         own = [label.document] if label.document in self.new.position else []
         for name in [*own, *self._successors(label.document)]:
             text = _text(self.new, name) or ""
@@ -256,11 +256,11 @@ class _Verifier:
             if near and similarity(passage, text[near[0] : near[0] + len(passage)]) >= NEAR:
                 place = "" if own else f' in document "{name}"'
                 return LabelChange("", 0, EDITED, label, note=f'now{place}, at {near[0]}: "{near[1]}"')
-        fact = f'"{anchor}" is no longer in it' if own else f'document "{label.document}" is gone, and so is the anchor'
+        fact = f'"{anchor}" is no longer in it' if own else f'document "{label.document}" and the anchor are gone'
         return LabelChange("", 0, DELETED, label, note=fact)
 
     def _successors(self, document: str) -> list[str]:
-        """Return the new documents with most sentences of one of the old corpus."""
+        """Return the new documents that share most sentences with a document of the old corpus."""
         sentences = _sentences(_text(self.old, document) or "")
         shared = Counter(name for sentence in sentences for name in self.arrived.get(sentence, ()))
         return [name for name, _ in shared.most_common(_SUCCESSORS)]
@@ -276,7 +276,7 @@ def _text(corpus: Corpus | None, document: str) -> str | None:
 
 
 def _with_words(documents: Sequence[_Searchable], words: list[str]) -> Iterator[tuple[str, str]]:
-    longest = max(words, key=len, default="")  # is searched for first, which is much cheaper
+    longest = max(words, key=len, default="")  # searched for first, which is much cheaper
     return ((one.name, one.text) for one in documents if longest in one.composed and in_order(one.composed, words))
 
 
@@ -286,7 +286,7 @@ def _listed(places: Sequence[_Place]) -> str:
 
 
 def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span that begins at a label's start in another encoding of the text."""
+    """Return the span that corresponds to a label's start in another encoding of the text."""
     if label.start is None:
         return None
     if before is not None:

@@ -1,4 +1,4 @@
-"""Compare the categories of a golden set with the wanted ones."""
+"""Compare the categories of a golden set with their quotas."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ragsweep.core.errors import ConfigError
 from ragsweep_golden.entries import Entry
 
 UNANSWERABLE = "unanswerable"
-"""The quota that is a share of all questions; the others are shares of the answerable ones."""
+"""The only quota that is a share of all questions; other quotas are shares of the answerable questions."""
 TOLERANCE = 0.05
 
 
 class Quota(NamedTuple):
-    """A category: its wanted share, and its questions among those that the share is of."""
+    """A category: its wanted share, its questions, and the number of questions that the share refers to."""
 
     category: str
     wanted: float
@@ -25,11 +25,11 @@ class Quota(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        """Whether the share differs by the tolerance at most, or by one question of a small set."""
+        """Whether the share is within the tolerance, or within one question in a small set."""
         return math.isnan(self.wanted) or abs(self.found - self.wanted * self.of) <= max(1.0, TOLERANCE * self.of)
 
     def as_text(self) -> str:
-        """Write the category, its questions, and the wanted number."""
+        """Format the category, its questions and the wanted number."""
         if math.isnan(self.wanted):
             return f"{self.category}: {self.found:,} of {self.of:,}, no quota"
         lack = "" if self.is_met else ", NOT MET"
@@ -37,10 +37,10 @@ class Quota(NamedTuple):
 
 
 def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Quota]:
-    """Return each wanted category, then those without a quota, the largest first.
+    """Return the categories with a quota, then those without one, largest first.
 
-    ``unanswerable`` is a share of all questions, every other category one of the answerable questions. Conversation is
-    left out.
+    ``unanswerable`` is a share of all questions, any other category a share of the answerable ones. Conversation is
+    excluded.
     """
     asked = [one for one in entries if one.get("needs_retrieval", True)]
     answerable = [one for one in asked if one.get("answerable", True)]
@@ -58,7 +58,7 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 
 
 def read_quotas(given: object) -> dict[str, float]:
-    """Read ``quotas``. Raises ConfigError for what is no share, and for shares of more than 1 together."""
+    """Read ``quotas``. Raises ConfigError for a value that is not a share, and for a sum above 1."""
     if not isinstance(given, Mapping):
         raise ConfigError(f"quotas: must be categories and shares, quotas='{{factual: .4}}', given {given!r}")
     for name, share in given.items():

@@ -1,4 +1,4 @@
-"""Compare passages by their words: those around an anchor, and those of a sentence."""
+"""Compare passages by the words around an anchor and by the words of a sentence."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ragsweep.golden.anchors import Span, composed
 SENTENCE_END = re.compile(r"[.!?]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
 
 _REACH = 200  # characters before and after an anchor that are compared
-_EDGE = ""  # stands beside the first and the last word of a document
+_EDGE = ""  # neighbour of the first and of the last word of a document
 
 
 class Common(NamedTuple):
-    """Words that two places share around an anchor: those of its sentence come first."""
+    """Words that two places share around an anchor, those of the anchor's sentence first."""
 
     in_sentence: int
     all: int
@@ -27,7 +27,7 @@ NOTHING = Common(-1, -1)
 
 
 def canonical(text: str) -> str:
-    """Return a text without what differs between its encodings."""
+    """Return a text in a form that is equal for all its encodings."""
     return " ".join(composed(text).split())
 
 
@@ -54,7 +54,7 @@ def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
 
 
 def sentence_around(text: str, span: Span) -> str:
-    """Return the sentence around an anchor, of what is compared."""
+    """Return the sentence around an anchor, within the compared text."""
     before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] - 1 : span[1] + _REACH]
     begin = max((match.end() for match in SENTENCE_END.finditer(before)), default=0)
     end = SENTENCE_END.search(after)

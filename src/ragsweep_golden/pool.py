@@ -1,6 +1,6 @@
-"""Label holes: which retrieved chunks nobody has judged, and what their judgements could change.
+"""Label holes: retrieved chunks without a judgement, and how much a judgement could change the ranking.
 
-Chunks and labels are places in the corpus (``ragsweep.golden.judged_spans``), so that configs with different chunkers
+Chunks and labels are spans of the corpus (``ragsweep.golden.judged_spans``), so configs with different chunkers
 share one pool.
 """
 
@@ -34,20 +34,20 @@ class Hole(NamedTuple):
 
 
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
-    """List the unjudged passages of a question, the one whose judgement could change most first.
+    """List the unjudged passages of a question, those with the largest impact first.
 
-    The rule: if the passage were relevant (grade 1), the question's nDCG of each config would change by an amount; the
-    impact is the largest of these less the smallest, and so the most by which the difference of two configs can change.
-    Equal ones are ordered by the number of configs that found the passage, and by its best rank.
+    The impact: if the passage were relevant (grade 1), the question's nDCG would change for each config; the
+    impact is the largest change minus the smallest, an upper bound on the change of the difference of two configs.
+    Ties are broken by the number of configs that retrieved the passage, then by its best rank.
 
-    Of every unjudged chunk the passage is the sentence that shares most words with the question, so that one sentence
-    in the chunks of several chunkers is judged once.
+    The passage of an unjudged chunk is the sentence that shares most words with the question, so a sentence
+    that occurs in chunks of several chunkers is judged once.
 
     Args:
         question: The question's id.
         text: Its text.
-        found: What each config retrieved; the length of the longest is the cutoff of nDCG.
-        labels: What is judged.
+        found: The chunks each config retrieved; the longest list sets the cutoff of nDCG.
+        labels: The existing judgements.
         corpus: The documents.
     """
     depth = max(map(len, found.values()), default=0)
@@ -71,7 +71,7 @@ def order_holes(holes: Iterable[Hole]) -> list[Hole]:
 
 
 def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> DocumentSpan:
-    """Return the sentence of a chunk that shares most words with a text; the first of several."""
+    """Return the sentence of a chunk that shares most words with a text; the first on a tie."""
     body = corpus.texts[corpus.position[chunk.document]][chunk.start : chunk.end]
     wanted = content_words(text)
     spans = [
@@ -84,7 +84,7 @@ def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> Document
 
 
 def as_row(hole: Hole, text: str, corpus: Corpus) -> dict[str, Any]:
-    """Return a hole as a line of a pool file: the passage as it is shown, and the evidence that it would be."""
+    """Return a hole as a row of a pool file: the passage to show, and the evidence that it would become."""
     position = corpus.position[hole.place.document]
     anchor, start = shortest_anchor(corpus.texts[position], hole.place.start, hole.place.end)
     return {

@@ -1,7 +1,7 @@
-"""The review page's server: for this machine only, and for the page of one address only.
+"""The review page's server, which accepts requests of this machine and of its own page only.
 
-The address contains a random token. A request must name this host and, where it comes from a page, come from the page
-of that address, so that no other page in the browser can read or judge.
+The address contains a random token. A request must name this host and, if a page sends it, come from the page
+at that address, so no other page in the browser can read or write judgements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragsweep_golden.reviews import Review
 
 HOST = "127.0.0.1"
 LARGEST = 2**20
-"""Bytes of a request."""
+"""Maximum size of a request in bytes."""
 
 Reply = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ class ReviewServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, review: Review, port: int) -> None:
-        """Listen on a port; 0 takes a free one. Raises InputError for a port that is taken."""
+        """Listen on a port; 0 chooses a free one. Raises InputError if the port is taken."""
         self.review = review
         self.token = secrets.token_urlsafe(24)
         try:
@@ -51,17 +51,17 @@ class ReviewServer(ThreadingHTTPServer):
         return {"file": self.review.journal.golden.name, "tasks": self.review.tasks, "judged": self.review.judged()}
 
     def judge(self, given: Reply) -> Reply:
-        """Keep a judgement."""
+        """Store a judgement."""
         return self.review.judge(given)
 
     def undo(self, _: Reply) -> Reply:
-        """Take back the last judgement; its task is empty where there is none."""
+        """Undo the last judgement; its task is empty if there is none."""
         undone = self.review.undo()
         task = undone["task"] if undone else ""
         return {"task": task, "judgement": self.review.judged().get(task)}
 
     def done(self, _: Reply) -> Reply:
-        """Fold the journal into the golden file, and end."""
+        """Merge the journal into the golden file, and shut down."""
         folded = self.review.journal.fold()
         Thread(target=self.shutdown).start()
         return {"folded": folded}
@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(json.dumps(reply).encode())
 
     def _refuses(self, *names: str) -> bool:
-        """Answer a request that is not from this server's own page, and return whether it was one."""
+        """Reject a request that is not from this server's own page, and return whether it was rejected."""
         hosts = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         token, _, name = self.path[1:].partition("/")
@@ -116,9 +116,12 @@ class _Handler(BaseHTTPRequestHandler):
         return refusal is not None
 
     def _send(
-        self, body: bytes, kind: str = "application/json", headers: Mapping[str, str] | None = None,
+        self,
+        body: bytes,
+        kind: str = "application/json",
+        headers: Mapping[str, str] | None = None,
         status: HTTPStatus = HTTPStatus.OK,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.send_response(status)
         fixed = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
         for name, text in {"Content-Type": kind, "Content-Length": str(len(body)), **fixed, **(headers or {})}.items():
@@ -127,4 +130,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Print nothing: the address, which has the token, is no log's business."""
+        """Log nothing: the address contains the token."""

@@ -1,8 +1,8 @@
-"""Judgements of a person: kept in a journal beside the golden file as they are made, and folded into it once.
+"""Human judgements: appended to a journal beside the golden file, and merged into the golden file once.
 
-A line of the journal is one judgement, or takes one back. It names the entry, and the evidence that was judged, so that
-journal and golden file are enough to fold. A judgement that is in the file already, by its id, is not folded again: a
-process may be killed at any moment, between the two files too.
+A line of the journal is a judgement or undoes one. It names the entry and the judged evidence, so the
+journal and the golden file suffice for the merge. The merge is idempotent: a judgement whose id is already in the
+file is skipped, since a process may be killed between the writes of the two files.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ragsweep_golden.harvest import NEEDS_REVIEW
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
 GRADES = (0, 1, 2, 3)
-"""Of a judged passage: 0 is not relevant."""
+"""Grades of a judged passage; 0 is not relevant."""
 
 Judgement = Mapping[str, Any]
 
 
 class Journal:
-    """The judgements that are not in the golden file yet; one process at a time has it open.
+    """The journal of judgements not yet in the golden file; one process at a time can open it.
 
-    Raises InputError where another one has.
+    Raises InputError if another process has it open.
     """
 
     def __init__(self, golden: Path) -> None:
@@ -53,13 +53,13 @@ class Journal:
             raise InputError(f"{golden}: is being reviewed by another process; end that one first") from fault
 
     def append(self, line: Judgement) -> None:
-        """Write one line; it is on the disk when this returns."""
+        """Append one line and sync it to disk."""
         self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
     def lines(self) -> list[Judgement]:
-        """Read all whole lines: an unfinished one was never confirmed. Raises InputError for lines of other content."""
+        """Read all complete lines; a torn last line was never acknowledged. Raises InputError for other content."""
         self._file.seek(0)
         faults = Faults()
         read = []
@@ -77,7 +77,7 @@ class Journal:
     def fold(self) -> int:
         """Write all judgements into the golden file, empty the journal, and return their number.
 
-        Raises InputError, and changes nothing, where the file has faults or lacks an entry that was judged.
+        Raises InputError, and changes nothing, if the file has faults or lacks a judged entry.
         """
         judgements = settle(self.lines())
         if judgements:
@@ -95,18 +95,18 @@ class Journal:
         return len(judgements)
 
     def finish(self) -> None:
-        """Fold, and remove the journal. Raises as :meth:`fold`."""
+        """Merge and remove the journal. Raises as :meth:`fold` does."""
         self.fold()
         self.path.unlink()
         self.close()
 
     def close(self) -> None:
-        """Close the journal, which keeps what is not in the golden file yet."""
+        """Close the journal, which keeps the judgements that are not in the golden file yet."""
         self._file.close()
 
 
 def _check_line(row: Row) -> None:
-    """Add a fault for whatever `Review` does not write."""
+    """Report fields that `Review` does not write."""
     if "undo" in row:
         row.filled_text("undo")
         return
@@ -125,12 +125,12 @@ def _check_line(row: Row) -> None:
 
 
 def is_grade(value: object) -> bool:
-    """Return whether a value is a grade; true and 1.0 are none."""
+    """Return whether a value is an integer grade; true and 1.0 are not."""
     return type(value) is int and value in GRADES
 
 
 def settle(lines: Iterable[Judgement]) -> list[Judgement]:
-    """Leave out what was taken back, and of several judgements of one task all but the last."""
+    """Drop undone judgements, and all but the last judgement of each task."""
     given = list(lines)
     undone = {one["undo"] for one in given if "undo" in one}
     kept = [one for one in given if "undo" not in one and one["id"] not in undone]
@@ -138,7 +138,7 @@ def settle(lines: Iterable[Judgement]) -> list[Judgement]:
 
 
 def apply(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return an entry with a judgement; unchanged where it has that judgement already."""
+    """Return an entry with a judgement applied; unchanged if it already has this judgement."""
     reviews = value(entry, "audit", "reviews") or []
     if any(one.get("id") == judgement["id"] for one in reviews):
         return dict(entry)
@@ -161,12 +161,12 @@ def _with_evidence(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what makes two labels the same one: all but the grade."""
+    """Return the identity of a label: all fields but the grade."""
     return label.get("document"), label.get("anchor"), label.get("start")
 
 
 def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
-    """Return field -> what it was and is, where a person corrected it."""
+    """Return field -> old and new value, for each field that a person corrected."""
     if judgement["action"] != EDIT:
         return {}
     pairs = {name: [str(entry.get(name) or ""), judgement[name]] for name in ("question", "reference")}
@@ -174,7 +174,7 @@ def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
 
 
 def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return an entry that a person accepted (it is gold from now on), corrected, or rejected."""
+    """Return an entry that a person accepted (its status becomes gold), corrected or rejected."""
     validation = dict(entry.get("validation") or {})
     if judgement["action"] == REJECT:
         return {**entry, "validation": validation | {"status": REJECTED}}
@@ -194,17 +194,17 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def _replaced(given: Any, before: str, after: str) -> Any:
-    """Correct a text where the multiple-choice form repeats it."""
-    return [_replaced(one, before, after) for one in given] if isinstance(given, list) else (
-        after if given == before else given
-    )  # fmt: skip
+    """Replace a text wherever the multiple-choice form repeats it."""
+    if isinstance(given, list):
+        return [_replaced(one, before, after) for one in given]
+    return after if given == before else given
 
 
-# --- what there is to judge ----------------------------------------------------------------------------------------
+# --- tasks ---------------------------------------------------------------------------------------------------------
 
 
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
-    """List the silver questions, as the page shows them; those without a passage with the corpus' words around it."""
+    """List the silver questions as the page shows them; an entry without a passage gets the corpus text around it."""
     return [
         {
             "task": json.dumps(["question", entry["id"]]),
@@ -227,7 +227,7 @@ def _first_document(entry: Entry) -> str:
 
 
 def _around_evidence(entry: Entry, corpus: Corpus) -> str:
-    """Return the corpus' text around the first anchor of an entry that is found in it."""
+    """Return the corpus text around the first anchor of an entry that the corpus contains."""
     for one in entry.get("evidence") or ():
         text = corpus.texts[corpus.position[one["document"]]] if one.get("document") in corpus.position else ""
         for start, end in resolve(text, one.get("anchor") or "", one.get("start"))[:1]:
@@ -236,24 +236,24 @@ def _around_evidence(entry: Entry, corpus: Corpus) -> str:
 
 
 AROUND = 400
-"""Characters before and after an anchor that the page shows where an entry has no passage."""
+"""Characters that the page shows on either side of an anchor if an entry has no passage."""
 
 
 def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """List the passages of a pool that are not judged yet, as the page shows them, in the order of the pool.
+    """List the pending passages of a pool as the page shows them, in the order of the pool.
 
     Raises InputError for a passage of a question that is not in the golden file.
     """
     by_id, tasks = {entry["id"]: entry for entry in entries}, []
     for row in pool:
         if row["id"] not in by_id:
-            raise InputError(f'the pool has passages of "{row["id"]}", which is not in the golden file; make it anew')
+            raise InputError(f'the pool has passages of "{row["id"]}", which is not in the golden file; pool again')
         entry = by_id[row["id"]]
         evidence = {name: row[name] for name in ("document", "anchor", "start") if name in row}
         if evidence_key(evidence) in map(evidence_key, entry.get("evidence") or ()):
             continue
         ranks = ", ".join(f"{name} at {rank}" for name, rank in row["ranks"].items())
-        tasks.append({
+        task = {
             "task": json.dumps(["passage", row["id"], *evidence.values()], ensure_ascii=False),
             "entry": row["id"],
             "question": entry["question"],
@@ -264,19 +264,20 @@ def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -
             "passage": row["passage"],
             "marked": [row["sentence"]],
             "evidence": evidence,
-        })  # fmt: skip
+        }
+        tasks.append(task)
     return tasks
 
 
 @dataclass
 class Review:
-    """One review: its tasks, and its judgements; ``recovered`` counts those that an interrupted one had left."""
+    """One review: its tasks and judgements; ``recovered`` counts the judgements of an interrupted review."""
 
     journal: Journal
     tasks: Sequence[Mapping[str, Any]]
     who: str
     recovered: int = 0
-    _given: list[Judgement] = field(default_factory=list)  # not taken back, in their order
+    _given: list[Judgement] = field(default_factory=list)  # not undone, in order
     _lock: Lock = field(default_factory=Lock)
 
     def judged(self) -> dict[str, Judgement]:
@@ -284,9 +285,9 @@ class Review:
         return {one["task"]: one for one in self._given}
 
     def judge(self, given: Mapping[str, Any]) -> Judgement:
-        """Keep a judgement; one that is there already, by its id, is not kept again.
+        """Store a judgement; a repeated id is ignored.
 
-        Raises InputError for one that does not fit its task.
+        Raises InputError for a judgement that does not fit its task.
         """
         with self._lock:
             known = next((one for one in self._given if one["id"] == given.get("id")), None)
@@ -298,7 +299,7 @@ class Review:
             return judgement
 
     def undo(self) -> Judgement | None:
-        """Take back the last judgement, and return it."""
+        """Undo the last judgement, and return it."""
         with self._lock:
             if not self._given:
                 return None

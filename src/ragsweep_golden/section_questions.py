@@ -1,4 +1,4 @@
-"""Make questions from headings: how to do what a heading says, or what it asks."""
+"""Make questions from headings: how to perform a heading's action, or the question that it asks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ragsweep_golden.word_lists import alternatives, word_set
 from ragsweep_golden.wording import lower_start, words_inside
 
 LONGEST_NAME = 10
-"""Words of a heading that is asked about."""
+"""Most words of a heading that can become a question."""
 _CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
-_STEM = 5  # characters of a word that are compared
+_STEM = 5  # compared characters of a word
 
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
-"""Verbs of headings; those that are nouns as well: the next word must show which."""
+"""Verbs of headings. A verb that is a noun as well is recognised by the next word."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 
@@ -35,12 +35,10 @@ _INFINITIVE = re.compile(
     r"(?: et [a-zéèêîôûç]+(?:er|ir|re))? (?:(?:une?|des|les?|la|à|avec|son|sa|ses|votre|vos) \w|l['’]\w)"
 )
 _INSTRUCTION = {
-    "en": re.compile(
-        rf"\b[Yy]ou (?:can|could|need|should|have to|must)\b|^(?:{'|'.join(sorted(_VERBS)).title()})\b"
-    ),
+    "en": re.compile(rf"\b[Yy]ou (?:can|could|need|should|have to|must)\b|^(?:{'|'.join(sorted(_VERBS)).title()})\b"),
     "fr": re.compile(r"\b(?:[Vv]ous (?:pouvez|devez|devriez)|[Ii]l (?:faut|suffit))\b|^\w+ez\b"),
-}  # fmt: skip
-"""A sentence that says what to do."""
+}
+"""Matches a sentence that is an instruction."""
 _QUESTION = {
     "en": re.compile(
         r"^(?:(?:What|Which|Why|How|When|Where|Who|Is|Are|Can|Do|Does|Should) [^?]*\?|What (?:is|are) [^?]*)$"
@@ -49,13 +47,13 @@ _QUESTION = {
         r"^(?:Pourquoi|Comment|Quels?|Quelles?|Qui|Que|Qu['’]|Quand|Où|Est-ce|Existe|Y a-t-il|Puis-je|Peut-on)\b"
         r"[^?]*\?$"
     ),
-}  # fmt: skip
+}
 _LINKING = {language: re.compile(alternatives(language, "linking")) for language in ("en", "fr")}
-"""A sentence that leans on another one, and answers nothing by itself."""
+"""Matches a sentence that depends on its neighbours."""
 
 
 def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield the question of every heading that asks, or names something to do, and that a sentence answers."""
+    """Yield the question of every heading that is a question or an action and is answered by a sentence."""
     of_document: dict[int, list[Sentence]] = {}
     for sentence in (one for one in found if not _LINKING[language].search(one.text)):
         of_document.setdefault(sentence.document, []).append(sentence)
@@ -78,7 +76,7 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
 
 
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:
-    """Yield headings with their sections' begin and end; a document without any has a title that asks, or none."""
+    """Yield headings with their sections' spans; without headings, a title that is a question covers the document."""
     text, title = corpus.texts[document], corpus.titles[document]
     asks = _QUESTION[language].match(title) or _action(title, language)
     marks = [(one.text, one.start) for one in headings(text)] or ([(title, 0)] if asks else [])
@@ -91,9 +89,9 @@ def _plain(heading: str) -> str:
 
 
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
-    """Return the sentence that has most words of a heading, half of them at least; the first of equal ones.
+    """Return the sentence with most words of a heading, at least half of them; the first on a tie.
 
-    Of what is to be done, only sentences that instruct, and have its verb, are taken.
+    For an action, only instructions with its verb are considered.
     """
     wanted, verb = _stems(name, language), _stems(to_do.partition(" ")[0], language)
     stems = {one: _stems(one.text, language) for one in inside}
@@ -107,20 +105,20 @@ def _stems(text: str, language: str) -> frozenset[str]:
 
 
 def _lower_common_words(name: str, inside: frozenset[str]) -> str:
-    """Lower the capitals of a heading's words after the first, unless these are names."""
+    """Lower the case of a heading's words after the first, except names."""
     first, *others = name.split()
     return " ".join([first, *(lower_start(word, inside) for word in others)])
 
 
 def _question(name: str, action: str, language: str) -> str:
-    """Return what a heading asks, or how to do its action."""
+    """Return a heading's question, or the question how to perform its action."""
     if not action:
         return f"{name.rstrip('? ')}{'?' if language == 'en' else ' ?'}"
     return f"How do you {action}?" if language == "en" else f"Comment {action} ?"
 
 
 def _action(name: str, language: str) -> str:
-    """Return what a heading says to do, with an infinitive; nothing where it is one word, or names a thing."""
+    """Return a heading's action with an infinitive; empty if it is a single word or names a thing."""
     if language == "fr":
         return name[:1].lower() + name[1:] if _INFINITIVE.match(name) else ""
     first, _, rest = name.partition(" ")

@@ -1,4 +1,4 @@
-"""Measure what matters in any golden set: its wording, repetitions, ambiguous evidence, size and balance."""
+"""Measures for any golden set: wording, repetitions, ambiguous evidence, size and balance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ragsweep_golden.gate_measures import (
 from ragsweep_golden.subject import Subject
 
 _METRIC = "context_ndcg"
-_FEWEST_ANSWER_WORDS = 2  # of an answer that is looked for in its question: "yes" or a name may be offered there
+_FEWEST_ANSWER_WORDS = 2  # of an answer that is searched for in its question, which may offer "yes" or a name
 
 
 def _breaking(one: Entry, *codes: str) -> str:
@@ -41,7 +41,7 @@ def _short_answers(subject: Subject) -> Measured:
 
 
 def _coherence(subject: Subject) -> Measured:
-    """Judge C3 to C8; a lack of evidence is for G1-1, an unknown unanswerable type for G2-1."""
+    """Check C3 to C8; gate G1-1 checks missing evidence, G2-1 unknown unanswerable types."""
     judged = []
     for one in subject.kept:
         contradicts = one.get("unanswerable_type") if one.get("answerable", True) else relevant_evidence(one)
@@ -72,7 +72,7 @@ def _repeated(subject: Subject) -> Measured:
 
 
 def _questions(entries: Sequence[Entry]) -> list[Question]:
-    """Return what the clusters of entries depend on."""
+    """Return the data on which the clusters of entries depend."""
     return [
         Question(
             str(one.get("id")),
@@ -103,7 +103,7 @@ def _given_away(subject: Subject) -> Measured:
 
 
 def _independent(subject: Subject) -> Measured:
-    """Count the clusters of the questions, and state what so many show of a measured metric's differences."""
+    """Count the clusters of questions, and report the smallest difference that this number can show."""
     count = len(set(clusters(_questions(subject.kept))))
     if count < 2:
         return Measured(count, "shows no difference")

@@ -9,10 +9,10 @@ from ragsweep_golden.drafts import Candidate
 from ragsweep_golden.word_lists import alternatives
 
 DANGLING = {language: re.compile(alternatives(language, "dangling"), re.IGNORECASE) for language in ("en", "fr")}
-"""What refers to another sentence, or is no subject at all."""
+"""Matches words that refer to another sentence, or cannot be a subject."""
 _LONGEST_SUBJECT = 5
-_FEWEST_WORDS = 3  # of an answer
-_FEWEST_NEW_WORDS = 2  # content words of an answer that its question does not have
+_FEWEST_WORDS = 3  # fewest words of an answer
+_FEWEST_NEW_WORDS = 2  # fewest content words of an answer that are not in its question
 _VAGUE_ANSWER = {
     language: re.compile(alternatives(language, "vague_answers"), re.IGNORECASE) for language in ("en", "fr")
 }
@@ -20,27 +20,27 @@ _LISTED = {
     "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),
     "fr": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:et|ou|etc)\b"),
 }
-"""An enumeration of conditions, of which the first was taken for the condition."""
+"""Matches an enumeration of conditions; the rules take only the first as the condition."""
 _NO_SUBJECT = {
     "en": re.compile(alternatives("en", "no_subjects"), re.IGNORECASE),
     "fr": re.compile(alternatives("fr", "no_subjects")),
 }
 _NAMED_BY_PAGE = re.compile(r"\bthe (?=[a-z])")
-"""A definite thing without a name: the page must be about it."""
+"""Matches a definite noun phrase without a name, which only the page's topic can resolve."""
 _NO_CLAUSE = re.compile(r" (?:if|when|once|whenever) (?:not |\w+ly )?(?:\w+(?:ed|ing)|set|given|known|used|run)\b")
-"""A condition without a subject: ``when set to all``."""
+"""Matches a condition without a subject: ``when set to all``."""
 
 
 _NARRATED = re.compile(
     r"\b(?:fut|furent|eut|eurent|vint|prit|mit|fit|dut|put|\w{3,}(?:èrent|irent|urent)|(?!\w*ra\b)\w{3,}[b-df-hj-np-tv-z]a|"
     r"\w{3,}(?:ait|aient))\b|^Que (?:doit|devrait) \w+ [A-ZÀÉ]|\ben \d{3,4}\b"
 )
-"""A French condition or a duty of the past: what happened once is no rule."""
+"""Matches French verbs in the past or conditional: a past event is not a rule."""
 _OF_HEADINGS = ("how", "heading", "difference")
 
 
 def stands_alone(one: Candidate, language: str) -> bool:
-    """Return whether question and answer can be read without the sentences around them."""
+    """Return whether question and answer are self-contained."""
     unbalanced = any(text.count("(") != text.count(")") or text.count('"') % 2 for text in (one.question, one.answer))
     said = content_words(one.answer, language) - content_words(one.question, language)
     leans = DANGLING[language].search(one.question) or _NO_CLAUSE.search(one.question)
@@ -59,10 +59,10 @@ def stands_alone(one: Candidate, language: str) -> bool:
 
 
 def is_about(question: str, page: str, language: str) -> bool:
-    """Return whether a question names what it is about, or a page's title and heading do.
+    """Return whether a question names its topic, or the page's title or heading does.
 
-    A definite thing without a name (``the line``) is understood on a page whose title or heading has a word of the
-    question.
+    A definite noun phrase without a name (``the line``) is resolved by a title or heading that shares a word with
+    the question.
     """
     if language != "en" or not _NAMED_BY_PAGE.search(question):
         return True

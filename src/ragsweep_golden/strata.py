@@ -1,4 +1,4 @@
-"""Divide documents into strata, and questions among them by priority."""
+"""Divide documents into strata, and allocate questions to them by priority."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHERS = "others"
 
 
 class Stratum(NamedTuple):
-    """A group of documents: how important it is, and how many chunks it has."""
+    """A group of documents: its priority and its number of chunks."""
 
     name: str
     priority: int
@@ -28,7 +28,7 @@ class Stratum(NamedTuple):
 
 
 class Quotas(NamedTuple):
-    """How questions are divided: the shares of priorities 1 to 4, the fewest of a stratum, and the cap, per chunk."""
+    """The allocation: shares of priorities 1 to 4, fewest questions of a stratum, and most questions per chunk."""
 
     shares: Sequence[float] = (0.40, 0.45, 0.10, 0.05)
     fewest: int = 5
@@ -36,14 +36,14 @@ class Quotas(NamedTuple):
 
 
 def folders(corpus: Corpus) -> dict[str, str]:
-    """Return the folder of every document, from its id; ``others`` for those without."""
+    """Return the folder of every document from its id; ``others`` without a folder."""
     return {name: name.rpartition("/")[0] or OTHERS for name in corpus.ids}
 
 
 def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return the stratum of every document: the first whose pattern its id matches, else its group.
 
-    ``*`` in a pattern stands for anything, slashes too.
+    ``*`` in a pattern matches anything, slashes included.
     """
     return {
         name: next((one for one, tried in patterns.items() if any(fnmatchcase(name, each) for each in tried)), group)
@@ -66,11 +66,11 @@ def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
 
 
 def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[str, int]:
-    """Allocate questions to strata: by the priority's share, and within it in proportion to the chunks.
+    """Allocate questions to strata: by the share of the priority, and within it in proportion to the chunks.
 
-    Each has at least the fewest questions and at most its cap, rounded up; what a capped one cannot take goes to the
-    others, in proportion. The sum is ``questions`` where the caps allow it. Raises ConfigError for priorities other
-    than 1 to 4.
+    Each stratum has at least the fewest questions and at most its cap, rounded up; the excess of a capped stratum goes
+    to the others, in proportion. The sum is ``questions`` where the caps allow it. Raises ConfigError for priorities
+    other than 1 to 4.
     """
     for one in strata:
         if not 1 <= one.priority <= len(quotas.shares):

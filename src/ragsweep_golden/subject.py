@@ -1,4 +1,4 @@
-"""What gates and tests of admission judge: a golden set, its corpus, and the passages of its evidence."""
+"""The input of gates and admission tests: a golden set, its corpus, and the passages of its evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A golden set, and what it is judged against. None: not given, so that gates on it are not measured.
+    """A golden set and the data it is checked against. A gate is not measured where its data is None.
 
     ``spans`` are the corpus' chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row for each
     kept entry; NaN rows for entries without an answer or a passage.
@@ -45,17 +45,17 @@ class Subject:
 
     @cached_property
     def answerable(self) -> list[Entry]:
-        """The kept entries whose answer the corpus has; conversation aside."""
+        """The kept entries that the corpus answers; conversation excluded."""
         return [one for one in self.kept if one.get("answerable", True) and one.get("needs_retrieval", True)]
 
     @cached_property
     def unanswerable(self) -> list[Entry]:
-        """The kept entries whose answer the corpus has not."""
+        """The kept entries that the corpus does not answer."""
         return [one for one in self.kept if not one.get("answerable", True)]
 
     @cached_property
     def evidence_spans(self) -> list[list[tuple[int, int, int]]]:
-        """The evidence of each answerable entry: (document, start, end); empty lists where it is not found."""
+        """The evidence of each answerable entry as (document, start, end); an empty list if it is not found."""
         assert self.corpus is not None
         return [
             [span for label in relevant_evidence(one) if (span := _span(self.corpus, label))] for one in self.answerable
@@ -74,7 +74,7 @@ def _span(corpus: Corpus, label: Mapping[str, object]) -> tuple[int, int, int] |
 
 
 def passage_of(subject: Subject, number: int) -> str:
-    """Return the text around the evidence of an answerable entry: the chunks that it touches; empty where unknown."""
+    """Return the text of the chunks that overlap the evidence of an answerable entry; empty if it is unknown."""
     entry = subject.answerable[number]
     if given := value(entry, "content", "passage"):
         return str(given)
@@ -89,7 +89,7 @@ def passage_of(subject: Subject, number: int) -> str:
 
 
 def touching(spans: Spans, document: int, start: int, end: int) -> list[int]:
-    """Return the chunks that touch a span of a document."""
+    """Return the chunks that overlap a span of a document."""
     inside = (spans.document == document) & (spans.start < end) & (spans.end > start)
     return [int(chunk) for chunk in np.flatnonzero(inside)]
 
@@ -98,8 +98,8 @@ _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
 
 
 def is_verbatim(answer: str, passage: str) -> bool:
-    """Return whether a passage has every line of an answer literally; case and typography count."""
+    """Return whether a passage contains every line of an answer verbatim, case and typography included."""
     lines = [line for line in answer.splitlines() if line.strip()]
-    # A chunk may begin or end inside a block of code, so that its fences mark the wrong parts.
+    # A chunk may begin or end inside a code block, and then its fences mark the wrong parts.
     unfenced = _FENCE.sub("", passage)
     return bool(lines) and all(resolve(passage, line) or resolve(unfenced, line) for line in lines)

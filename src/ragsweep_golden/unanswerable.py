@@ -1,4 +1,4 @@
-"""Make questions that the corpus does not answer, by stated rules, and check that it does not."""
+"""Make questions by fixed rules that the corpus does not answer, and check that it does not."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ragsweep_golden.word_lists import alternatives, texts, word_set
 from ragsweep_golden.wording import fill, lower_start, without_lead_in, words_inside
 
 ANSWERING = 0.8
-"""Share of a question's words in one chunk from which that chunk may answer it."""
+"""Lowest share of a question's words in a chunk at which that chunk may answer the question."""
 FEWEST_WORDS = 2
-"""Content words of a question that may be specific."""
+"""Fewest content words of a specific question."""
 MOST = 100
 """Questions about invented names."""
 LONGEST_DESCRIPTION = 90
@@ -27,7 +27,7 @@ LONGEST_RULE = 110
 
 
 class Exhaustive:
-    """Search all chunks for the words of a question."""
+    """Exhaustive search of all chunks for the words of a question."""
 
     def __init__(self, chunks: Sequence[str], language: str) -> None:
         self._texts, self._language = [fold(chunk) for chunk in chunks], language
@@ -35,7 +35,7 @@ class Exhaustive:
         self.media = [bool(media.search(chunk)) for chunk in chunks]
 
     def _stems(self, text: str) -> frozenset[str]:
-        """Return the stems of a text's content words: a question may hold what a chunk says that it holds."""
+        """Return the stems of a text's content words; a question and a chunk may inflect the same word differently."""
         words = content_words(text, self._language) - word_set("any", "asking")
         return frozenset(self._stemmer.stemWords(sorted(words)))
 
@@ -51,7 +51,7 @@ class Exhaustive:
         return [self._stems(text) for text in self._texts]
 
     def coverage(self, question: str) -> float:
-        """Return the highest share of the question's content words that a single chunk has; 0 without any."""
+        """Return the highest share of the question's content words in a single chunk; 0 without content words."""
         asked = self._stems(question)
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 
@@ -63,7 +63,7 @@ class Exhaustive:
         return [n for n, words in enumerate(self.words) if len(asked & words) >= ANSWERING * len(asked)]
 
     def names(self, text: str) -> bool:
-        """Return whether any chunk has a text literally, whatever the case."""
+        """Return whether any chunk contains a text verbatim, ignoring case."""
         wanted = fold(text)
         return any(wanted in one for one in self._texts)
 
@@ -76,7 +76,7 @@ class Exhaustive:
 def draft_unanswerable(
     drafts: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> list[Draft]:
-    """Make questions of each of the six types from answerable ones; those that a chunk might answer are left out."""
+    """Make questions of each of the six types from answerable ones; drop those that a chunk may answer."""
     shuffled = sorted(drafts, key=lambda one: chance(seed, one.question))
     named = [one for one in shuffled if one.pattern in ("definition", "fact", "rule") and one.subject]
     rules: dict[str, Iterator[_Question]] = {
@@ -101,7 +101,7 @@ def draft_unanswerable(
 
 
 class _Question(NamedTuple):
-    """A question without an answer; ``checked`` is why it has none, ``searched`` whether the search shows that."""
+    """A question without an answer; ``checked`` is the reason, ``searched`` whether the search confirms it."""
 
     text: str
     pattern: str
@@ -118,7 +118,7 @@ def _invented() -> Iterator[str]:
 
 
 def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
-    """An entity that the corpus names nowhere."""
+    """Make questions about an entity that the corpus never names."""
     patterns = texts(language, "outside")
     names = islice((name for name in _invented() if not any(map(search.names, name.split()))), MOST)
     own = (one for one in named if one.pattern == "fact" and not _is_plural(one, language))
@@ -136,7 +136,7 @@ def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[_Question]:
-    """A number of a sentence changed, or the description of one thing given to another."""
+    """Make false-premise questions: change a number, or swap two descriptions."""
     inside = words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
@@ -147,24 +147,24 @@ def _false(
         wrong = f"{sentence[: number.start()]}{int(number[0]) + 7}{sentence[number.end() :]}"
         if not search.names(wrong):
             question = fill(texts(language, "false_number")[0], lower_start(wrong, inside))
-            yield _Question(question, "number changed", f"no chunk has it with {int(number[0]) + 7}", True,
-                            source.document, source.chunk)  # fmt: skip
+            why = f"no chunk has it with {int(number[0]) + 7}"
+            yield _Question(question, "number changed", why, True, source.document, source.chunk)
     defined = [one for one in named if one.pattern == "definition" and len(one.answer) <= LONGEST_DESCRIPTION]
     for one, other in zip(defined, [*defined[1:], *defined[:1]], strict=True):
         if one.subject.casefold() != other.subject.casefold():
             be = texts(language, "be")[_is_plural(one, language)]
             question = fill(texts(language, "false_fact")[0], one.subject, be, other.answer)
-            yield _Question(question, "description exchanged", f"the description is that of {other.subject}", False,
-                            one.document, one.chunk)  # fmt: skip
+            why = f"the description is that of {other.subject}"
+            yield _Question(question, "description exchanged", why, False, one.document, one.chunk)
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[_Question]:
-    """A pronoun without what it stands for: put in place of an answerable question's subject, or alone."""
+    """Make questions with a pronoun that has no referent, in place of a question's subject or alone."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):
-            yield _Question(question, "subject replaced by a pronoun", "names no subject", False, one.document,
-                            one.chunk)  # fmt: skip
+            how = "subject replaced by a pronoun"
+            yield _Question(question, how, "names no subject", False, one.document, one.chunk)
     for question in texts(language, "vague"):
         yield _Question(question, "pronoun without referent", "names no subject", searched=False)
 
@@ -174,33 +174,33 @@ def _is_plural(one: Draft, language: str) -> bool:
 
 
 def _replace_subject(one: Draft, text: str) -> str:
-    """Return a question with another subject; nothing where it does not name its subject once."""
+    """Return a question with another subject; empty unless it names its subject exactly once."""
     question, count = re.subn(rf"(?<!['’\w]){re.escape(one.subject)}(?!\w)", text, one.question)
     return question if count == 1 else ""
 
 
 def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
-    """Words of two topics in a question that makes no sense of them."""
+    """Make nonsensical questions from the words of two topics."""
     patterns = texts(language, "crossed")
     for n, (one, other) in enumerate(zip(named[::2], named[1::2], strict=False)):
         question = fill(patterns[n % len(patterns)], one.subject, other.subject)
         if one.document != other.document and search.coverage(question) < ANSWERING:
-            yield _Question(question, "topics crossed", f"no chunk has {ANSWERING:.0%} of its words", True,
-                            one.document, one.chunk)  # fmt: skip
+            why = f"no chunk has {ANSWERING:.0%} of its words"
+            yield _Question(question, "topics crossed", why, True, one.document, one.chunk)
 
 
 def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[_Question]:
-    """A picture or a video, which a corpus of texts does not have."""
+    """Ask for a picture or a video, which a text corpus does not contain."""
     patterns = texts(language, "shown")
     for n, one in enumerate(named):
         if not search.is_shown(one.subject):
             question = fill(patterns[n % len(patterns)], one.subject)
-            yield _Question(question, "picture of a subject", "no chunk that names it mentions a picture", True,
-                            one.document, one.chunk)  # fmt: skip
+            why = "no chunk that names it mentions a picture"
+            yield _Question(question, "picture of a subject", why, True, one.document, one.chunk)
 
 
 def _evading(sentences: Sequence[Sentence], language: str, seed: int) -> Iterator[_Question]:
-    """A request that a rule of the corpus forbids."""
+    """Make requests that a rule of the corpus forbids."""
     patterns, n = texts(language, "evaded"), 0
     leaning, forbidding = (re.compile(alternatives(language, name)) for name in ("leaning", "forbidding"))
     for one in sorted(sentences, key=lambda one: chance(seed, one.text)):

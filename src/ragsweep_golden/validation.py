@@ -1,4 +1,4 @@
-"""Check that a question's passage has its answer: literally, by its words or by similarity; else it is rejected."""
+"""Reject questions whose passage does not contain the answer verbatim, by its words or by similarity."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Embeds texts as unit vectors; NaN for empty ones."""
 
 SHORTEST_WORD = 4
-"""Characters from which a word of an answer is looked for."""
+"""Fewest characters of a word of an answer that is searched for."""
 COMPARED = 512
-"""Characters of the passage, from its first, whose similarity to the answer counts."""
+"""Characters at the start of the passage that are compared with the answer by similarity."""
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Validate answerable drafts; the first of verbatim, keywords and similarity that succeeds is the method.
+    """Validate answerable drafts; the method is the first to succeed of verbatim, keywords and similarity.
 
     Args:
         drafts: Answerable questions.
         passages: The text of the chunks of each.
-        embed: None: similarity is not measured.
+        embed: Embeds texts; with None, similarity is not measured.
 
     Returns:
         All drafts in their order, validated or rejected.
@@ -66,7 +66,7 @@ def _by_words(draft: Draft, passage: str) -> Draft:
 
 
 def keyword_coverage(answer: str, passage: str, language: str) -> float:
-    """Return the share of an answer's words (from 4 characters, no stop words) that a passage has; 0 without any."""
+    """Return the share of an answer's words (4 characters or more, no stop words) in a passage; 0 without any."""
     stop_words = STOP_WORDS[language]
     wanted = {
         word for word in _words(answer) if (len(word) >= SHORTEST_WORD or is_syllabic(word)) and word not in stop_words
@@ -75,7 +75,7 @@ def keyword_coverage(answer: str, passage: str, language: str) -> float:
 
 
 def numbers(text: str) -> set[str]:
-    """Return the numbers of a text: neither words nor vectors tell one from another."""
+    """Return the numbers of a text, which word overlap and embeddings compare poorly."""
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 
 

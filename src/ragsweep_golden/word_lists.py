@@ -1,4 +1,4 @@
-"""Read the words, patterns and templates of the question rules: a TOML file a language, and ``any``, in rule_words."""
+"""Read the words, patterns and templates of the question rules: one TOML file per language, and ``any``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def texts(language: str, name: str) -> tuple[str, ...]:
 
 
 def alternatives(language: str, name: str) -> str:
-    """Return a list of patterns as one, for Python's ``re``."""
+    """Return a list of patterns as one alternation for ``re``."""
     return "|".join(_lists(language)[name])
 
 

@@ -1,4 +1,4 @@
-"""Put parts of sentences into questions: lead-ins, capitals and French contractions."""
+"""Embed parts of sentences in questions: lead-ins, capitals and French contractions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ragsweep_golden.word_lists import alternatives, word_set
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
-    """Return the words of sentences but their first, as they are written: a name has a capital there, too."""
+    """Return the words of sentences except the first, as written: only a name is capitalised there."""
     return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
 
 
 def lower_start(text: str, inside: frozenset[str]) -> str:
-    """Lower the first letter of a sentence's beginning, unless its first word may be a name, as ``inside`` shows."""
+    """Lower the first letter of a sentence, unless ``inside`` shows that its first word may be a name."""
     first = re.match(r"\w+", text)
     word = first[0] if first else ""
     lower = word.lower()
@@ -32,7 +32,7 @@ def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
 
 
 def fill(template: str, *texts: str) -> str:
-    """Put texts into a template, with French contractions: ``de le`` is ``du``, ``que un`` is ``qu'un``."""
+    """Fill a template with texts, with French contractions: ``de le`` is ``du``, ``que un`` is ``qu'un``."""
     question, *rest = template.split("{}")
     for text, after in zip(texts, rest, strict=True):
         question = _join(question, text) + after
@@ -48,6 +48,6 @@ def _join(before: str, text: str) -> str:
 
 
 def without_lead_in(text: str, language: str) -> str:
-    """Remove what a sentence may begin with without meaning anything else: ``So, ...``."""
+    """Remove lead-ins that do not change the meaning of a sentence: ``So, ...``."""
     body = re.sub(rf"^(?:(?:{alternatives(language, 'lead_ins')}),? )+", "", text)
     return body[:1].upper() + body[1:]

@@ -1,4 +1,4 @@
-"""A bundle: a folder with a config, its corpus and its computed stages, from which it is served without a store."""
+"""A bundle: a folder with a config, its corpus and its computed stages, for serving without a store."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ragsweep.stages.graph import SOURCE, walk
 FORMAT = "ragsweep.bundle/2"
 MANIFEST, CORPUS, STAGES = "manifest.json", "corpus.jsonl", "stages"
 PARTS = ("chunker", "retriever or reranker", "top_k or context_budget", "query", "router", "llm")
-"""The keys of a config on which each address of a ``ConfigGraph`` depends, beyond those of the addresses before it."""
+"""The config keys on which each address of a ``ConfigGraph`` depends, in addition to the earlier addresses."""
 
 
 def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
-    """Yield the whole values that answering a question reads; the corpus is a file of its own."""
+    """Yield the whole values that answering a question reads; the corpus is a separate file."""
     ends = [graph.context, graph.chunks, *(node for node in (graph.answer, graph.route, graph.query) if node)]
     yield from (node for node in walk(ends) if node.kind == "whole" and node.stage != SOURCE)
 
 
 def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
-    """Return the key of the first part that computes something else than at these addresses; "" where all are equal."""
+    """Return the key of the first part whose address differs from the given ones; "" if all are equal."""
     parts = zip(PARTS, graph.addresses.items(), strict=True)
     return next((part for part, (name, address) in parts if addresses.get(name, "") != address), "")
 
@@ -40,7 +40,7 @@ def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
 def write_bundle(
     folder: Path, config: Mapping[str, Any], corpus: Corpus, graph: ConfigGraph, executor: Executor
 ) -> None:
-    """Write a bundle; what the store has is not computed again. The manifest covers the files already in the folder."""
+    """Write a bundle; stored stages are reused. The manifest covers the files already in the folder."""
     (folder / STAGES).mkdir(parents=True)
     rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
     with (folder / CORPUS).open("w", encoding="utf-8") as file:
@@ -61,9 +61,9 @@ def write_bundle(
 
 
 def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[str, Any]:
-    """Read the manifest of a bundle, and compare the digests of all its files, or of those named.
+    """Read the manifest of a bundle, and verify the digests of all its files, or of the named ones.
 
-    Raises InputError for a folder that is no bundle, or is not as it was shipped.
+    Raises InputError for a folder that is not a bundle, or has changed since it was shipped.
     """
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
@@ -83,7 +83,7 @@ def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[st
 
 
 def _digest(path: Path) -> str:
-    """Hash a file; one that cannot be read has the digest ""."""
+    """Hash a file; an unreadable file has the digest ""."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "blake2b").hexdigest()
@@ -93,7 +93,7 @@ def _digest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle that was read."""
+    """A bundle in memory."""
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -101,7 +101,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path, names: Collection[str] | None = None) -> Bundle:
-        """Read manifest and corpus; ``names`` and errors as of ``read_manifest``."""
+        """Read manifest and corpus; ``names`` and errors as for ``read_manifest``."""
         manifest = read_manifest(folder, names)
         with (folder / CORPUS).open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
@@ -109,13 +109,13 @@ class Bundle:
         return cls(folder, manifest, Corpus(ids, titles, texts, manifest["corpus"]))
 
     def load(self, graph: ConfigGraph, executor: Executor) -> None:
-        """Give an executor the bundled values.
+        """Load the bundled values into an executor.
 
-        Raises InputError, with the key, where a part, built here, is not the part that was shipped.
+        Raises InputError, with the key, if a part built here differs from the shipped part.
         """
         if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(
-                f"{self.folder}: {part}: computes something else here than what was shipped (another version of"
+                f"{self.folder}: {part}: has another result here than the shipped part (another version of"
                 " ragsweep, of a library, of code of your own or model weights, or a processor on which dtype=auto is"
                 " another precision); install the model's requirements, or ship a config with the precision named"
             )

@@ -20,7 +20,7 @@ from ragsweep_serving.tracing import TraceQueue, describe, describe_failure
 
 
 class ShippedConfig(PythonModel):
-    """Answer each row of a table with a column ``question`` and, where there are conversations, ``history``."""
+    """Answer each row of a table with a column ``question`` and, for conversations, a column ``history``."""
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the bundle."""
@@ -29,13 +29,13 @@ class ShippedConfig(PythonModel):
         self.reference = Reference.read(folder) if REFERENCE in self.pipeline.bundle.manifest["files"] else None
         self.traces = TraceQueue(send_served, self.reference.trace_sample if self.reference else 0.0)
 
-    # The output has no annotation: MLflow would take it for the model's signature, which is given.
+    # No annotation: MLflow would infer the model's signature from it, in place of the given one.
     def predict(  # type: ignore[no-untyped-def]  # noqa: ANN201
         self, context: PythonModelContext, model_input: DataFrame, params: Any = None
     ):
         """Return a row for each question: query, context, answer and milliseconds.
 
-        A row whose question or history is of another type has the reason as ``failed``; the others are answered.
+        A row whose question or history has a wrong type gets the reason as ``failed``; the others are answered.
         """
         return [self._row(row.get("question"), row.get("history")) for row in model_input.to_dict("records")]
 
@@ -47,7 +47,7 @@ class ShippedConfig(PythonModel):
         return _row(self._answer(asked))
 
     def _answer(self, asked: tuple[str, list[Turn]]) -> ServedAnswer:
-        """Answer a question with the turns before it, and trace it where MLflow is there."""
+        """Answer a question with its history, and trace it if MLflow is installed."""
         began = time.time()
         if self.reference is None or not is_traced():
             return self.pipeline.answer(*asked)

@@ -35,7 +35,7 @@ class ServedPassage(NamedTuple):
 
 
 class RankedStep(NamedTuple):
-    """What a step that ranks found: the first chunks, the top score and its distance from the second; NaN for none."""
+    """The result of a ranking step: the first chunks, the top score and its gap to the second; NaN if missing."""
 
     found: list[ServedPassage]
     top_score: float
@@ -43,21 +43,21 @@ class RankedStep(NamedTuple):
 
 
 class ServedAnswer(NamedTuple):
-    """What a question got: its context, best first, the answer where the config has a generator, and milliseconds."""
+    """The response to a question: its context, best first, the answer if there is a generator, and times in ms."""
 
     context: list[ServedPassage]
     answer: Answer | None
-    query: str  # what was searched with; "" where nothing was
+    query: str  # the search query; "" if there was no search
     milliseconds: dict[str, float]  # by step, and "total"
-    steps: tuple[TimedStep, ...] = ()  # in their order
+    steps: tuple[TimedStep, ...] = ()  # in order
     rankings: Mapping[str, RankedStep] = {}  # by step
 
 
 class ServedPipeline:
-    """A config, loaded from its bundle; one question at a time, from any thread."""
+    """A config loaded from its bundle. Thread-safe: questions are answered one at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Load a bundle; models are loaded at the first question. Raises a RagsweepError where it cannot be used."""
+        """Load a bundle; models are loaded at the first question. Raises a RagsweepError for an unusable bundle."""
         self.bundle = Bundle.read(folder)
         self._executor = Executor()
         config, builder = self.bundle.manifest["config"], Builder(ServiceSession().connect)
@@ -68,7 +68,7 @@ class ServedPipeline:
         self._lock = threading.Lock()
 
     def answer(self, text: str, history: Sequence[Turn] = ()) -> ServedAnswer:
-        """Answer a question, with the turns of the conversation before it."""
+        """Answer a question, given the earlier turns of its conversation."""
         with self._lock:
             try:
                 return self._answer(Question("served", text, history=tuple(history)))
@@ -115,14 +115,14 @@ class ServedPipeline:
 
 
 def as_question(value: Any) -> str:
-    """Read a question as it comes over HTTP; raises InputError for anything but a text."""
+    """Validate a question from an HTTP request; raises InputError for anything but a text."""
     if not is_text(value):
         raise InputError(f"question: a text is needed, given {str(value)[:40]}")
     return str(value)
 
 
 def as_turns(history: Any) -> list[Turn]:
-    """Read a history as it comes over HTTP: mappings with the texts ``role`` and ``text``; none for None and NaN.
+    """Validate a history from an HTTP request: mappings with texts ``role`` and ``text``; empty for None and NaN.
 
     Raises InputError for any other value.
     """
@@ -138,5 +138,5 @@ def as_turns(history: Any) -> list[Turn]:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is a text without half of a surrogate pair, which no service accepts."""
+    """Return whether a value is a text without unpaired surrogates, which no service accepts."""
     return isinstance(value, str) and value.encode(errors="replace").decode() == value

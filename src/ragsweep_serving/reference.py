@@ -1,4 +1,4 @@
-"""What the evaluation saw of each question, as a file of the bundle: what served requests are compared with."""
+"""The reference of a bundle: per-question data of the evaluation, with which served requests are compared."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ragsweep.stages.executor import Executor
 from ragsweep_serving.steps import ranking_nodes, top_scores
 
 REFERENCE, WORDS = "reference.json", "words.txt"
-"""Files of a bundle: what the evaluation saw, and the words of the corpus, one a line."""
+"""Files of a bundle: the reference, and the words of the corpus, one per line."""
 
 TOTAL = "total"
-"""The step that is all of them together."""
+"""The name of the sum of all steps."""
 
 Column = list[Any]
 
@@ -42,22 +42,24 @@ class Reference:
     trace_sample: float
     cluster: Sequence[str]  # questions of one cluster are not independent
     weight: Sequence[float]
-    language: Sequence[str]  # "" where it is not detected
+    language: Sequence[str]  # "" if not detected
     form: Sequence[str]
     numbers: Mapping[str, Sequence[float]]
     facts: Mapping[str, str] = field(default_factory=dict)  # name and signature of the config, digests of its data
 
     def write(self, folder: Path) -> None:
-        """Write it into a bundle."""
+        """Write the reference to a bundle."""
         columns = {name: _written(values) for name, values in self.numbers.items()}
         (folder / REFERENCE).write_text(json.dumps({**vars(self), "numbers": columns}), "utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Reference:
-        """Read it from a bundle whose manifest covers it."""
+        """Read the reference of a bundle whose manifest covers it."""
         document = json.loads((folder / REFERENCE).read_text("utf-8"))
-        numbers = {name: [math.nan if value is None else value for value in values]
-                   for name, values in document.pop("numbers").items()}  # fmt: skip
+        numbers = {
+            name: [math.nan if value is None else value for value in values]
+            for name, values in document.pop("numbers").items()
+        }
         return cls(**document, numbers=numbers)
 
 
@@ -77,7 +79,7 @@ def read_words(folder: Path) -> frozenset[str]:
 
 
 def unknown_share(question: str, known: frozenset[str]) -> float:
-    """Return the share of a question's content words that are not known; NaN without any."""
+    """Return the share of a question's content words that are not in the corpus; NaN without content words."""
     said = content_words(question)
     return len(said - known) / len(said) if said else math.nan
 
@@ -85,10 +87,10 @@ def unknown_share(question: str, known: frozenset[str]) -> float:
 def write_reference(
     folder: Path, names: tuple[str, str, float], result: Result, dataset: Dataset, at: tuple[ConfigGraph, Executor]
 ) -> None:
-    """Write what the evaluation saw, and the words of the corpus, into a bundle.
+    """Write the reference and the words of the corpus to a bundle.
 
-    ``names`` are the model's name, the bundle's id and the share of requests that are traced; ``at`` is the config's
-    graph, and what has its stages: those that are not stored are computed.
+    ``names`` are the model's name, the bundle's id and the share of traced requests; ``at`` is the config's
+    graph and the executor of its stages; stages that are not stored are computed.
     """
     known = corpus_words(dataset.corpus)
     (folder / WORDS).write_text("\n".join(sorted(known)), "utf-8")
@@ -96,8 +98,10 @@ def write_reference(
     columns = result.outcomes
     questions = [str(text) for text in columns["question"]]
     routed = at[0].route is not None
-    is_searched = [found > 0 if routed else found == found and name not in spoken
-                   for name, found in zip(columns["question_id"], columns["retrieved"], strict=True)]  # fmt: skip
+    is_searched = [
+        found > 0 if routed else found == found and name not in spoken
+        for name, found in zip(columns["question_id"], columns["retrieved"], strict=True)
+    ]
     lengths = [len(found) for found in columns["context"]]
     numbers: dict[str, Sequence[float]] = {
         "results": [length if one else math.nan for length, one in zip(lengths, is_searched, strict=True)],
@@ -115,17 +119,21 @@ def write_reference(
         language=[detect_language(text) for text in questions],
         form=[question_form(text) for text in questions],
         numbers=numbers,
-        facts={"name": result.name, "signature": result.signature, "golden_set": result.dataset.golden_digest,
-               "corpus": result.dataset.corpus_digest},
-    ).write(folder)  # fmt: skip
+        facts={
+            "name": result.name,
+            "signature": result.signature,
+            "golden_set": result.dataset.golden_digest,
+            "corpus": result.dataset.corpus_digest,
+        },
+    ).write(folder)
 
 
 def _score_columns(
     columns: Mapping[str, Sequence[Any]], graph: ConfigGraph, executor: Executor
 ) -> dict[str, list[float]]:
-    """Return the top score of each question and its gap to the second, by step that ranks."""
+    """Return the top score of each question and its gap to the second, by ranking step."""
     texts = columns.get("query", columns["question"])
-    searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: it failed
+    searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: the search failed
     scores: dict[str, list[float]] = {}
     for step, node in ranking_nodes(graph).items() if searched else ():
         both = np.full((2, len(texts)), np.nan)
@@ -135,7 +143,7 @@ def _score_columns(
 
 
 def _step_columns(steps: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, list[float]]:
-    """Return milliseconds by step, and tokens and money of answers; the sum of a question whose steps are all timed."""
+    """Return milliseconds by step and in total, tokens and money; the total is NaN unless every step is timed."""
     timed = list(dict.fromkeys(name for one in steps for name, step in one.items() if "ms" in step))
     columns = {f"ms/{name}": [one.get(name, {}).get("ms", math.nan) for one in steps] for name in timed}
     if timed:

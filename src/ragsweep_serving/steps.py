@@ -1,4 +1,4 @@
-"""The steps that a served question went through: how long each took, and what the ranking ones found."""
+"""The steps of a served question: their durations, and the results of the ranking steps."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.stages.executor import Listener
 
 TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "generate")
-"""Stages that are steps of a question; the others are slices of these, or made once."""
+"""Stages that are steps of a question; other stages are slices of these, or built once."""
 
 Doubles = NDArray[np.float64]
 
 
 class TimedStep(NamedTuple):
-    """A step of one question: its name as in the latencies of an evaluation, its own milliseconds, and its end.
+    """A step of one question: its name as in the latencies of an evaluation, its duration in ms, and its end.
 
     ``ended`` is in seconds of ``time.perf_counter``.
     """
@@ -32,7 +32,7 @@ class TimedStep(NamedTuple):
 
 
 class StepClock(Listener):
-    """Collect the steps of one question as the executor reports them."""
+    """Collects the steps of one question as the executor reports them."""
 
     def __init__(self) -> None:
         self.steps: list[TimedStep] = []
@@ -45,14 +45,14 @@ class StepClock(Listener):
 
 
 def ranking_nodes(graph: ConfigGraph) -> Mapping[str, Node]:
-    """Return the node with the ranking after each step that ranks, by the step's name."""
+    """Return the node with the ranking after each ranking step, by the step's name."""
     legs = {f"retrieve/{leg}": node for leg, node in graph.legs.items()}
     first = {"fuse" if legs else "retrieve": graph.first_stage}
     return {**legs, **first, **({"rerank": graph.ranking} if graph.candidates else {})}
 
 
 def top_scores(rankings: Rankings) -> tuple[Doubles, Doubles]:
-    """Return each question's top score, and its distance from the second; NaN where there is none (questions,)."""
+    """Return each question's top score and its gap to the second; NaN if missing, shape (questions,)."""
     scores = np.full((len(rankings.scores), 2), np.nan)
     width = min(rankings.scores.shape[1], 2)
     is_chunk = rankings.positions[:, :width] != NO_CHUNK

@@ -1,4 +1,4 @@
-"""Trace served answers beside them: a queue and a thread, so that no answer waits for MLflow or fails with it."""
+"""Trace served answers asynchronously, so that no answer waits for MLflow or fails with it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from ragsweep.services.usage import Pricing
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
 
 MOST_WAITING = 1000
-"""Traces that wait to be sent at most; further ones are dropped, and counted in a warning."""
+"""Capacity of the queue; further traces are dropped, and counted in a warning."""
 
 EXIT_SECONDS = 5.0
-"""How long the end of the process waits for traces that were not sent yet."""
+"""Timeout in seconds at exit for pending traces."""
 
 SHOWN = 300
 """Characters of a chunk in a trace."""
 
 RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
-"""MLflow's own variable; where it is set, MLflow samples, and the ratio that was shipped does not count."""
+"""MLflow's variable; if it is set, MLflow samples, and the shipped ratio is ignored."""
 
 _log = logging.getLogger(__name__)
 
 
 class TraceQueue:
-    """Send traces one after the other from a thread that is started with the first.
+    """Sends traces sequentially from a thread that starts with the first trace.
 
     Args:
-        send: Sends one.
-        ratio: The share of the requests that are traced.
+        send: Sends one trace.
+        ratio: Share of requests to trace.
     """
 
     def __init__(self, send: Callable[[ServedTrace], None], ratio: float = 1.0) -> None:
@@ -47,7 +47,7 @@ class TraceQueue:
         self._lock, self._process, self.dropped = threading.Lock(), 0, 0
 
     def put(self, make: Callable[[], ServedTrace]) -> None:
-        """Take a trace, which is made by the thread; one that is not sampled, or finds the queue full, is dropped."""
+        """Enqueue a function that makes a trace; it is dropped if it is not sampled or the queue is full."""
         if RATIO not in os.environ and random.random() >= self._ratio:
             return
         self._start()
@@ -59,7 +59,7 @@ class TraceQueue:
                 _log.warning("%s traces were dropped: MLflow takes them too slowly, or not at all", self.dropped)
 
     def flush(self, seconds: float) -> bool:
-        """Wait until what was taken is sent, so long at most; return whether it was."""
+        """Wait for the pending traces to be sent, up to a timeout; return whether all were sent."""
         end = time.monotonic() + seconds
         while self._waiting.unfinished_tasks and time.monotonic() < end:
             time.sleep(0.01)
@@ -67,7 +67,7 @@ class TraceQueue:
 
     def _start(self) -> None:
         with self._lock:
-            if self._process != os.getpid():  # a server may fork after it has loaded the model
+            if self._process != os.getpid():  # a server may fork after loading the model
                 self._process = os.getpid()
                 threading.Thread(target=self._work, daemon=True, name="ragsweep traces").start()
                 atexit.register(self.flush, EXIT_SECONDS)
@@ -86,11 +86,16 @@ class TraceQueue:
 def describe(
     model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, found: ServedAnswer, price: Pricing
 ) -> ServedTrace:
-    """Describe an answered request; ``asked`` is the question and the turns before it."""
+    """Describe an answered request; ``asked`` is the question and its history."""
     (question, history), answer = asked, found.answer
     usage = answer.usage if answer else Usage()
     return ServedTrace(
-        model, bundle, question, began, found.milliseconds["total"], _steps(question, found),
+        model,
+        bundle,
+        question,
+        began,
+        found.milliseconds["total"],
+        _steps(question, found),
         history=[{"role": turn.role, "text": turn.text} for turn in history],
         query=found.query,
         results=len(found.context),
@@ -102,7 +107,7 @@ def describe(
         tokens_out=usage.tokens_out,
         money=price(answer.model, usage) if answer else math.nan,
         generator=answer.model if answer else "",
-    )  # fmt: skip
+    )
 
 
 def describe_failure(
@@ -116,7 +121,7 @@ def describe_failure(
 
 
 def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
-    """Describe the steps in their order; those without a time of their own stand where others of their kind do."""
+    """Describe the steps in order; a step without a time is placed beside the steps of its kind."""
     timed = {step.name: step.milliseconds for step in found.steps}
     steps = []
     for name in dict.fromkeys([*timed, *found.rankings]):
@@ -132,7 +137,7 @@ def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
 
 
 def _document(passage: ServedPassage) -> dict[str, Any]:
-    """Return a chunk in the form of documents that viewers of traces know."""
+    """Return a chunk in the document format of trace viewers."""
     text = passage.text if len(passage.text) <= SHOWN else f"{passage.text[:SHOWN]} ..."
     metadata = {"chunk": _name(passage), "score": passage.score}
     return {"id": _name(passage), "page_content": text, "metadata": metadata}

@@ -1,4 +1,4 @@
-"""Compare the traces of served requests with what the evaluation saw of its questions."""
+"""Compare the traces of served requests with the reference of the evaluation."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ UNKNOWN_WORDS, LANGUAGE, FORM = "unknown_words", "language", "form"
 TOP_SCORE, GAP, LATENCY = "top_score", "gap", "latency"
 TOKENS, MONEY = "tokens", "money"
 UNKNOWN_MEAN = "unknown_words_mean"
-"""The mean share of a question's words that no document has."""
+"""The mean share of a question's words that are not in the corpus."""
 
 ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)
-"""Quantities of which less is no alarm."""
+"""Quantities whose decrease is not an alarm."""
 
 WORTH_MS = 1.0
-"""Milliseconds below which a step is not compared, if its median is below in traces and evaluation."""
+"""A step whose median is below this, in milliseconds, in both traces and evaluation is not compared."""
 
 USUAL = 0.05
-"""The share of the golden set from which on a language is one of its own."""
+"""Lowest share of the golden set at which a language belongs to the set."""
 
 MANY = 0.95
-"""A question has many unknown words where it has a larger share of them than so many of the evaluated questions."""
+"""A question has many unknown words if its share of them exceeds this quantile of the evaluated questions."""
 
 QUANTILES = (50, 95, 99)
 
 
 class Measure(NamedTuple):
-    """A number of today's requests with its 95 % interval, and the evaluation's; NaN where there is none."""
+    """A number of the requests with its 95 % interval, and the evaluation's number; NaN if missing."""
 
     value: float
     low: float
@@ -61,7 +61,7 @@ class Measure(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """A language or a form of question that no evaluated question has: how many requests have it, and their share."""
+    """A language or question form without an evaluated question: the number of its requests, and their share."""
 
     what: str  # LANGUAGE or FORM
     value: str
@@ -78,12 +78,12 @@ class Requests:
 
     @cached_property
     def cluster(self) -> list[str]:
-        """The words of each question: equal ones are not independent."""
+        """The words of each question; questions of equal words form a cluster."""
         return [" ".join(words(fold(one.question))) for one in self.traces]
 
     @cached_property
     def language(self) -> list[str]:
-        """The language of each question; "" where it is not detected."""
+        """The language of each question; "" if not detected."""
         return [detect_language(one.question) for one in self.traces]
 
     @cached_property
@@ -93,7 +93,7 @@ class Requests:
 
     @cached_property
     def numbers(self) -> dict[str, list[float]]:
-        """What the reference has as numbers; a request that ended with an exception has none but its failure."""
+        """The numbers of the reference, for the requests; a failed request has only its failure."""
         ended = [not one.failed or one.answer is not None or bool(one.steps) for one in self.traces]
         rows = [
             {
@@ -108,7 +108,7 @@ class Requests:
 
     @property
     def questions(self) -> int:
-        """The number of different questions."""
+        """The number of distinct questions."""
         return len(set(self.cluster))
 
 
@@ -118,8 +118,11 @@ def _numbers(trace: ServedTrace) -> dict[str, float]:
     if trace.abstained is not None:
         found |= {"abstained": float(trace.abstained), "tokens": trace.tokens_in + trace.tokens_out}
     for step in trace.steps:
-        found |= {f"ms/{step.name}": step.milliseconds, f"top_score/{step.name}": step.top_score,
-                  f"gap/{step.name}": step.gap}  # fmt: skip
+        found |= {
+            f"ms/{step.name}": step.milliseconds,
+            f"top_score/{step.name}": step.top_score,
+            f"gap/{step.name}": step.gap,
+        }
     return found
 
 
@@ -127,8 +130,8 @@ def _numbers(trace: ServedTrace) -> dict[str, float]:
 class RequestComparison:
     """Requests beside a reference.
 
-    ``stale``: of each request 1 where the documents that concern it are other ones today, and 0; None where today's
-    documents are not known. ``tolerance`` is by kind (see `stats.drift`).
+    ``stale``: for each request 1 if its documents have changed since the model was made, else 0; None if today's
+    documents are unknown. ``tolerance`` is by kind (see `stats.drift`).
     """
 
     requests: Requests
@@ -141,7 +144,7 @@ class RequestComparison:
         return compare(list(self._quantities()), alpha)
 
     def _quantities(self) -> Iterator[Quantity]:
-        """Yield what both sides have."""
+        """Yield the quantities that both sides have."""
         yield self._quantity(EMPTY, SHARE, *self._pair("results", lambda length: float(length == 0)))
         zeros = [0.0] * len(self.reference.cluster)
         failed = self.reference.numbers.get("failed", zeros)
@@ -162,7 +165,7 @@ class RequestComparison:
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
         """Return whether questions have more unknown words than 95 % of those evaluated.
 
-        Requests in languages that are not the golden set's count as unmeasured: all their words are unknown.
+        Requests in languages outside the golden set count as unmeasured, since all their words are unknown.
         """
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)
@@ -173,19 +176,25 @@ class RequestComparison:
         return self._now(sides[0]), self._before(sides[1])
 
     def _shares(self) -> Iterator[Quantity]:
-        """Yield the share of each language among those detected, and of each form, where it could be a drift."""
-        pairs = {LANGUAGE: (self.requests.language, self.reference.language),
-                 FORM: (self.requests.form, self.reference.form)}  # fmt: skip
-        for what, (now, before) in pairs.items():
+        """Yield the share of each detected language and of each form that is large enough to be a drift."""
+        for what, (now, before) in self._kinds.items():
             for value in sorted({*now, *before} - {""}):
-                samples = (self._now([float(one == value) if one else math.nan for one in now]),
-                           self._before([float(one == value) if one else math.nan for one in before]))  # fmt: skip
-                if max(float(one.weights @ one.values) for one in samples) > self.tolerance[SHARE]:
-                    yield self._quantity(f"{what}/{value}", SHARE, *samples)
+                ours = self._now([float(one == value) if one else math.nan for one in now])
+                theirs = self._before([float(one == value) if one else math.nan for one in before])
+                if max(float(one.weights @ one.values) for one in (ours, theirs)) > self.tolerance[SHARE]:
+                    yield self._quantity(f"{what}/{value}", SHARE, ours, theirs)
+
+    @property
+    def _kinds(self) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
+        """The languages and forms of the requests, and of the evaluated questions."""
+        return {
+            LANGUAGE: (self.requests.language, self.reference.language),
+            FORM: (self.requests.form, self.reference.form),
+        }
 
     @cached_property
     def _own_languages(self) -> set[str]:
-        """The languages of the golden set; "" where that many of its questions are of none."""
+        """The languages of the golden set, with "" if enough of its questions have no detected language."""
         languages, weights = np.array(self.reference.language), np.array(self.reference.weight)
         return {str(one) for one in np.unique(languages) if weights[languages == one].sum() >= USUAL * weights.sum()}
 
@@ -208,11 +217,9 @@ class RequestComparison:
         return ClusteredSample.of(values, self.reference.cluster, self.reference.weight)
 
     def lacks(self) -> list[Lack]:
-        """List the languages and forms that no evaluated question has, most frequent first."""
+        """List the languages and forms without an evaluated question, most frequent first."""
         found = []
-        pairs = {LANGUAGE: (self.requests.language, self.reference.language),
-                 FORM: (self.requests.form, self.reference.form)}  # fmt: skip
-        for what, (now, before) in pairs.items():
+        for what, (now, before) in self._kinds.items():
             for value in sorted(set(now) - set(before) - {""}):
                 sample = self._now([float(one == value) for one in now])
                 found.append(Lack(what, value, now.count(value), _share_measure(sample, 0.0)))
@@ -221,17 +228,20 @@ class RequestComparison:
     def measures(self) -> dict[str, Measure]:
         """Return the numbers that a threshold can name, with intervals of 95 % each."""
         found: dict[str, Measure] = {}
-        shares = {EMPTY: ("results", lambda length: float(length == 0)), FAILED: ("failed", float),
-                  REFUSED: ("abstained", float)}  # fmt: skip
+        shares = {
+            EMPTY: ("results", lambda length: float(length == 0)),
+            FAILED: ("failed", float),
+            REFUSED: ("abstained", float),
+        }
         for name, (column, change) in shares.items():
             now, before = self._pair(column, change)
             if len(now.values):
                 found[name] = _share_measure(now, float(before.weights @ before.values) if len(before.values) else 0.0)
         if self.stale is not None:
             found[STALE] = _share_measure(self._now(self.stale), 0.0)
-        for what, now_, before_ in ((LANGUAGE, self.requests.language, set(self.reference.language)),
-                                    (FORM, self.requests.form, set(self.reference.form))):  # fmt: skip
-            new = [float(one not in before_ and one != "") for one in now_]
+        for what, (asked, evaluated) in self._kinds.items():
+            known = {*evaluated, ""}
+            new = [float(one not in known) for one in asked]
             found[f"new_{what}_share"] = _share_measure(self._now(new), 0.0)
         for name in self.requests.numbers:
             what, _, step = name.partition("/")
@@ -259,8 +269,9 @@ def _share_measure(sample: ClusteredSample, before: float) -> Measure:
 def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: int) -> Measure:
     if not len(now.values):
         return Measure(*[math.nan] * 4)
-    value, then = (float(np.quantile(one.values, percent / 100)) if len(one.values) else math.nan
-                   for one in (now, before))  # fmt: skip
+    value, then = (
+        float(np.quantile(one.values, percent / 100)) if len(one.values) else math.nan for one in (now, before)
+    )
     return Measure(value, *quantile_interval(now.values, percent / 100), then)
 
 
@@ -271,11 +282,11 @@ def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
 
 
 def is_alarm(drift: Drift) -> bool:
-    """Return whether a drift is one that somebody should look at: slower, and not faster."""
+    """Return whether a drift is an alarm: slower is one, faster is not."""
     less = drift.compared.estimate < {SHARE: 0.0, ORDER: 0.5, RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
 
 
 def can_tell(requests: Requests) -> bool:
-    """Return whether there are enough different questions for any comparison."""
+    """Return whether there are enough distinct questions for a comparison."""
     return requests.questions >= FEWEST

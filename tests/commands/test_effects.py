@@ -46,7 +46,7 @@ def test_a_grid_shows_main_effects_and_interactions(tmp_path: Path, capsys: pyte
     assert {name for name, row in rows.items() if row["note"] == TOO_SHORT} == {"b", "a x b"}
     assert effects([PARENT[:6], "--path", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "a full grid" in printed
+    assert "full grid" in printed
     assert printed.count("may be too short: rare losses") == 2
     assert printed.index("a 1 -> 2") < printed.index("b 1 -> 2") < printed.index("together")
 

@@ -117,7 +117,7 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
     ("words", "message"),
     [
         (["out=set"], "golden build: give the documents: corpus=FOLDER or FILE"),
-        (["corpus=pages"], "golden build: say where the set goes: out=FOLDER, or out=FILE.jsonl"),
+        (["corpus=pages"], "golden build: give the destination: out=FOLDER, or out=FILE.jsonl"),
         (["corpus=pages", "out=set", "language=de"], "language: 'de'"),
         (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),
         (["corpus=pages", "out=set", "mix=generel"], "mix: 'generel'; did you mean \"general\"?"),

@@ -1,4 +1,4 @@
-"""`ragsweep golden items`: which questions earn their keep, by past sweeps."""
+"""`ragsweep golden items`: which questions discriminate between configs, by past sweeps."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_without_stored_rankings_the_contexts_are_pooled(place: Path, capsys: py
 
 def test_another_corpus_is_refused(place: Path) -> None:
     (place / "corpus.jsonl").write_text(json.dumps({"id": "cats", "text": "Other words."}) + "\n")
-    with pytest.raises(InputError, match="corpus of the sweep is not there any more"):
+    with pytest.raises(InputError, match="corpus of the sweep is missing or has changed"):
         golden(WORDS)
     with pytest.raises(InputError, match="searched another corpus"):
         golden([*WORDS, "corpus=corpus.jsonl"])

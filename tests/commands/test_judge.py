@@ -158,7 +158,7 @@ def test_the_noise_of_two_judgings_is_measured(tmp_path: Path, capsys: pytest.Ca
     assert found["metrics"][FAITHFUL]["spread"] == pytest.approx(0.5)
     assert judge(["noise", "run0", "run1", "--path", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "0.500 a question" in printed
+    assert "0.500 per question" in printed
     assert "warning" not in printed
 
 

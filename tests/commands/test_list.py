@@ -82,7 +82,7 @@ def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None
                   "no sweep": ["zz#1"]}, "--path", path)  # fmt: skip
     slow = scored({"latency_p95_ms": normal(50)}, name="slow")
     (run,) = record(tmp_path / "other", replace(slow))
-    refuse(show, {"is no miss": [run, "--missed"]}, "--path", str(tmp_path / "other"))
+    refuse(show, {"is not a miss": [run, "--missed"]}, "--path", str(tmp_path / "other"))
 
 
 def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,10 +106,10 @@ def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: s
     with pytest.raises(ConfigError, match=r'"baseline" is taken by feedfeed#2; choose another, or free it'):
         name(["feed#1", "baseline", "--path", path])
     for wrong, why in (
-        ("feed#1", "is none"),
+        ("feed#1", "is invalid"),
         ("badcafe0", "looks like the id"),
-        ("a b", "is none"),
-        ("7th", "is none"),
+        ("a b", "is invalid"),
+        ("7th", "is invalid"),
     ):
         with pytest.raises(ConfigError, match=why):
             name(["feed#1", wrong, "--path", path])

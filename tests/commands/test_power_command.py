@@ -106,7 +106,8 @@ def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.Capture
     for arguments in ([runs[0], runs[1]], [runs[0], runs[2], "--repeat", runs[1]]):
         assert told(capsys, *arguments, *path)[1][0]["noise_floor"] == pytest.approx(floor, rel=1e-3)
     assert power([*runs[:2], *path]) == 0
-    assert f"means that differ by less than {amount(floor)} cannot be told from chance" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"means that differ by less than {amount(floor)} are indistinguishable from chance" in printed
     assert power([runs[0], *path]) == 0
     assert "--repeat" in capsys.readouterr().out
 
@@ -145,7 +146,7 @@ def test_a_set_is_planned_before_it_is_annotated(capsys: pytest.CaptureFixture[s
     assert power(plan) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "500 euros of annotation; 12 configs are compared with one" in printed
-    assert "independent ones; one question a document would show" in printed
+    assert "independent ones; one question per document would show" in printed
 
 
 def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ def test_what_cannot_be_shipped_is_refused(typed: list[str], error: type[Excepti
 
 def test_config_whose_corpus_is_gone_is_refused(swept: str, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"id": "cats", "text": "another text"}\n')
-    with pytest.raises(InputError, match="its corpus is not there as it was evaluated"):
+    with pytest.raises(InputError, match="its corpus has changed since the evaluation"):
         ship([f"{swept}#1", "--name", "handbook"])
 
 

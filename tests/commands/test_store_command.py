@@ -116,12 +116,12 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
         (["--path", ".ragsweep/stages"], "did you mean"),
         (["--stage", "chnk"], 'did you mean "chunk"?'),
         (["evict"], "--older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, --quarantine, --all"),
-        (["evict", "--yes"], "needs what to remove"),
+        (["evict", "--yes"], "give a condition"),
         (["evict", "--older-than", "30"], '--older-than: must be an age such as 45m, 12h, 30d or 8w, given "30"'),
         (["evict", "--to-size", "big"], '--to-size: must be a size such as 500MB or 2GB, given "big"'),
         (["evict", "--stage", "indx", "--yes"], 'did you mean "index"?'),
         (["evict", "--unreachable", "--yes"], "no ledger"),
-        (["evict", "--all"], "--yes removes without asking"),
+        (["evict", "--all"], "--yes removes without confirmation"),
     ],
 )
 def test_bad_input_exits_2_with_one_line_and_changes_nothing(
@@ -147,7 +147,7 @@ def test_evict_of_nothing_is_fine(place: StorePlace, call: Call) -> None:
     before = tree(place.path)
     status, out, _ = call("evict", "--older-than", "1w", "--yes")
     assert (status, tree(place.path)) == (0, before)
-    assert "nothing in the store fulfils" in out
+    assert "no entry fulfils" in out
 
 
 def test_evict_of_all_leaves_a_store_that_works(place: StorePlace, call: Call) -> None:

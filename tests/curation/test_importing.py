@@ -66,7 +66,7 @@ def test_chunks_are_found_literally_nearly_or_not_at_all(tmp_path: Path) -> None
     ]  # fmt: skip
     assert second["evidence"] == third["evidence"] == [{"document": "yew", "anchor": "The yew is evergreen and"}]
     assert "nearest passage: it has 93% of the words" in second["notes"]
-    assert third["notes"] == "evidence stands in 1 other documents as well"
+    assert third["notes"] == "1 other documents contain the evidence as well"
     assert (found.exact, found.near) == (2, 1)
     assert found.unfound == [(second["id"], "Nothing of the kind is written here.")]
 

@@ -143,5 +143,5 @@ def test_ledger_with_a_hash_for_each_row_is_upgraded_unless_a_row_was_changed(tm
         with closing(sqlite3.connect(tmp_path / name / "ledger.db")) as connection:
             connection.executescript((Path(__file__).parents[1] / "fixtures/0.2.0/ledger.sql").read_text() + harm)
     assert len(read_all(tmp_path / "whole")) > 2
-    with pytest.raises(InputError, match="record 1 is not what was written"):
+    with pytest.raises(InputError, match="record 1 does not match its hash"):
         Ledger(tmp_path / "changed")

@@ -55,7 +55,7 @@ def test_part_whose_code_has_changed_since_is_refused_by_its_key(
     ServedPipeline(bundle)
     file.write_text(file.read_text().replace("pass", "ADDED = 1"))
     importlib.reload(importlib.import_module(file.stem))
-    with pytest.raises(InputError, match=f"bundle: {key}.*: computes something else here"):
+    with pytest.raises(InputError, match=f"bundle: {key}.*: has another result here"):
         ServedPipeline(bundle)
 
 

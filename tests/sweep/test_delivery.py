@@ -39,7 +39,7 @@ class Machines:
     def _context(self, folder: Path) -> RunContext:
         store = {"path": str(folder), "stages": True, "remote": f"file://{self.objects}"}
         session = open_session({"store": store}, Terminal.current(plain=True))
-        return RunContext(session, NoTracking(), session.evaluator.executor.listener._terminal, Secrets())  # type: ignore[attr-defined]
+        return RunContext(session, NoTracking(), session.evaluator.executor.listener.screen, Secrets())  # type: ignore[attr-defined]
 
     def work(self, number: int, lines: Sequence[str]) -> JobReturn:
         """Run a job as a worker does."""
@@ -164,7 +164,8 @@ def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Mach
     assert statuses(returned) == [JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.COMPLETED]
     with pytest.raises(RagsweepError, match="the outcome of job 1 is out of reach"):
         _ = returned[1].return_value
-    assert [text.partition(": ")[2] for text in warnings] == ["the outcome is not what was sent; the job is run again"]
+    faults = [text.partition(": ")[2] for text in warnings]
+    assert faults == ["the outcome does not match its digest; the job is run again"]
     assert sorted(machines.outcomes()) == [0, 2]
     machines.collect(jobs=[JOBS[1]], first=1)
     assert sorted(machines.outcomes()) == [0, 1, 2]

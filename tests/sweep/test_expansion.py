@@ -65,7 +65,7 @@ def test_equal_sets_of_overrides_run_once() -> None:
         ([["a=1"], "b=2"], "hydra.sweeper.cases[1]: must be a list of overrides, given 'b=2'; write [b=2]"),
         ([["a=1"], {"b": 2}], "hydra.sweeper.cases[1]: must be a list of overrides, given {'b': 2}; write [\"b=2\"]"),
         ([["a=1"], []], "hydra.sweeper.cases[1]: is empty; name at least one override, or leave the case out"),
-        ([["k=2", 4]], 'hydra.sweeper.cases[0]: 4 is no override; quote an override that holds commas: "k=2,4"'),
+        ([["k=2", 4]], 'hydra.sweeper.cases[0]: 4 is no override; quote an override with commas: "k=2,4"'),
         ([[4]], "hydra.sweeper.cases[0]: 4 is no override; write KEY=VALUE"),
         ([["a=1", {"b": 2}]], "hydra.sweeper.cases[0]: {'b': 2} is no override; write \"b=2\""),
         ([["a=1"], ["b=["]], 'hydra.sweeper.cases[1]: cannot read "b=["'),

@@ -255,7 +255,7 @@ def test_where_nothing_is_asked_nothing_is_raced(
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["llm.model=good"], "there is one config only"),
+        (["llm.model=good"], "a race needs several configs"),
         (["llm.model=good,bad", "hydra.sweeper.race.block=48"], "less than the 48 questions, given 48"),
         pytest.param(
             ["llm.model=good,bad", "hydra.sweeper.race.margin=1"],
@@ -282,7 +282,7 @@ def test_where_nothing_is_asked_nothing_is_raced(
         ),
         (
             ["llm.model=good,bad", "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'],
-            "drops by the objective alone",
+            "drops configs by the objective only",
         ),
         pytest.param(
             ["llm.model=good,bad", "store.stages=false"], "store.stages=false: a race", marks=pytest.mark.nightly

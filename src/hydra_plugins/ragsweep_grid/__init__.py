@@ -1,1 +1,1 @@
-"""Hydra plugin ``hydra/sweeper=grid``: the product of what is swept, for each of a list of cases."""
+"""Hydra plugin ``hydra/sweeper=grid``: the product of the swept values, for each of a list of cases."""

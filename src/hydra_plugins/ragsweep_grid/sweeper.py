@@ -22,21 +22,21 @@ class GridSweeperConf:
 
     _target_: str = "hydra_plugins.ragsweep_grid.sweeper.GridSweeper"
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"race": None}])
-    max_batch_size: int | None = None  # jobs that the launcher gets at once; null: all
-    params: dict[str, str] | None = None  # key -> what to sweep over, multiplied out
-    cases: Any = None  # lists of overrides, run one after the other; params multiply each of them
-    race: Any = None  # hydra/sweeper/race=NAME: asks all jobs a little at a time, and drops the worse ones
+    max_batch_size: int | None = None  # jobs per launch; null: all
+    params: dict[str, str] | None = None  # key -> swept values; their product is run
+    cases: Any = None  # lists of overrides, each combined with params
+    race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung, and drops the worse ones
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweeperConf, provider="ragsweep_grid")
 
 
 class GridSweeper(Sweeper):
-    """Launch the product of what is swept, for each case, in batches; ragsweep's own jobs as ragsweep decides.
+    """Launch the product of the swept values, for each case, in batches; ragsweep controls its own jobs.
 
     Args:
-        max_batch_size: Jobs that the launcher gets at once; None for all of them.
-        params: Key -> what to sweep over, as it is typed.
+        max_batch_size: Jobs per launch; None for all.
+        params: Key -> swept values, as typed.
         cases: Lists of overrides. A case overrides ``params``; the command line overrides both.
         race: The rule of a race, for ragsweep's own jobs.
     """
@@ -54,14 +54,14 @@ class GridSweeper(Sweeper):
         self.launcher: Launcher | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Keep what Hydra passes, and make the launcher."""
+        """Store Hydra's arguments, and create the launcher."""
         self.task, self.config, self.loader = task_function, config, hydra_context.config_loader
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Launch all jobs and return their results, a list a batch; the first fault is raised at the end."""
+        """Launch all jobs and return their results, one list per batch; raise the first fault at the end."""
         from ragsweep.sweep.expansion import expand
 
         assert self.config is not None
@@ -78,7 +78,7 @@ class GridSweeper(Sweeper):
         size = self.max_batch_size or max(len(jobs), 1)
         batches = [self.launcher.launch(jobs[n : n + size], n) for n in range(0, len(jobs), size)]
         for result in (result for batch in batches for result in batch):
-            _ = result.return_value  # raises what the job raised
+            _ = result.return_value  # raises the job's exception
         return batches
 
 

@@ -14,20 +14,20 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 SAMPLERS: dict[str, dict[str, Any]] = {
-    # tree of Parzen estimators, for any space; parameters that exist together are drawn together
+    # tree-structured Parzen estimator, for any space; multivariate within conditional groups
     "tpe": {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": True},
-    # Gaussian process, for few, expensive trials over some ten numbers
+    # Gaussian process, for few, expensive trials over about ten numbers
     "gp": {"n_startup_trials": 10, "deterministic_objective": False},
-    # CMA-ES, for hundreds of trials over numbers; choices and conditional parameters are drawn at random
+    # CMA-ES, for hundreds of trials over numbers; samples choices and conditional parameters at random
     "cmaes": {"n_startup_trials": 1, "sigma0": None},
     "nsgaii": {"population_size": 50},  # two or three objectives
     "nsgaiii": {"population_size": 50},  # more objectives
-    "qmc": {"qmc_type": "sobol", "scramble": True},  # quasi-random numbers, an even cover of the space
+    "qmc": {"qmc_type": "sobol", "scramble": True},  # quasi-random numbers, which cover the space evenly
     "random": {},
     "brute_force": {},  # every config once, in random order
     "grid": {},  # every config once, the last parameter changing first
 }
-"""The samplers with arguments of Optuna's classes. Each has a seed: of the study, from which each trial's follows."""
+"""The samplers with arguments of Optuna's classes. The seed is that of the study; trials' seeds are derived from it."""
 
 
 @dataclass
@@ -37,20 +37,22 @@ class OptunaSweeperConf:
     _target_: str = "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"sampler": "tpe"}, {"race": None}])
     sampler: Any = MISSING  # hydra/sweeper/sampler=tpe, gp, cmaes, nsgaii, nsgaiii, qmc, random, brute_force or grid
-    direction: Any = None  # minimize (the meaning of null) or maximize; a list with one for each objective
+    direction: Any = None  # minimize (default) or maximize, or a list with one per objective
     study_name: str | None = None  # null: the job's name, and a hash of space and overrides
     storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: kept in memory, and lost
-    n_trials: int = 20  # different configs that the study evaluates in all, earlier ones included
-    n_jobs: int = 1  # trials that the launcher gets at once
+    n_trials: int = 20  # total number of distinct configs of the study, earlier ones included
+    n_jobs: int = 1  # trials per launch
     max_failure_rate: float = 0.0  # share of n_trials that may fail before the search is stopped
     params: Any = None  # key -> sweep, or {over: SWEEP, when: PARENT=VALUE}
     custom_search_space: str | None = None  # function(config, trial) that suggests more parameters
-    constraints: Any = None  # such as ["latency <= 800"], about what jobs return under "measured"
+    constraints: Any = None  # such as ["latency <= 800"], on values that jobs return under "measured"
     stop: Any = None  # {seconds, patience, by, budget}: limits that end the search early
     default: bool = True  # the first trial is the space's own default config
-    enqueue: Any = None  # lists of overrides that are tried next
-    subject: str | None = None  # what is measured; a study is continued only with the same. null: the fixed overrides
-    race: Any = None  # hydra/sweeper/race=NAME: trials are asked a little at a time, and dropped when they are worse
+    enqueue: Any = None  # lists of overrides to try next
+    subject: str | None = (
+        None  # identity of the measurement; a study is continued only with the same one. null: the fixed overrides
+    )
+    race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung, and drops the worse ones
     plots: bool = True  # Optuna's plots at the end: some seconds with a dozen parameters
     objectives: Any = None  # names of the objectives in plots
     folder: str | None = None  # of study.json and the plots; null: the folder of the sweep
@@ -91,7 +93,7 @@ class OptunaSweeper(Sweeper):
         assert self.config is not None
         assert self.hydra_context is not None
         assert self.launcher is not None
-        if hasattr(self.task, "drive"):  # ragsweep's own commands search by themselves, with Hydra's launcher
+        if hasattr(self.task, "drive"):  # ragsweep's own commands run the search, with Hydra's launcher
             self.task.drive(self.launcher.launch, self.config)
             return []
         folder = Path(str(self.config.hydra.sweep.dir))

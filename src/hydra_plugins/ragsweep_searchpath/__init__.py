@@ -1,1 +1,1 @@
-"""Hydra plugin: named sweeps are found from any folder."""
+"""Hydra plugin: find named sweeps from any folder."""

@@ -1,7 +1,7 @@
-"""Let Hydra find named sweeps, wherever the command is typed: the project's own first, then the shipped ones.
+"""Make Hydra find named sweeps from any working directory: the project's first, then the shipped ones.
 
-A plain file source would need the folder above ``sweeps`` on the search path, and everything beside it would become a
-config group; so a folder of sweeps is a source of its own, whose files are the options of the group ``sweeps``.
+A plain file source would need the parent folder of ``sweeps`` on the search path, and all of its folders would become
+config groups; so a folder of sweeps is a separate source, whose files are the options of the group ``sweeps``.
 """
 
 import builtins
@@ -21,11 +21,11 @@ class SweepsSource(ConfigSource):
 
     @staticmethod
     def scheme() -> str:
-        """Name the scheme of the search path's entries."""
+        """Return the scheme of the search path's entries."""
         return "sweeps"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Load a sweep; without a header, its keys lie where ``# @package`` says for a group."""
+        """Load a sweep; without a header, its keys are in the default package of the group."""
         file = self._file(config_path)
         if not file.is_file():
             raise ConfigLoadError(f"Config not found : {file}")
@@ -38,7 +38,7 @@ class SweepsSource(ConfigSource):
         )
 
     def is_group(self, config_path: str) -> bool:
-        """Return whether the path is the one group, or the root above it."""
+        """Return whether the path is the group or the root."""
         return config_path in ("", GROUP)
 
     def is_config(self, config_path: str) -> bool:
@@ -68,7 +68,7 @@ class RagsweepSearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append to the search path, so that the shipped ``conf`` takes precedence.
 
-        Only for ragsweep's own command: every Hydra program of the environment loads the plugin.
+        Only for ragsweep's command: every Hydra program in the environment loads the plugin.
         """
         from ragsweep.sweep.compose import config_folder
 

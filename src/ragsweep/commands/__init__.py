@@ -1,1 +1,1 @@
-"""The commands beside `run`: each is a module, or a package of them, with a function of its own name."""
+"""The commands other than `run`: each is a module with a function of the same name."""

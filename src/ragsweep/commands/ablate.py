@@ -30,10 +30,10 @@ from ragsweep.sweep.command import choices, compose_jobs, read_command
 from ragsweep.sweep.recorded_runs import find_run, open_ledger, sweep_results
 from ragsweep.sweep.session import Job, Session, open_session
 
-_ABOUT = """Run a config again with one thing changed at a time: every option of its parts that needs no further model,
-every number to the values next to it. It is a sweep like any other, resumed by the same command, whose first config is
-RUN's; at the end the changes are listed by how much they matter, with intervals that hold for all of them together.
-What changes no result, or cannot be, is left out. The cases are written to sweeps/ablate_RUN.yaml, to be edited."""
+_ABOUT = """Rerun a config with one change at a time: every option of its parts that needs no further model, every
+number to its neighbouring values. It is a sweep like any other, resumed by the same command, with RUN's config first;
+at the end the changes are ranked by effect, with simultaneous intervals. Changes that are invalid or change no result
+are omitted. The cases are written to sweeps/ablate_RUN.yaml, which can be edited."""
 
 RUNGS: Mapping[str, Sequence[float]] = {
     "top_k": (1, 3, 5, 8, 12, 20, 30, 50),
@@ -49,7 +49,7 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-"""The last word of a parameter's name -> the values that are tried in practice; the next ones are the neighbours."""
+"""Last word of a parameter's name -> values used in practice; the adjacent ones are its neighbours."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
@@ -57,13 +57,13 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "chunker": ("recursive", "fixed_size", "sentence_window"),
     "prompt": ("default", "concise", "cite"),
 }
-"""Group -> the options that an ablation exchanges for each other: those that need no further model and no service."""
+"""Group -> interchangeable options: those that need no further model and no service."""
 
 KEPT = {("chunker", "none"), ("retriever", "none")}
-"""Options that are a decision about the texts, or about having retrieval at all, and not exchanged."""
+"""Options that depend on the texts or disable retrieval, and are not exchanged."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
-"""Where the parameters of a system are; the others belong to the golden set and to how it is measured."""
+"""Groups with the parameters of a system; other groups belong to the golden set and its measurement."""
 
 CHANCE = frozenset({"seed", "replicate"})
 
@@ -73,13 +73,13 @@ _LEGS = "retriever.legs"
 _SINGLE = ("bm25", "vector")
 _HYBRID = ("hybrid_rrf", "hybrid_convex")
 _NOT_THE_CONFIG = ("by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
-"""Keys of how to run, not of what."""
+"""Operational keys, which change no result."""
 _FOLDER = Path("sweeps")
 
 
 @dataclass(frozen=True)
 class AblationCase:
-    """One config: the factor in which it differs from the ablated one, and all of its overrides."""
+    """One config: the factor in which it differs from the ablated config, and all of its overrides."""
 
     factor: str
     overrides: Overrides
@@ -90,10 +90,10 @@ class Ablation:
     """The cases to run: the config itself first, then one change at a time; and omissions with reasons."""
 
     cases: tuple[AblationCase, ...]
-    impossible: Mapping[str, str]  # change -> why it cannot be
+    impossible: Mapping[str, str]  # change -> why it is invalid
     idle: tuple[str, ...]  # changes that change no result
-    hydra: tuple[str, ...]  # what was typed for Hydra: a launcher, say
-    same: bool  # whether the config that is made now is the one that was recorded
+    hydra: tuple[str, ...]  # overrides for Hydra, such as a launcher
+    same: bool  # whether the config composed now equals the recorded one
 
 
 def ablate(arguments: Sequence[str]) -> int:
@@ -104,12 +104,14 @@ def ablate(arguments: Sequence[str]) -> int:
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="set in every case; several values (retriever.k=20,40) are tried in the place of a parameter's neighbours",
+        help="set in every case; several values (retriever.k=20,40) replace a parameter's neighbours",
     )
-    parser.add_argument("--factor", action="append", help="change only this part or parameter; several times")
-    parser.add_argument("--metric", help="what the changes are ordered by (the objective)")
-    parser.add_argument("--plan", action="store_true", help="show the cases and what they would cost; run nothing")
-    parser.add_argument("--config-dir", "-cd", help="folder of further options, as it was given for RUN")
+    parser.add_argument(
+        "--factor", action="append", help="change only this part or parameter; may be given several times"
+    )
+    parser.add_argument("--metric", help="metric that orders the changes (default: the objective)")
+    parser.add_argument("--plan", action="store_true", help="show the cases and their cost; run nothing")
+    parser.add_argument("--config-dir", "-cd", help="folder of further options, as given for RUN")
     add_path(parser)
     options, terminal = parser.parse_intermixed_args(list(arguments)), Terminal.current()
     found = find_run(options.path, options.run)
@@ -143,14 +145,17 @@ def _show_cases(ablation: Ablation, terminal: Terminal) -> None:
     if ablation.idle:
         terminal.line("left out", f"{', '.join(ablation.idle)}: would change no result")
     if not ablation.same:
-        terminal.line("note", "the run's config makes another result now than the recorded one, as code, data or"
-                              " defaults have changed; the changes are compared with what it makes now")  # fmt: skip
+        terminal.line(
+            "note",
+            "code, data or defaults have changed since the run: its config now has another result, which the changes"
+            " are compared with",
+        )
 
 
 def write_sweep(ablation: Ablation, run: str) -> str:
-    """Write the cases as a named sweep of this folder, and return its name; a file of other content is left alone.
+    """Write the cases as a named sweep of this folder, and return its name; never overwrite a file of other content.
 
-    Every case is written in full, so that each can be read, and changed, by itself.
+    Every case is written in full, so that each can be read and edited alone.
     """
     _FOLDER.mkdir(exist_ok=True)
     for number in range(1, 1000):
@@ -160,8 +165,11 @@ def write_sweep(ablation: Ablation, run: str) -> str:
             f"# python run.py -m sweeps={name}",
             f"# What does each part of run {run} add, and each parameter? One change at a time around it.",
             "baseline: 1",
-            "hydra:", "  mode: MULTIRUN", "  sweeper:", "    cases:",
-        ]  # fmt: skip
+            "hydra:",
+            "  mode: MULTIRUN",
+            "  sweeper:",
+            "    cases:",
+        ]
         for case in ablation.cases:
             overrides = json.dumps(case.overrides, ensure_ascii=False).replace("${", "\\\\${")
             lines.append(f"      - {overrides} # {case.factor or 'the config itself'}")
@@ -173,9 +181,9 @@ def write_sweep(ablation: Ablation, run: str) -> str:
 
 
 def show_changes(results: Sequence[Result], metric: str | None, terminal: Terminal) -> None:
-    """List the changes by how much they matter; the first result is the config that is ablated."""
+    """List the changes by the size of their effect; the first result is the ablated config."""
     if len(results) < 2:
-        terminal.line("ablate", "nothing was measured that the config could be compared with")
+        terminal.line("ablate", "no changed config was measured, so there is nothing to compare")
         return
     name = shared_metrics(results, [metric] if metric else None, usual_metrics(results))[0]
     matrix, unit = score_matrix(results, name), results[0].summaries[name].unit
@@ -183,8 +191,11 @@ def show_changes(results: Sequence[Result], metric: str | None, terminal: Termin
     beliefs, margin = posterior(compared), find_margin(results[0].config, matrix, unit)
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
-    terminal.line("ablate", f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions"
-                            f"{weighted} (intervals that hold for all {len(results) - 1} together):")  # fmt: skip
+    terminal.line(
+        "ablate",
+        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions"
+        f"{weighted} (intervals that hold for all {len(results) - 1} together):",
+    )
     terminal.aligned(
         [
             [
@@ -201,10 +212,10 @@ def show_changes(results: Sequence[Result], metric: str | None, terminal: Termin
 
 
 def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, config_dir: str | None) -> Ablation:
-    """Find the cases around a recorded config, as it is made now.
+    """Find the cases around a recorded config, as composed now.
 
     Raises:
-        RagsweepError: The config cannot be made any more, or nothing is left to change.
+        RagsweepError: The config cannot be composed any more, or nothing is left to change.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)
@@ -246,9 +257,9 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
 
 
 def experiments(config_dir: str | None) -> Callable[[Overrides], Experiment]:
-    """Return a function that composes and checks one config after the other, on one session.
+    """Return a function that composes and checks configs on one session.
 
-    It raises a RagsweepError for a config that cannot be run.
+    The function raises a RagsweepError for a config that cannot run.
     """
     session: Session | None = None
 
@@ -262,14 +273,14 @@ def experiments(config_dir: str | None) -> Callable[[Overrides], Experiment]:
 
 
 def _base(result: Result, experiment: Callable[[Overrides], Experiment]) -> Overrides:
-    """Return a recorded config as overrides: those typed for it, and those that undo changed defaults."""
+    """Return a recorded config as overrides: the given ones, and those that undo changed defaults."""
     base: Overrides = tuple(line for line in result.overrides if key_of(line) not in _NOT_THE_CONFIG)
     now = experiment(base).parameters
     for name, value in result.parameters.items():
         moved = now.get(name, value) != value and not name.startswith(OF_NO_MATTER)
         if moved and MASK not in value:
             base = with_value(base, f"{name}={value}")
-    return base or (f"top_k={result.parameters['top_k']}",)  # a case must name something
+    return base or (f"top_k={result.parameters['top_k']}",)  # a case must have an override
 
 
 def around(
@@ -283,11 +294,11 @@ def around(
     Args:
         base: The overrides of the config.
         parameters: The config, flattened.
-        given: Factor -> the values to try in the place of its neighbours.
-        wanted: The only factors to change; a part's name stands for its parameters, too. None for all.
+        given: Factor -> values that replace its neighbours.
+        wanted: The only factors to change; the name of a part includes its parameters. None for all.
 
     Raises:
-        ConfigError: A wanted factor is none, or nothing is left to change.
+        ConfigError: A wanted factor is unknown, or nothing is left to change.
     """
     values: dict[str, Sequence[str]] = {}
     for group in OPTIONS:
@@ -313,7 +324,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the values below and above a numeric parameter's own, as typed; none for other values."""
+    """Return the neighbouring values of a numeric parameter, as typed; none for other values."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -335,7 +346,7 @@ def neighbours(name: str, value: str) -> list[str]:
 
 
 def other_options(group: str, option: str) -> list[str]:
-    """Return the options to exchange a group's for; a reranker that is there is only taken away."""
+    """Return the alternatives to a group's option; a reranker can only be removed."""
     if (group, option) in KEPT:
         return []
     if group == "reranker" and option != "none":
@@ -344,19 +355,19 @@ def other_options(group: str, option: str) -> list[str]:
 
 
 def key_of(line: str) -> str:
-    """Name the key, or the group, that an override sets."""
+    """Return the key or the group that an override sets."""
     return line.partition("=")[0].lstrip("+~")
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Set a parameter, in the place of whatever set it before."""
+    """Set a parameter, replacing any override that sets it."""
     return (*(kept for kept in base if key_of(kept) != key_of(line)), line)
 
 
 def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:
-    """Choose another option of a group than the one before.
+    """Replace the option of a group.
 
-    The settings of that one go with it, but a leg that both retrievers have keeps its own.
+    The settings of the replaced option are removed, but a leg common to both retrievers keeps its own.
     """
     others = [line for line in base if not _belongs(key_of(line), group)]
     carried = _carried(base, before, option) if group == "retriever" else ()
@@ -364,13 +375,13 @@ def with_option(base: Sequence[str], group: str, before: str, option: str) -> Ov
 
 
 def _belongs(key: str, group: str) -> bool:
-    """Return whether an override sets a group, a key of its option, or a key nested in that."""
+    """Return whether an override sets a group, a key of its option, or a nested key."""
     package = key.partition("@")[2]
     return key == group or key.startswith((f"{group}.", f"{group}/", f"{group}@")) or package.startswith(f"{group}.")
 
 
 def _carried(base: Sequence[str], before: str, option: str) -> Iterator[str]:
-    """Carry over the settings of a retriever that becomes a leg, or of a leg that is now alone."""
+    """Carry over the settings of a retriever that becomes a leg, or of a leg that becomes the retriever."""
     for line in base:
         key, _, value = line.partition("=")
         sign, name = key[: len(key) - len(key_of(line))], key_of(line)

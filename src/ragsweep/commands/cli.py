@@ -60,7 +60,8 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
 
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys
-  list          the sweeps and runs there are, or all configs of one sweep
+
+  list          all sweeps and runs, or all configs of one sweep
   name          name a config or a sweep, for the commands below: ragsweep name ffea9bd0#3 baseline
   show          one config: its metrics, its slices, the questions that it missed
   report        a sweep as one page for people, or as Markdown for a pull request
@@ -73,7 +74,8 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   effects       the effect of each swept parameter, and of two together
   judge         compare a judge with people: judge calibrate; with itself: judge noise
   golden        make, judge, check and repair golden sets: golden --help
-  store         show what is stored; store evict removes from it
+
+  store         show the stored stages; store evict removes some
   sync          send to MLflow the records that it lacks
   --version     print the version
 
@@ -85,9 +87,9 @@ _REFUSED = {
     "--config-path -cp": "the main config is ragsweep's own; --config-dir FOLDER adds a folder of yours to it",
     "--config-name -cn": "the main config is ragsweep's own; a config of yours is added by +experiment=NAME, from"
     " conf/experiment/NAME.yaml",
-    "--experimental-rerun": "give the same overrides again; what is stored is not computed again",
+    "--experimental-rerun": "repeat the same overrides; stored results are reused",
 }
-"""Options of Hydra that have no meaning here, and what has."""
+"""Options of Hydra without a meaning here, and their replacement."""
 
 
 def main() -> None:
@@ -124,10 +126,10 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
 
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
-    """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
+    """Exit with a command's status; report bad input as one error, and release resources on a signal."""
     _quieten()
     sys.excepthook = _print_masked
-    os.umask(os.umask(0o077) | 0o007)  # files contain questions and texts: for the owner and the group
+    os.umask(os.umask(0o077) | 0o007)  # files contain questions and texts: readable by owner and group only
     interruption.raise_on_signals()
     with Secrets().masking():
         try:
@@ -138,23 +140,23 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
         except interruption.Interrupted as signalled:
             interruption.stop_raising()
             status = signalled.exit_status
-    gc.freeze()  # or the interpreter searches everything for cycles before it ends: .2 s after a sweep
+    gc.freeze()  # skips the interpreter's garbage collection at exit: .2 s after a sweep
     sys.exit(status)
 
 
 def _print_masked(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
-    """Print an unexpected exception, secrets masked."""
+    """Print an unexpected exception with masked secrets."""
     print(visible(mask_text("".join(traceback.format_exception(kind, fault, trace)))), end="", file=sys.stderr)
 
 
 def _command(name: str, arguments: list[str]) -> int:
-    """Run one command; each is imported when it is given, as some take long to import."""
+    """Run one command, imported on demand, since some are slow to import."""
     status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
     return status
 
 
 def _run(arguments: list[str]) -> int:
-    # Imports and composing make many small objects that stay; searching them for garbage after every 700 takes an
+    # Imports and composing allocate many long-lived objects; a collection every 700 of them takes an
     # eighth of the time.
     gc.set_threshold(50_000, 20, 100)
     from ragsweep.commands.command_line import ignore_closed_pipe
@@ -198,7 +200,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _refusal(option: str, instead: str) -> type[argparse.Action]:
-    """Make the action that refuses an option by its name."""
+    """Return the argparse action that rejects an option by its name."""
 
     class RefusedOption(argparse.Action):
         def __call__(self, *_: object, **__: object) -> None:
@@ -208,7 +210,7 @@ def _refusal(option: str, instead: str) -> type[argparse.Action]:
 
 
 def _complete(arguments: list[str]) -> None:
-    """Complete what follows ``ragsweep``: a command, and behind ``run`` what Hydra completes."""
+    """Complete the words after ``ragsweep``: a command, and after ``run`` Hydra's completions."""
     words = os.environ.get("COMP_LINE", "").split(" ")
     if "query" in " ".join(arguments) and words[1:2] != ["run"]:
         print(" ".join(["run", *_COMMANDS]) if len(words) <= 2 else "")
@@ -218,7 +220,7 @@ def _complete(arguments: list[str]) -> None:
 
 
 def _quieten() -> None:
-    """Keep libraries from phoning home and from writing over the terminal, unless these variables are set."""
+    """Disable the telemetry and the progress bars of libraries, unless these variables are set."""
     quiet = {
         "DO_NOT_TRACK": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -1,4 +1,4 @@
-"""What the commands share: options with one-line errors, output that may be cut off, recorded runs and sweeps."""
+"""Shared parts of the commands: options with one-line errors, closed pipes, and metrics to show."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ragsweep.core.results import Result, objectives
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import discard_output
 
-RUN = "an evaluated config: SWEEP#NUMBER, or a name that it was given, or its MLflow run id, or the beginning of that"
-METRIC = "only this metric; may be given several times (the objective, and those that tables show)"
+RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that"
+METRIC = "only this metric; may be given several times (default: the objective and the metrics of tables)"
 
-LABELS = """people's labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer): they
-correct the difference of a judged metric, and the corrected one decides"""
+LABELS = """human labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer); they
+correct the difference of a judged metric, and the corrected difference decides"""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser with errors of one line."""
+    """An argument parser with one-line errors."""
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError with the fault that argparse found."""
@@ -40,15 +40,15 @@ def add_path(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def ignore_closed_pipe() -> Iterator[None]:
-    """End the block without an error where the reader of the output, such as head, has closed the pipe."""
+    """Exit the block without an error if the reader of the output, such as head, has closed the pipe."""
     try:
         yield
-        sys.stdout.flush()  # here, and not when Python ends
+        sys.stdout.flush()  # here rather than at interpreter exit
     except BrokenPipeError:
         discard_output(sys.stdout)
 
 
 def usual_metrics(results: Sequence[Result]) -> list[str]:
-    """Name the metrics to show first: the objective, then the columns of the table at the end."""
+    """Return the metrics to show by default: the objective, then the columns of the final table."""
     named = [name for result in results for name in objectives(result.config)]
     return list(dict.fromkeys([*named, *headline(results)]))

@@ -22,11 +22,11 @@ from ragsweep.sweep.recorded_runs import find_run
 
 FORMAT = "ragsweep.compare/1"
 MOST_QUESTIONS = 3
-"""Questions that the terminal names on either side."""
+"""Most questions named on either side in the terminal."""
 
-_ABOUT = """Compare two configs by the questions that both were scored on: the difference of each metric with its 95 %
-interval, the results of tests, the questions that were helped and hurt, and the parts of the golden set where the
-answer is another. The first RUN is the baseline. Runs on different golden sets or corpora are refused."""
+_ABOUT = """Compare two configs on the questions that both have scores for: the difference of each metric with its 95 %
+interval, the results of tests, the helped and hurt questions, and the slices with a different verdict. The first RUN is
+the baseline. Runs on different golden sets or corpora are rejected."""
 
 
 def compare(arguments: Sequence[str]) -> int:
@@ -92,7 +92,7 @@ def _dataset(comparison: Comparison) -> str:
 
 
 def _cells(row: Row) -> list[str]:
-    """Return one metric's cells: means, difference with interval, verdict, tests."""
+    """Return the cells of one metric: means, difference with interval, verdict, tests."""
     unit = row["unit"]
     return [
         row["metric"],
@@ -138,7 +138,7 @@ def _details(row: Row, slices: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _most_moved(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield the questions that moved most in the first metric."""
+    """Yield the questions with the largest change in the first metric."""
     first = comparison.metrics[0]
     rows = [row for row in comparison.questions if row["metric"] == first["metric"]]
     helped = [row for row in rows if (row["difference"] > 0) == first["higher_is_better"]]
@@ -150,7 +150,7 @@ def _most_moved(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _as_json(comparison: Comparison) -> str:
-    """Write all of it: ``metrics`` as MLflow's log_metrics takes them, tables as its log_table writes them."""
+    """Format the comparison as JSON: ``metrics`` for MLflow's log_metrics, tables as its log_table writes them."""
     numbers = ("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size", "ratio",
                "ratio_low", "ratio_high", "corrected", "corrected_low", "corrected_high")  # fmt: skip
     document: dict[str, Any] = {
@@ -182,7 +182,7 @@ def _as_json(comparison: Comparison) -> str:
 
 
 def _as_markdown(comparison: Comparison) -> str:
-    """Write it for a comment on a change."""
+    """Format the comparison as Markdown, for a comment on a change."""
     title = markdown_text(f"{comparison.candidate} against {comparison.baseline}")
     head = f"### {title}\n\n{markdown_text(_dataset(comparison))}\n\n"
     warned = "".join(f"\n**{markdown_text(warning)}**\n" for warning in comparison.warnings)

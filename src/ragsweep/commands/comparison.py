@@ -1,4 +1,4 @@
-"""Two configs compared, question by question: rows for the screen, for programs and for a report."""
+"""Compare two configs question by question, as rows for the terminal, JSON and reports."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ from ragsweep.sweep.session import Session
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two configs compared: candidate less baseline, in each metric's unit and direction."""
+    """A comparison of two configs: candidate minus baseline, in each metric's unit and direction."""
 
     baseline: RecordedRun
     candidate: RecordedRun
     factors: tuple[Factor, ...]
     warnings: list[str]
-    metrics: list[Row]  # one a metric
-    slices: list[Row]  # one a metric and a value of a label
-    questions: list[Row]  # one a metric and a question whose score differs, most helped first
+    metrics: list[Row]  # one per metric
+    slices: list[Row]  # one per metric and value of a label
+    questions: list[Row]  # one per metric and question whose score differs, most helped first
     variance: dict[str, VarianceShares]  # by metric, where answers are repeated
-    judged: JudgedContexts | None  # None where the corpus is not there any more
+    judged: JudgedContexts | None  # None if the corpus is missing
 
 
 def compare_runs(
@@ -68,11 +68,11 @@ def compare_runs(
     labels: Sequence[HumanLabel],
     family: Family | None = None,
 ) -> Comparison:
-    """Compare two configs, among the others of their ``family``; where there are labels of a metric, they decide.
+    """Compare two configs, corrected for their ``family``; if a metric has labels, the corrected difference decides.
 
     Raises:
-        RagsweepError: Their questions differ, one is PARTIAL, a wanted metric cannot be compared, or labels are of no
-            metric that is compared, or of no answer.
+        RagsweepError: Their questions differ, one is PARTIAL, a wanted metric cannot be compared, or no label belongs
+            to a compared metric or to an answer.
     """
     results = before, after = baseline.result, candidate.result
     check_same_questions(before, after)
@@ -102,13 +102,14 @@ def compare_runs(
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the sweep in which the verdict on both runs holds: that of both, or that of which one is the baseline."""
+    """Return the sweep that contains both runs, or that contains one and has the other as its baseline."""
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
         records = ledger.records(sweep)
         names = number_configs({record.job: record.outcome.name for record in records})
-        results = [replace(record.outcome, name=names[record.job])
-                   for record in records if isinstance(record.outcome, Result)]  # fmt: skip
+        results = [
+            replace(record.outcome, name=names[record.job]) for record in records if isinstance(record.outcome, Result)
+        ]
         declared = find_baseline(None, names, results, ledger)
         beside = [declared] if declared and all(one is not declared for one in results) else []
         own = {one.name: _given(one, given) for one in (*results, *beside)}
@@ -117,10 +118,8 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
     return None
 
 
-def pair_verdicts(
-    path: str, baseline: RecordedRun, candidate: RecordedRun, metrics: Iterable[str]
-) -> dict[str, str]:  # fmt: skip
-    """Return the verdict on the candidate by metric, in words with the difference: as ``compare`` has it."""
+def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metrics: Iterable[str]) -> dict[str, str]:
+    """Return metric -> verdict on the candidate, in words with the difference, as ``compare`` prints it."""
     first, second = baseline.result, candidate.result
     family = find_family(path, baseline, candidate) or Family([first, second])
     pairs = {metric: family.compare(first, second, metric) for metric in metrics}
@@ -135,7 +134,7 @@ def _verdict_text(pair: PairComparison, unit: str) -> str:
 
 
 def _given(result: Result, given: Sequence[Result]) -> Result:
-    """Return the given result that is the same config, else the result."""
+    """Return the given result of the same config, else the result."""
     what = (result.signature, result.overrides)
     return next((one for one in given if (one.signature, one.overrides) == what), result)
 
@@ -156,7 +155,7 @@ def _metric_row(pair: PairComparison, matrix: Matrix, p_holm: float, unit: str) 
         "compared_among": len(pair.matrix.configs),
         "p_wilcoxon": float(found.wilcoxon[other]),
         "p_randomisation": float(found.randomisation[other]),
-        "p_holm": p_holm,  # of the randomisation test, corrected for all metrics that are compared
+        "p_holm": p_holm,  # p of the randomisation test, corrected for all compared metrics
         "effect_size": float(found.effect[other]),
         "helped": helped,
         "hurt": hurt,
@@ -173,7 +172,7 @@ def _metric_row(pair: PairComparison, matrix: Matrix, p_holm: float, unit: str) 
 
 
 def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
-    """Return the interval: of the difference, or that of the ratio beside it, which is None where there is none."""
+    """Return the intervals of the difference and of the ratio; None for a missing one."""
     ends = [float(low), float(high)]
     ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
     shown = [math.nan] * 2 if ratios else ends
@@ -181,18 +180,23 @@ def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
 
 
 def _disagreement(found: Differences, row: int, means: Sequence[float]) -> str:
-    """Return a note where most questions and the mean disagree on the side of a difference that is shown."""
+    """Return a note if most questions and the mean disagree on the sign of a shown difference."""
     if found.ratios and (found.better[row] or found.worse[row]) and (means[1] - means[0]) * found.estimate[row] < 0:
-        return "the typical question and the mean differ in opposite directions: a few large values decide the mean"
+        return "the typical question and the mean differ in opposite directions: a few large values dominate the mean"
     return ""
 
 
 def _corrected(labels: Sequence[HumanLabel], matrix: Matrix, runs: Sequence[RecordedRun], row: Row) -> Row:
-    """Return the corrected difference of a metric, and the verdict that it decides; NaN where there are no labels."""
+    """Return the corrected difference of a metric, and its verdict; NaN without labels."""
     nothing = math.nan
     if not any(label.metric == matrix.metric for label in labels):
-        return {"judged_verdict": row["verdict"], "corrected": nothing, "corrected_low": nothing,
-                "corrected_high": nothing, "labels": 0}  # fmt: skip
+        return {
+            "judged_verdict": row["verdict"],
+            "corrected": nothing,
+            "corrected_low": nothing,
+            "corrected_high": nothing,
+            "labels": 0,
+        }
     matched = match_labels(labels, matrix.metric, [run.result for run in runs], [run.run for run in runs], matrix)
     found = correct_difference(matrix, matched, (0, 1))
     check_corrected(matched, found, matrix.metric)
@@ -256,7 +260,7 @@ def _question_rows(matrix: Matrix) -> list[Row]:
 def _warnings(before: Result, after: Result, differing: Sequence[Factor], metrics: Sequence[str]) -> list[str]:
     warnings = []
     if len(differing) > 1:
-        warnings.append(f"they differ in {len(differing)} factors: which of them makes a difference cannot be told")
+        warnings.append(f"they differ in {len(differing)} factors: the effect of each is not identified")
     if not differing:
         kind = "is one and the same" if before.signature == after.signature else "differs in no parameter"
         warnings.append(f"the config of both {kind}: a difference is chance, or due to what no parameter states")

@@ -1,4 +1,4 @@
-"""Read the documents that a command is given."""
+"""Read the documents passed to a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragsweep.golden.corpora import read_corpus, read_folder
 def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
     """Read a folder of pages, a BEIR folder, or a file, and print notes on it to standard error.
 
-    ``excluded`` are patterns of ids that are no documents. Raises InputError for faults of the files.
+    ``excluded`` are patterns of ids to skip. Raises InputError for faults of the files.
     """
     path, faults, notes = Path(place).expanduser(), Faults(), tuple[str, ...]()
     if path.is_dir() and not (path / "corpus.jsonl").exists():

@@ -1,4 +1,4 @@
-"""``ragsweep effects``: the effect of each parameter of a sweep, and the interactions of two."""
+"""``ragsweep effects``: main effects and two-way interactions of a sweep's parameters."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from ragsweep.sweep.recorded_runs import find_sweep
 
 FORMAT = "ragsweep.effects/1"
 
-_ABOUT = """Show what each swept parameter does to a metric, averaged over the others, and how much more two of them do
-together than each alone (interactions). The intervals hold for all of it together, at 95 %. Of a full grid these are
-differences of plain averages; of any other sweep a model is fitted by least squares, and the output names it."""
+_ABOUT = """Show the effect of each swept parameter on a metric, averaged over the others, and the interaction of every
+two. The intervals hold simultaneously at 95 %. For a full grid these are differences of plain averages; for any other
+sweep a model is fitted by least squares, and the output names it."""
 _COLUMNS = ("", "change", "effect", "chance")
 _METHODS = {
-    "full grid": "a full grid: differences of plain averages over its configs",
+    "full grid": "full grid: differences of plain averages over its configs",
     "least squares": "not a full grid: main effects and interactions, fitted by least squares",
-    "least squares without interactions": "not a full grid: main effects alone, fitted by least squares",
+    "least squares without interactions": "not a full grid: main effects only, fitted by least squares",
 }
 _INTERACTIONS = {
     "present": "the configs differ from these effects by more than chance: parameters interact, and each effect is an"
-    " average over the configs that were run, which need not hold elsewhere; a full grid shows the interactions",
+    " average over the evaluated configs, which need not hold elsewhere; a full grid shows the interactions",
     "not shown": "no interaction is shown; the effects assume that there is none",
     "untestable": "the effects assume that no parameter changes the effect of another, which these configs cannot test",
 }
@@ -42,8 +42,8 @@ _INTERACTIONS = {
 def effects(arguments: Sequence[str]) -> int:
     """Run ``ragsweep effects``; return the exit status: 0 done, 2 bad input."""
     parser = Parser("ragsweep effects", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("sweep", metavar="SWEEP", help="MLflow run id of a sweep's parent run, or its beginning")
-    parser.add_argument("--metric", help="of this metric (the objective)")
+    parser.add_argument("sweep", metavar="SWEEP", help="id of a sweep or of its MLflow parent run, or a prefix")
+    parser.add_argument("--metric", help="the metric (default: the objective)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="for programs")
     form.add_argument("--markdown", action="store_true", help="as a table")
@@ -51,7 +51,7 @@ def effects(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     results = [result for result in find_sweep(options.path, options.sweep) if result.state == COMPLETE]
     if len(results) < 2:
-        raise InputError(f"{len(results)} config of this sweep was measured as a whole; two are needed")
+        raise InputError(f"{len(results)} config of this sweep is complete; two are needed")
     for result in results[1:]:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
@@ -86,12 +86,12 @@ def effects(arguments: Sequence[str]) -> int:
             if note:
                 terminal.line("note", note)
             if hidden := sum(bool(effect.note) for effect in ordered):
-                terminal.line("note", f"{hidden} effects cannot be told from others with these configs")
+                terminal.line("note", f"{hidden} effects are confounded with others in these configs")
     return 0
 
 
 def _order(effect: Effect) -> tuple[int, float]:
-    """Order main effects before interactions, the largest first, inestimable ones last."""
+    """Order main effects before interactions, largest first, inestimable ones last."""
     return len(effect.factors) + 10 * bool(effect.note), -abs(effect.estimate) if not effect.note else 0.0
 
 
@@ -105,7 +105,7 @@ def _cells(effect: Effect, unit: str, ratios: bool) -> list[str]:
 
 
 def _change(factor: str, before: str, after: str) -> str:
-    """Write a change; within one option only the differing words: ``retriever hybrid_rrf k=60 -> k=20``."""
+    """Format a change; within one option only the differing words: ``retriever hybrid_rrf k=60 -> k=20``."""
     first, second = before.split(" "), after.split(" ")
     if first[0] != second[0] or len(first) == 1:
         return f"{factor} {before or '-'} -> {after or '-'}"

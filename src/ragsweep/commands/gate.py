@@ -48,36 +48,36 @@ from ragsweep.stats.inference.slices import SMALL
 from ragsweep.sweep.recorded_runs import RecordedRun, find_run
 
 CRITICAL = "critical"
-"""The label of the questions that a gate takes where no file lists them."""
+"""The label of the questions that a gate uses if no file lists them."""
 
-_ABOUT = """Decide whether a candidate may replace the baseline: it may where it is not worse by more than a margin, or
-better by a gain, or good enough by itself, in each metric that has such a condition, which is to be shown with 95 %
-confidence. pass: shown of all. fail: of one the opposite is shown. inconclusive: neither, the questions are too few.
-Runs on different golden sets or corpora are refused."""
+_ABOUT = """Decide whether a candidate may replace the baseline. Each condition must be shown with 95 % confidence: the
+candidate is not worse in a metric by more than a margin, is better by a gain, or keeps an absolute bound. pass: all are
+shown. fail: the opposite of one is shown. inconclusive: neither, there are too few questions. Runs on different golden
+sets or corpora are rejected."""
 _HELP = {
-    MARGIN: """how much worse the candidate may be: ndcg_at_10=.02 in the metric's unit, ndcg_at_10=5%% of the
-baseline's mean; may be given several times, and each must hold""",
-    LEAST: """what must be shown: context_recall=.70, the mean is at least that (no baseline is needed);
-ndcg_at_10=+.02, it is better than the baseline's by that much""",
-    MOST: "of a metric of which less is better: latency_mean_ms=300, the mean is at most that",
+    MARGIN: """largest acceptable loss: ndcg_at_10=.02 in the metric's unit, ndcg_at_10=5%% of the baseline's mean; may
+be given several times, and each must hold""",
+    LEAST: """lower bound to be shown: context_recall=.70 for the mean (no baseline needed), ndcg_at_10=+.02 for the
+gain over the baseline""",
+    MOST: "upper bound of the mean of a metric where lower is better: latency_mean_ms=300",
     "slice": """also for the questions with each value of this label (category, say); may be given several times. A
 slice of fewer than 20 questions can only make the gate fail""",
-    "questions": f"""only these questions: ids, one a line; without a FILE those with labels.{CRITICAL} true in the
+    "questions": f"""only these questions: ids, one per line; without FILE, those with labels.{CRITICAL} true in the
 golden set""",
-    "each": """no single question may be worse by more than the margin: for a list of critical questions, which is no
-sample, so that chance does not come in""",
+    "each": """no single question may be worse by more than the margin: for a list of critical questions, which is not a
+sample, so no test is involved""",
     "anchor": """a second baseline, such as the first release, against creep: the candidate must pass against both, so
-that releases that are each a little worse than the last one do not add up""",
-    "sequential": """decide by bets that are valid at any look, for a suite that grows while it is examined: a wrong
-pass occurs in 5 %% of cases at most, however often one looks. It takes more questions: with 500 hit-or-miss questions,
-margin .05 and equal configs it passes in 51 %% of cases, and without it in 90 %%""",
+small losses cannot accumulate over releases""",
+    "sequential": """decide by an anytime-valid test (betting), for a suite that grows between looks: a false pass
+occurs in at most 5 %% of cases over any number of looks. It needs more questions: with 500 hit-or-miss questions,
+margin .05 and equal configs it passes in 51 %% of cases, and the default test in 90 %%""",
 }
 
 
 def gate(arguments: Sequence[str]) -> int:
     """Run ``ragsweep gate``; return the exit status.
 
-    0 pass, 1 fail, 2 bad input, 3 inconclusive, or refused: the two runs cannot be compared.
+    0 pass, 1 fail, 2 bad input, 3 inconclusive, or rejected because the runs are not comparable.
     """
     options = read(arguments)
     candidate = find_run(options.path, options.candidate)
@@ -97,7 +97,7 @@ def gate(arguments: Sequence[str]) -> int:
 
 
 def read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command's options; raises ConfigError, in one line, for what means nothing."""
+    """Read the command's options; raises ConfigError, in one line, for invalid ones."""
     parser = Parser("ragsweep gate", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("--baseline", metavar="RUN", help=RUN)
     parser.add_argument("--anchor", metavar="RUN", help=_HELP["anchor"])
@@ -125,11 +125,13 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.each and any(one.kind != MARGIN for one in options.conditions):
         raise ConfigError("--each: applies to a --margin; give --at-least and --at-most in a call of their own")
     if options.each and options.slice:
-        raise ConfigError("--each and --slice: a question by itself is in no slice; give one of the two")
+        raise ConfigError("--each and --slice: --each tests single questions, not slices; give one of the two")
     if options.anchor and not any(one.paired for one in options.conditions):
         raise ConfigError("--anchor: is compared with the candidate by --margin METRIC=X; give one")
     if options.each and options.labels:
-        raise ConfigError("--each and --labels: a question by itself has no mean to correct; give one of the two")
+        raise ConfigError(
+            "--each and --labels: labels correct means, and --each tests single questions; give one of the two"
+        )
     if options.sequential:
         check_sequential(options)
     keys = [(one.metric, one.kind) for one in options.conditions]
@@ -139,7 +141,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read a margin, or a bound of a mean, with a sign a gain; raises ConfigError for an invalid one."""
+    """Read a margin or a bound of a mean (with a sign: a gain); raises ConfigError if it is invalid."""
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:
@@ -147,16 +149,16 @@ def read_condition(text: str, kind: str = MARGIN) -> Condition:
     except ValueError:
         number = math.nan
     if not metric or not math.isfinite(number) or (kind == MARGIN and number < 0):
-        form = "METRIC=NUMBER or METRIC=NUMBER%, such as ndcg_at_10=.02" if kind == MARGIN else (
-            "METRIC=NUMBER, such as context_recall=.70"
-        )  # fmt: skip
+        form = "METRIC=NUMBER, such as context_recall=.70"
+        if kind == MARGIN:
+            form = "METRIC=NUMBER or METRIC=NUMBER%, such as ndcg_at_10=.02"
         raise ConfigError(f'--{kind.replace(" ", "-")}: "{text}" is none; write {form}')
     gain = kind == LEAST and size.startswith("+")
     return Condition(metric, number / 100 if relative else number, GAIN if gain else kind, relative)
 
 
 def read_questions(path: Path, known: Collection[str]) -> list[str]:
-    """Read ids of questions, one a line; a line that begins with # is a comment.
+    """Read question ids, one per line; a line that begins with # is a comment.
 
     Raises:
         InputError: The file cannot be read or names none, or a line names a question that is not in the golden set.
@@ -172,12 +174,12 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
         chosen[name] = None
     faults.raise_any()
     if not chosen:
-        raise InputError(f"{path}: names no question; write ids, one a line")
+        raise InputError(f"{path}: names no question; write ids, one per line")
     return list(chosen)
 
 
 def _listed(file: str, result: Result) -> list[str]:
-    """Return the ids of a file, or without one those of the questions with the label; raises InputError for none."""
+    """Return the ids of a file, else of the questions with the label; raises InputError if there are none."""
     if file:
         return read_questions(Path(file), set(map(str, result.outcomes["question_id"])))
     if not (listed := marked_questions(result)):
@@ -197,8 +199,8 @@ def decide(
 ) -> GateDecision:
     """Decide whether the candidate is within each margin of the baselines, and keeps each bound.
 
-    All checks must pass for the gate to pass, so that none needs a correction for the others (an intersection-union
-    test: Berger, Technometrics 24, 1982); it fails where any of them fails.
+    The gate passes if all checks pass, so no correction for multiple tests is needed (an intersection-union test:
+    Berger, Technometrics 24, 1982); it fails if any check fails.
 
     Raises:
         RagsweepError: A metric, a label or a question is unknown, or a metric cannot be gated.
@@ -257,7 +259,7 @@ def decide(
 def _check_against(
     before: Result, after: Result, conditions: Sequence[Condition], scopes: Mapping[str, Scope]
 ) -> tuple[list[Check], list[str]]:
-    """Return the checks of the conditions against one baseline, and notes on scores that were missing."""
+    """Return the checks of the conditions against one baseline, and notes on missing scores."""
     checks, notes = list[Check](), list[str]()
     for condition in conditions:
         scope = scopes[condition.metric]
@@ -274,7 +276,7 @@ def _check_against(
 
 def _pair_notes(before: Result, after: Result, metrics: Sequence[str]) -> Iterator[str]:
     if before.signature == after.signature:
-        yield "the config of both is one and the same"
+        yield "both runs have the same config"
     if redefined := comparable.redefined_metrics(before, after, metrics):
         yield f"not measured in the same way in both: {', '.join(redefined)}"
 
@@ -285,7 +287,7 @@ def _overall(checks: Sequence[Check]) -> Decision:
 
 
 def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Iterator[str]:
-    """Yield notes on questions and slices that are lost or missing, or do not count."""
+    """Yield notes on questions and slices that are missing or ignored."""
     for check in checks:
         yield from check.lost
         if check.label in ("", EACH) and check.found.questions < chosen:
@@ -300,4 +302,4 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
     if any(check.judged for check in checks) and any(check.label for check in checks):
         yield "slices are as judged: the labels correct the checks on all questions"
     if small := sum(not check.counts for check in checks):
-        yield f"{small} slices of fewer than {SMALL} questions do not count, as they do not fail"
+        yield f"{small} slices of fewer than {SMALL} questions are ignored, as they do not fail"

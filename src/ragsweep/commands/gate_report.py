@@ -1,4 +1,4 @@
-"""The decision of ``ragsweep gate``, and how it is written: for a terminal, for programs, for a comment."""
+"""The decision of ``ragsweep gate``, formatted for the terminal, as JSON and as Markdown."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Decision = Literal["pass", "fail", "inconclusive", "refused"]
 EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}
 FORMAT = "ragsweep.gate/1"
 _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "high")
-"""What the judge's scores alone give, where people's labels correct them."""
+"""The uncorrected result, from the judge's scores only, if human labels correct them."""
 
 
 @dataclass(frozen=True)
 class GateDecision:
-    """The decision of a gate, and its basis. A refused pair has no checks, but a reason.
+    """The decision of a gate, and its basis. A rejected pair has a reason and no checks.
 
-    ``decisions`` has the one against each baseline, where there is an anchor beside the first.
+    ``decisions`` has the decision against each baseline, if there is an anchor as well.
     """
 
     decision: Decision
@@ -37,15 +37,15 @@ class GateDecision:
     factors: Sequence[comparable.Factor] = ()
     notes: Sequence[str] = ()
     reason: str = ""
-    questions: int = 0  # that were chosen; a metric may apply to a part of them
+    questions: int = 0  # number of chosen questions; a metric may apply to fewer
     anchor: RecordedRun | None = None
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     sequential: bool = False
-    verdicts: Mapping[str, str] = field(default_factory=dict)  # on the candidate against the baseline, by metric
+    verdicts: Mapping[str, str] = field(default_factory=dict)  # metric -> verdict on the candidate against the baseline
 
 
 def correction(check: Check, judged: Gate) -> str:
-    """Describe what people's labels changed."""
+    """Describe the effect of human labels."""
 
     def basis(found: Gate) -> str:
         moved = signed(found.difference, check.unit) if check.condition.paired else amount(found.candidate, check.unit)
@@ -127,7 +127,7 @@ def _row(check: Check) -> Row:
 
 
 def as_json(decision: GateDecision) -> str:
-    """Write all of it; ``checks`` is a table as MLflow's log_table writes it."""
+    """Format the decision as JSON; ``checks`` is a table as MLflow's log_table writes it."""
     facts = decision.candidate.result.dataset
     document = {
         "format": FORMAT,
@@ -157,7 +157,7 @@ def as_json(decision: GateDecision) -> str:
 
 
 def as_markdown(decision: GateDecision) -> str:
-    """Write it for a comment on a change, or the summary of a job."""
+    """Format the decision as Markdown, for a comment on a change or the summary of a job."""
     columns = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
     rows = [dict(zip(columns, _cells(check), strict=True)) for check in decision.checks]
     against = [f"{found} against the {name} {getattr(decision, name)}" for name, found in decision.decisions.items()]

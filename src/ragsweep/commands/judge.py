@@ -1,4 +1,4 @@
-"""``ragsweep judge``: the agreement of a judge with people, and with itself."""
+"""``ragsweep judge``: the agreement of a judge with human labels, and with itself."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.sweep.recorded_runs import RecordedRun, find_run
 
 FEW = 30
-"""Fewer labels than this of either kind are called few."""
+"""Lowest number of labels of either kind that is not reported as few."""
 UNKNOWN = "not among the judged questions (are the ids the same?)"
 
-_CALIBRATE = """Compare a judge's verdicts with labels by people: agreement beyond chance (kappa), how much of the right
-it passes (sensitivity) and of the wrong it fails (specificity), and its score corrected for these errors, with an
-interval that includes how few labels there are. LABELS is CSV, TSV or JSON lines with question_id, metric and label:
-1 for right and 0 for wrong, or a score on the metric's own scale. Labels are for the answers and contexts of the run
-that they are compared with; draw the questions to label at random. The optional columns run (a run id, or a config's
-name) and answer (the text) say whose answer was labelled: labels of other answers do not count."""
+_CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
+answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
+errors, with an interval that includes the uncertainty of the labels. LABELS is CSV, TSV or JSON lines with question_id,
+metric and label: 1 for right and 0 for wrong, or a score on the metric's scale. Labels must be of the answers and
+contexts of the run; draw the questions to label at random. The optional columns run (a run id, or a config's name) and
+answer (the text) identify the labelled answer: labels of other answers are ignored."""
 
-_NOISE = """Compare two runs of one config that were judged twice (judge.replicate=0,1): differences smaller than the
-ones shown here are noise of the judge, whatever their cause seems to be."""
+_NOISE = """Compare two runs of one config with repeated judgements (judge.replicate=0,1): differences below those shown
+here are within the judge's noise."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The agreement of one metric's judge with people.
+    """The agreement of one metric's judge with human labels.
 
-    ``kappa`` is of pass against fail, ``weighted_kappa`` of the numbers themselves (quadratic weights). ``passed`` is
+    ``kappa`` is for pass against fail, ``weighted_kappa`` for the scores (quadratic weights). ``passed`` is
     the share of all verdicts that pass, ``corrected_passed`` the same without the judge's errors. ``mean`` and
-    ``corrected_mean`` are of the scores; the latter is given where labels are scores on the metric's scale.
+    ``corrected_mean`` are of the scores; the latter requires labels that are scores on the metric's scale.
     """
 
     metric: str
@@ -77,7 +77,7 @@ class Calibration:
 
 def judge(arguments: Sequence[str]) -> int:
     """Run ``ragsweep judge``; return the exit status: 0 done, 2 bad input."""
-    parser = Parser("ragsweep judge", description="Measure what a judge is worth.", allow_abbrev=False)
+    parser = Parser("ragsweep judge", description="Measure the reliability of a judge.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="calibrate | noise", required=True)
     calibrate = commands.add_parser("calibrate", description=_CALIBRATE, help="against people", allow_abbrev=False)
     calibrate.add_argument("labels", type=Path, metavar="LABELS")
@@ -100,7 +100,7 @@ def judge(arguments: Sequence[str]) -> int:
 
 
 def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
-    """Print what the judge of every labelled metric is worth."""
+    """Print the agreement of the judge of every labelled metric with the labels."""
     given = read_labels(options.labels)
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
@@ -131,9 +131,9 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
 
 
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
-    """Return labels as metric -> question -> number.
+    """Return labels as metric -> question -> value.
 
-    Raises InputError for several answers to one question: without a run there is one.
+    Raises InputError for labels of several answers to one question, which need a run to choose from.
     """
     scores: dict[str, dict[str, float]] = {}
     for label in labels:
@@ -150,8 +150,8 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
     chosen = [label for label in labels if label.metric == metric]
     if not any(label.run or label.answer for label in chosen) or metric not in run.result.summaries:
         return dict(by_metric(chosen)[metric])
-    matrix = Matrix(np.empty((1, 0)), np.empty(0, dtype=np.int64), (run.result.name,),
-                    tuple(run.result.outcomes["question_id"]), metric)  # fmt: skip
+    questions = tuple(run.result.outcomes["question_id"])
+    matrix = Matrix(np.empty((1, 0)), np.empty(0, dtype=np.int64), (run.result.name,), questions, metric)
     matched = match_labels(chosen, metric, [run.result], [run.run], matrix)
     (found,) = matched.of((0,), np.ones(len(matrix.questions), dtype=bool))
     given = {name: float(one) for name, one in zip(matrix.questions, found, strict=True) if not math.isnan(one)}
@@ -195,14 +195,17 @@ def measure(
     passes, right = judge >= threshold, people >= threshold
     errors = confusion(passes.tolist(), right.tolist())
     passed = Share(int((everything >= threshold).sum()), len(everything))
-    # Labels of 1 and 0 beside fractions are marks of right and wrong, and no scores that could correct a mean.
+    # Labels of 1 and 0 for fractional scores mark right and wrong answers, and cannot correct a mean.
     marks = bool(np.isin(people, (0, 1)).all() and not np.isin(judge, (0, 1)).all())
     clusters = np.unique([(sources or {}).get(question, question) for question in verdicts], return_inverse=True)[1]
     scores = np.array([labels.get(question, math.nan) for question in verdicts])
     matrix = Matrix(everything[None, :], clusters, (metric,), tuple(verdicts), metric, asked=len(verdicts))
     corrected = prediction_powered(matrix, scores[None, :], (1.0,))
+    counts = len(verdicts), len(labels), len(both)
     return Calibration(
-        metric, len(verdicts), len(labels), len(both), threshold,
+        metric,
+        *counts,
+        threshold,
         kappa=kappa_interval(passes, right, "none"),
         weighted_kappa=kappa_interval(judge, people, "quadratic"),
         sensitivity=errors.sensitivity.interval,

@@ -54,6 +54,6 @@ def _noise_text(found: Noise) -> str:
     if math.isnan(found.spread):
         return f"{found.n} questions that both judged; two are needed"
     return (
-        f"{found.spread:.3f} a question (standard deviation of the difference), {found.changed:.0%} of {found.n}"
-        f" questions changed; means that differ by less than {found.of_the_mean:.3f} cannot be told apart"
+        f"{found.spread:.3f} per question (standard deviation of the difference), {found.changed:.0%} of {found.n}"
+        f" questions changed; means that differ by less than {found.of_the_mean:.3f} are indistinguishable"
     )

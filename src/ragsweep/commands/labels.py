@@ -1,4 +1,4 @@
-"""Read people's labels for recorded configs, and check that they are on the scale of their metrics."""
+"""Read human labels for recorded configs, and check that they are on the scale of their metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Scores = Mapping[str, Mapping[str, float]]
 def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanLabel]:
     """Read labels of the answers of recorded configs; none without a file.
 
-    Raises InputError for faults of the file, and for labels that are not on the scale of their metric.
+    Raises InputError for faults of the file, and for labels outside the scale of their metric.
     """
     labels = read_labels(path) if path else []
     check_run_labels(labels, results)
@@ -27,7 +27,7 @@ def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanL
 
 
 def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) -> None:
-    """Raise InputError for labels beyond the bounds of their metric, as the configs of the results define it."""
+    """Raise InputError for labels outside the bounds of their metric, as the configs of the results define it."""
     bounds = {}
     for metric in dict.fromkeys(label.metric for label in labels):
         for result in results:
@@ -39,24 +39,25 @@ def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) ->
 
 
 def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
-    """Return the bounds that scores suggest where nothing defines their metric: 0 and 1 if all of them are shares."""
+    """Return the bounds of a metric without a definition, inferred from its scores: 0 and 1 if all are shares."""
     known = [score for score in scores if score is not None and math.isfinite(score)]
     return (0.0, 1.0) if known and 0 <= min(known) <= max(known) <= 1 else (-math.inf, math.inf)
 
 
 def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None:
-    """Raise InputError where all labels are of metrics that the command does not compare by."""
+    """Raise InputError if no label is of a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         raise InputError(
-            f"--labels: are of {', '.join(named)}, and compared are {', '.join(metrics)}; label one of these"
+            f"--labels: are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}; label one"
+            " of these"
         )
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
-    """Return the bounds of a metric, infinite where it has none; its own entry in the config is tried first.
+    """Return the bounds of a metric, infinite if it has none; its entry in the config takes precedence.
 
-    Raises ConfigError where the config does not define it.
+    Raises ConfigError if the config does not define it.
     """
     nodes = config.get("metrics") or {}
     for key in sorted(nodes, key=lambda key: key != metric):

@@ -21,10 +21,10 @@ from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 MOST = 20
 HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best mean", "status"]
 NAME = 1
-"""The column that is left out where nothing has a name."""
+"""The column that is dropped if nothing has a name."""
 
-_ABOUT = """List sweeps and single runs, the latest last: by these ids and numbers (SWEEP#3) compare, gate, ablate, show
-and report take them, and by their names. With SWEEP: all its configs in one table, the best first."""
+_ABOUT = """List sweeps and single runs, the latest last. compare, gate, ablate, show and report accept these ids,
+numbers (SWEEP#3) and names. With SWEEP: all its configs in one table, the best first."""
 
 
 def list(arguments: Sequence[str]) -> int:
@@ -68,8 +68,8 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
         questions = f"{results[0].dataset.questions:,}" if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
-        yield sweep.created, [reference(sweep), _named(names, sweep.id), _when(sweep.created), sweep_title(sweep),
-                              configs, questions, _best(records), sweep.status.lower()]  # fmt: skip
+        named = [reference(sweep), _named(names, sweep.id), _when(sweep.created), sweep_title(sweep)]
+        yield sweep.created, [*named, configs, questions, _best(records), sweep.status.lower()]
 
 
 def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:
@@ -91,7 +91,7 @@ def _named(names: Mapping[str, str], target: str) -> str:
 
 
 def _best(records: Sequence[Record]) -> str:
-    """Name the config with the best mean of the objective, and that; "" where none has one."""
+    """Return the config with the best mean of the objective, with the mean; "" if none has one."""
     found = best_of(records)
     return f"{found[0]}: {_value(found[1])}" if found else ""
 

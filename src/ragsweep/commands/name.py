@@ -1,4 +1,4 @@
-"""``ragsweep name``: give a config or a sweep a name by which commands find it."""
+"""``ragsweep name``: name a config or a sweep for use in commands."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ragsweep.core.errors import InputError, nearest
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.recorded_runs import find_target, open_ledger
 
-_ABOUT = """Give a config, or a sweep, a name: compare, gate, ablate, show, report and list take it from then on, and
-NAME#3 is the third config of a named sweep. name=NAME names what a command runs."""
+_ABOUT = """Name a config or a sweep, for compare, gate, ablate, show, report and list; NAME#3 is the third config of a
+named sweep. name=NAME names the sweep of a run command."""
 
 
 def name(arguments: Sequence[str]) -> int:
@@ -18,7 +18,7 @@ def name(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep name", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("target", nargs="?", metavar="RUN", help="a config, SWEEP#NUMBER or a run's id, or a sweep")
     parser.add_argument("name", metavar="NAME", help="begins with a letter; then letters, digits, . _ and -")
-    parser.add_argument("--drop", action="store_true", help="free the name; what it stood for stays")
+    parser.add_argument("--drop", action="store_true", help="free the name; the named config or sweep is kept")
     add_path(parser)
     options, terminal = parser.parse_args(arguments), Terminal.current()
     names = open_ledger(options.path).names

@@ -1,4 +1,4 @@
-"""The report of two configs: a page, one JSON record of the comparison, and one a question."""
+"""The report of two configs: a page, a JSON record of the comparison, and one record per question."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Bootstrap: whole documents resampled. Interval and verdict: ours, which count cl
 
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
-    """Name what a report compares: what decides, the targets, the headline, and what is known of answers."""
-    known = [name for name, one in first.summaries.items()
-             if name in second.summaries and one.higher_is_better is not None and is_mean(first, name) and one.n_scored
-             and second.summaries[name].n_scored]  # fmt: skip
+    """Return the metrics of a report: the deciding one, the targets, the headline, and the answer metrics."""
+    directed = [name for name, one in first.summaries.items() if one.higher_is_better is not None and one.n_scored]
+    scored = [name for name in directed if name in second.summaries and second.summaries[name].n_scored]
+    known = [name for name in scored if is_mean(first, name)]
     named = [(first.config.get("success") or {}).get("metric"), *usual_metrics([first, second])]
     named += [*(target.metric for target in second.targets), *(name for name in known if name.startswith("answer_"))]
     return list(dict.fromkeys(name for name in named if name in known))
@@ -62,18 +62,18 @@ class PairReport:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """One row a metric: that of the comparison, with Student's and the bootstrap's interval."""
+        """One row per metric: that of the comparison, with Student's and the bootstrap interval."""
         rows = list[Row]()
         for row in self.comparison.metrics:
             matrix = score_matrix(self.results, row["metric"])
-            ends = zip(("student_low", "student_high", "bootstrap_low", "bootstrap_high"),
-                       (*student_interval(matrix), *bootstrap_interval(matrix)), strict=True)  # fmt: skip
-            rows.append({**row, **dict(ends)})
+            student = dict(zip(("student_low", "student_high"), student_interval(matrix), strict=True))
+            bootstrap = dict(zip(("bootstrap_low", "bootstrap_high"), bootstrap_interval(matrix), strict=True))
+            rows.append({**row, **student, **bootstrap})
         return rows
 
     @cached_property
     def improvements(self) -> list[tuple[str, str, Check]]:
-        """Test what the candidate's targets say of its improvement: metric, "minimal" or "ideal", and the decision."""
+        """Test the improvements that the candidate's targets set: metric, "minimal" or "ideal", and the decision."""
         before, after = self.results
         found = []
         for metric, target in (after.config.get("targets") or {}).items():
@@ -90,12 +90,12 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """The response time of each question, of either config; NaN where a step was not measured."""
+        """The response time in ms of each question, per config; NaN if a step was not measured."""
         return [[_spent(one) for one in _steps(result)] for result in self.results]
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
-        """Count expected and found kinds, by config, where a metric pairs them and its answers can be read again."""
+        """Confusion counts of expected and found kinds, per config, for metrics that pair them and readable answers."""
         found = {}
         for result in self.results:
             counts: Counter[tuple[str, str]] = Counter(self._pairs(result))
@@ -137,23 +137,36 @@ class PairReport:
             "metrics": self.rows,
             "slices": self.comparison.slices,
             "improvements": [
-                {"metric": metric, "kind": kind, "at_least": check.condition.size, "decision": check.found.decision,
-                 "difference": check.found.difference, "low": check.found.low}
+                {
+                    "metric": metric,
+                    "kind": kind,
+                    "at_least": check.condition.size,
+                    "decision": check.found.decision,
+                    "difference": check.found.difference,
+                    "low": check.found.low,
+                }
                 for metric, kind, check in self.improvements
             ],
             "confusions": {
-                name: [{"expected": expected, "found": got, "count": count}
-                       for (expected, got), count in sorted(counts.items())]
+                name: [
+                    {"expected": expected, "found": got, "count": count}
+                    for (expected, got), count in sorted(counts.items())
+                ]
                 for name, counts in self.confusions.items()
             },
-        }  # fmt: skip
+        }
 
     def _facts(self, result: Result) -> dict[str, Any]:
-        return {"name": result.name, "parameters": dict(result.parameters), "usage": result.usage,
-                "mean_ms": _stage_means(result), "targets": [vars(target) for target in result.targets]}  # fmt: skip
+        return {
+            "name": result.name,
+            "parameters": dict(result.parameters),
+            "usage": result.usage,
+            "mean_ms": _stage_means(result),
+            "targets": [vars(target) for target in result.targets],
+        }
 
     def cases(self) -> Iterator[dict[str, Any]]:
-        """Yield one record a question: its labels, and of either config answer, scores, missing ones and steps."""
+        """Yield one record per question: its labels, and answer, scores, missing scores and steps of both configs."""
         before, after = self.results
         metrics = [row["metric"] for row in self.rows]
         rows = {name: n for n, name in enumerate(after.outcomes["question_id"])}
@@ -166,7 +179,7 @@ class PairReport:
     # --- page ----------------------------------------------------------------------------------------------------
 
     def page(self) -> bytes:
-        """Write the page."""
+        """Return the page."""
         before, after = self.results
         sections = (
             ("result", "What was found", self._found()),
@@ -177,21 +190,21 @@ class PairReport:
             ("history", "History", self._history()),
         )
         made = [{"id": key, "title": title, "items": list(items)} for key, title, items in sections]
-        document = {"format": FORMAT, "title": f"{after.name} against {before.name}",
-                    "sections": [one for one in made if one["items"]]}  # fmt: skip
+        filled = [one for one in made if one["items"]]
+        document = {"format": FORMAT, "title": f"{after.name} against {before.name}", "sections": filled}
         return write_page(Secrets().mask_values(document))
 
     def _found(self) -> Iterator[Item]:
         rows = []
         for row in self.rows:
             unit = row["unit"]
-            ends = [f"{amount(row[f'{kind}_low'], unit)} to {amount(row[f'{kind}_high'], unit)}"
-                    for kind in ("student", "bootstrap")]  # fmt: skip
-            ours = (
-                NOT_MEASURED
-                if row["ratio"] is not None
-                else f"{amount(row['low'], unit)} to {amount(row['high'], unit)}"
-            )
+            ends = [
+                f"{amount(row[f'{kind}_low'], unit)} to {amount(row[f'{kind}_high'], unit)}"
+                for kind in ("student", "bootstrap")
+            ]
+            ours = NOT_MEASURED
+            if row["ratio"] is None:
+                ours = f"{amount(row['low'], unit)} to {amount(row['high'], unit)}"
             rows.append(
                 [
                     row["metric"],
@@ -229,8 +242,8 @@ class PairReport:
             "improvement: minimal",
             "ideal",
         ]
-        note = ("Improvements are tested: shown, where the interval of the difference lies above what is wanted; open,"
-                " where it lies on both sides.")  # fmt: skip
+        note = "Improvements are tested: shown, where the interval of the difference lies above the target; open, where"
+        note += " it includes the target."
         if rows:
             yield make_table(header, rows, note)
 
@@ -252,8 +265,7 @@ class PairReport:
         for row in self.rows:
             share = all(abs(row[side]) <= 1 for side in ("baseline", "candidate"))
             by_unit.setdefault(row["unit"] or ("shares" if share else "counts"), []).append(row["metric"])
-        options = [{"label": unit, "figure": pair_charts.bars(self.results, names)}
-                   for unit, names in by_unit.items()]  # fmt: skip
+        options = [{"label": unit, "figure": pair_charts.bars(self.results, names)} for unit, names in by_unit.items()]
         yield make_charts(options, "Means with their 95 % intervals.", "Means")
         quality = self._quality()
         boxes = [{"label": label, "figure": charts.boxes(self.results, label, quality)} for label in before.groups]
@@ -263,28 +275,32 @@ class PairReport:
             )
         if np.isfinite(np.array(self.milliseconds)).any():
             figure = pair_charts.time_against(self.results, quality, self.milliseconds)
-            yield make_charts([{"label": "", "figure": figure}], "A point a question.", "Response time against quality")
+            yield make_charts(
+                [{"label": "", "figure": figure}], "One point per question.", "Response time against quality"
+            )
         if self.confusions:
-            options = [{"label": name, "figure": pair_charts.confusion(counts)}
-                       for name, counts in self.confusions.items()]  # fmt: skip
-            yield make_charts(options, "What was expected, by what it was found as.", "Kinds of findings")
+            figures = {name: pair_charts.confusion(counts) for name, counts in self.confusions.items()}
+            options = [{"label": name, "figure": figure} for name, figure in figures.items()]
+            yield make_charts(options, "Expected kinds by predicted kinds.", "Kinds of findings")
 
     def _quality(self) -> str:
-        """Name the metric with most different values: of hits and misses a chart shows little."""
+        """Return the metric with most distinct values: a chart of hits and misses shows little."""
         names: list[str] = [row["metric"] for row in self.rows if not row["metric"].startswith(("answer_", "latency_"))]
         different = self.results[1].outcomes
         return max(names, key=lambda name: len(set(different[name])), default=str(self.rows[0]["metric"]))
 
     def _slices(self) -> Iterator[Item]:
-        rows = [[part["metric"], part["label"], part["value"], str(part["questions"]), _part_interval(part),
-                 part["verdict"], part["note"]] for part in self.comparison.slices]  # fmt: skip
+        rows = []
+        for part in self.comparison.slices:
+            first, last = (part["metric"], part["label"], part["value"]), (part["verdict"], part["note"])
+            rows.append([*first, str(part["questions"]), _part_interval(part), *last])
         if rows:
             header = ["metric", "label", "value", ">questions", ">difference", "verdict", "note"]
             yield make_table(header, rows, "Corrected for the number of slices (Holm).")
 
     def _history(self) -> Iterator[Item]:
-        names = [result.name.partition(" ")[2] if result.name.startswith("#") else result.name
-                 for result in self.results]  # fmt: skip
+        names = [result.name for result in self.results]
+        names = [name.partition(" ")[2] if name.startswith("#") else name for name in names]
         metric, facts, ledger = self.rows[0]["metric"], self.results[0].dataset, open_ledger(self.path)
         found = ledger.summaries(facts.undivided, facts.partition, metric)
         runs: list[tuple[float, list[Summary]]] = []
@@ -298,10 +314,10 @@ class PairReport:
 
 
 def write_report(report: PairReport, folder: Path) -> None:
-    """Write ``comparison.html``, ``comparison.json`` and ``cases.jsonl``; raises InputError where that fails."""
+    """Write ``comparison.html``, ``comparison.json`` and ``cases.jsonl``; raises InputError on failure."""
     cases = "".join(to_json(case, indent=None) + "\n" for case in report.cases())
-    contents = {PAGE: report.page(), "comparison.json": to_json(report.record()).encode(),
-                "cases.jsonl": cases.encode("utf-8", "replace")}  # fmt: skip
+    record = to_json(report.record()).encode()
+    contents = {PAGE: report.page(), "comparison.json": record, "cases.jsonl": cases.encode("utf-8", "replace")}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
@@ -313,8 +329,8 @@ def write_report(report: PairReport, folder: Path) -> None:
 def _side(result: Result, row: int, metrics: Sequence[str]) -> dict[str, Any]:
     columns = result.outcomes
     extra = {name: columns[name][row] for name in ("answer", "answer_failed", "output_fault") if name in columns}
-    return {**extra, "scores": {name: columns[name][row] for name in metrics},
-            "unscored": json.loads(columns["unscored"][row]), "steps": _steps(result)[row]}  # fmt: skip
+    scores, unscored = {name: columns[name][row] for name in metrics}, json.loads(columns["unscored"][row])
+    return {**extra, "scores": scores, "unscored": unscored, "steps": _steps(result)[row]}
 
 
 def _steps(result: Result) -> list[dict[str, Any]]:

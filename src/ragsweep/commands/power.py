@@ -1,4 +1,4 @@
-"""``ragsweep power``: the smallest difference a golden set can show, annotated or planned, and what a smaller takes."""
+"""``ragsweep power``: the smallest detectable difference of a golden set, and the size that a smaller one needs."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ from ragsweep.sweep.recorded_runs import RecordedRun, find_run, open_ledger, swe
 FORMAT = "ragsweep.power/1"
 PLAN_FORMAT = "ragsweep.power_plan/1"
 EFFECT = 0.02
-"""A difference worth finding: two points of a share, or two hundredths of the mean of an amount."""
+"""The default effect size: two points of a share, or 2 % of the mean of an amount."""
 CORRELATION = 0.8
-"""The assumed correlation of two configs' scores, which spread alike, where only one config is given."""
+"""The assumed correlation of two configs' scores, of equal variance, if only one config is given."""
 REPEATED = (".replicate", ".seed")
 
 GUARDED_BELOW = 100
 FEW_CLUSTERS = (
-    f"below {GUARDED_BELOW} source documents a difference that hardly any question contradicts is not called better: it"
+    f"below {GUARDED_BELOW} source documents a difference that very few questions contradict is not called better: it"
     " must be 1.2 times as large as stated (60 documents, two configs) to 1.8 times (30)"
 )
 """Measured by ``benchmarks/planted.py --part power``."""
-_ABOUT = """Show how small a true difference between two configs this golden set would find in four of five cases, at
-95 % confidence, and how many questions would find a given one. Two runs show how much differences spread from question
-to question; with one run that is assumed. Among many configs a difference must be larger to be shown: for runs of one
-sweep it is judged as the sweep judges it, or for as many configs as --configs names. --repeat names further runs of the
-first config with another replicate or seed: how far chance alone moves its scores. --questions plans a golden set that
-is not annotated yet: from measured variances, or from those of a pilot RUN."""
+_ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
+confidence, and the number of questions that a given difference needs. Two runs measure the variance of differences over
+questions; with one run it is assumed. Among many configs a difference must be larger to be shown: runs of one sweep are
+corrected as in the sweep, others for the number of --configs. --repeat names further runs of the first config with
+another replicate or seed, to measure how far chance alone moves its scores. --questions plans a golden set that is not
+annotated yet, from measured variances or from those of a pilot RUN."""
 
 
 def power(arguments: Sequence[str]) -> int:
@@ -101,8 +101,11 @@ def power(arguments: Sequence[str]) -> int:
         if weighted := weighted_note(results[0]):
             terminal.line("", weighted)
         if len(runs) == 1:
-            terminal.line("assumed", f"another config's scores spread as these do and correlate with them at"
-                                     f" {CORRELATION}; name a second run to measure it instead")  # fmt: skip
+            terminal.line(
+                "assumed",
+                f"another config's scores spread as these do and correlate with them at"
+                f" {CORRELATION}; name a second run to measure it instead",
+            )
         compared = f"the {len(siblings)} configs of their sweep" if siblings else f"{configs} compared with one"
         terminal.aligned([_cells(row, compared if configs > 1 else "") for row in rows])
         if not repeats and (results[0].usage or "answer" in results[0].outcomes):
@@ -114,16 +117,18 @@ def power(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command's options; raises ConfigError, in one line, for what means nothing."""
+    """Read the command's options; raises ConfigError, in one line, for invalid ones."""
     parser = Parser("ragsweep power", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
-    parser.add_argument("--effect", type=float, metavar="X", help="a difference worth finding (.02; 2%% of an amount)")
-    parser.add_argument("--configs", type=int, metavar="N", help="that are compared with one (as many as in the sweep)")
-    parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="the first config once more")
-    parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of so many questions")
-    parser.add_argument("--clusters", type=int, metavar="N", help="source documents of the planned questions")
-    parser.add_argument("--cost-per-question", type=float, metavar="X", help="of annotation, in euros")
+    parser.add_argument("--effect", type=float, metavar="X", help="the difference to detect (.02; 2%% of an amount)")
+    parser.add_argument(
+        "--configs", type=int, metavar="N", help="number of configs compared with one (default: those of the sweep)"
+    )
+    parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="another run of the first config")
+    parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of N questions")
+    parser.add_argument("--clusters", type=int, metavar="N", help="number of source documents of the planned questions")
+    parser.add_argument("--cost-per-question", type=float, metavar="X", help="cost of annotation, in euros")
     parser.add_argument("--json", action="store_true", help="for programs")
     add_path(parser)
     options = parser.parse_args(arguments)
@@ -145,19 +150,19 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _is_repeat(first: Result, second: Result) -> bool:
-    """Return whether two results are of one config, computed anew: only a replicate or a seed differs."""
+    """Return whether two results are repetitions of one config: only a replicate or a seed differs."""
     differing = factors(first, second)
     return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
 
 
 def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
-    """Read the results of the sweep that all runs belong to; none where there is no such sweep."""
+    """Read the results of the sweep that all runs belong to; empty if there is none."""
     sweep, *others = {run.sweep for run in runs}
     return [] if others or sweep is None else sweep_results(open_ledger(path), sweep)
 
 
 def _level(siblings: Sequence[Result], metric: str, configs: int) -> float:
-    """Return the level of each comparison so that all hold together: in a sweep by its own critical value."""
+    """Return the level of each comparison for simultaneous coverage: in a sweep by its own critical value."""
     whole = [result for result in siblings if result.state == COMPLETE and metric in result.summaries]
     if len(whole) < 2:
         return shared_level(configs, LEVEL)
@@ -193,7 +198,7 @@ def _worth_finding(matrix: Matrix, unit: str) -> float:
 
 
 def _paired(matrix: Matrix) -> Matrix:
-    """Return two rows; of one config's scores, differences that spread as if another's were so correlated with them."""
+    """Return two rows of scores; for one config, rows whose difference has the variance implied by CORRELATION."""
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]
@@ -205,8 +210,10 @@ def _cells(row: Row, compared: str) -> list[str]:
     unit = row["unit"]
     if math.isnan(row["detectable"]):
         return [row["metric"], row["note"], "", ""]
-    alone, least = ((f"{amount(100 * row[key], '%')} %" if row["ratios"] else amount(row[key], unit))
-                    for key in ("detectable_alone", "detectable"))  # fmt: skip
+    alone, least = (
+        (f"{amount(100 * row[key], '%')} %" if row["ratios"] else amount(row[key], unit))
+        for key in ("detectable_alone", "detectable")
+    )
     alone = f"; between two configs alone, of {alone}"
     needed = f"{row['questions_needed']:,}" if row["questions_needed"] else "unknown how many"
     clusters = f" in {row['clusters']:,} clusters" if row["clusters"] != row["questions"] else ""
@@ -222,8 +229,8 @@ def _noise_text(noise: Noise, unit: str) -> str:
     if math.isnan(noise.spread):
         return f"{noise.n} questions that both scored; two are needed"
     return (
-        f"means that differ by less than {amount(noise.of_the_mean, unit)} cannot be told from chance in one run;"
-        f" {noise.changed:.0%} of {noise.n:,} questions changed"
+        f"means that differ by less than {amount(noise.of_the_mean, unit)} are indistinguishable from chance in one"
+        f" run; {noise.changed:.0%} of {noise.n:,} questions changed"
     )
 
 
@@ -231,7 +238,7 @@ def _noise_text(noise: Noise, unit: str) -> str:
 
 
 class Planned(NamedTuple):
-    """A metric to plan for: how its differences vary, and which one is worth finding."""
+    """A metric to plan for: the variance of its differences, and the difference to detect."""
 
     metric: str
     variation: Variation
@@ -240,7 +247,7 @@ class Planned(NamedTuple):
 
 
 def _plan(options: argparse.Namespace) -> int:
-    """Show what a golden set will show that is not annotated yet; raises RagsweepError for one that shows nothing."""
+    """Show the detectable differences of a planned golden set; raises RagsweepError if there are none."""
     runs = [find_run(options.path, run) for run in options.runs]
     clusters = options.questions if options.clusters is None else options.clusters
     design = Design(options.questions, clusters, options.configs or 1)
@@ -273,7 +280,7 @@ def _from_measured(options: argparse.Namespace) -> list[Planned]:
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:
-    """Read a pilot's variation; raises InputError where it has too few independent questions."""
+    """Read a pilot's variance; raises InputError if it has too few independent questions."""
     results = [run.result for run in runs]
     for result in results:
         check_same_questions(results[0], result)
@@ -293,7 +300,7 @@ def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> lis
 
 
 def _plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row]:
-    """Yield a row for each kind of change: what the design shows, and what the effect takes."""
+    """Yield a row for each kind of change: the detectable difference, and the size that the effect needs."""
     for kind, spread in one.variation.spreads.items():
         correlation = one.variation.correlation
         needed = questions_for(one.effect, spread, correlation, design)
@@ -355,16 +362,16 @@ def _plan_cells(row: Row) -> list[str]:
 
 
 def _clusters_text(one: Planned, design: Design) -> str:
-    """Describe what questions that share a source document are worth."""
+    """Describe the effective number of questions that share source documents."""
     correlation = one.variation.correlation
     if design.clusters == design.questions:
-        return f"{one.metric}: one question a source document; two of one correlate by {amount(correlation)}"
+        return f"{one.metric}: one question per source document; two of one document correlate by {amount(correlation)}"
     worth = independent_questions(correlation, design)
     alone = ", ".join(
         f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
         for kind, spread in one.variation.spreads.items()
     )
     return (
-        f"{one.metric}: differences of one source document correlate by {amount(correlation)}, so that these questions"
-        f" are worth {worth:,.0f} independent ones; one question a document would show {alone}"
+        f"{one.metric}: differences of one source document correlate by {amount(correlation)}, so these questions"
+        f" count as {worth:,.0f} independent ones; one question per document would show {alone}"
     )

@@ -1,4 +1,4 @@
-"""``ragsweep report``: a sweep as one HTML page for people, or as Markdown for a pull request; or all sweeps."""
+"""``ragsweep report``: a sweep as an HTML page, or as Markdown for a pull request; or the history of all sweeps."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.session import Session
 
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the
-effect of each swept parameter, slices, and the questions one by one. With --history: all sweeps as one page: the golden
-sets that were asked, the best config of each sweep, and what changed. The file needs no network and no server."""
+effect of each swept parameter, slices, and the individual questions. With --history: all sweeps as one page, with their
+golden sets, the best config of each sweep, and the changes. The file is self-contained."""
 
 
 def report(arguments: Sequence[str]) -> int:
@@ -29,9 +29,12 @@ def report(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
-        "sweep", nargs="?", metavar="SWEEP", help="the id of a sweep in ragsweep list, or its beginning (the newest)"
+        "sweep",
+        nargs="?",
+        metavar="SWEEP",
+        help="the id of a sweep or a prefix, as ragsweep list shows it (the newest)",
     )
-    shown.add_argument("--history", action="store_true", help="all sweeps, by the golden set that they asked")
+    shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the file (report-SWEEP.html, history.html; Markdown: the screen)"
     )
@@ -40,7 +43,7 @@ def report(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.history:
         if options.format == "markdown":
-            parser.error("--history: is a page only; --format markdown writes one sweep")
+            parser.error("--history: only HTML; --format markdown writes one sweep")
         return _history(options.path, options.output or "history.html")
     ledger = open_ledger(options.path)
     sweeps = ledger.sweeps()

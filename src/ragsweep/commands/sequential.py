@@ -1,4 +1,4 @@
-"""What ``ragsweep gate --sequential`` can decide, and the range of a metric on which it bets."""
+"""The preconditions of ``ragsweep gate --sequential``, and the range of a metric that its bets require."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOST_POWER = (
 
 
 def check_sequential(options: argparse.Namespace) -> None:
-    """Raise ConfigError for options of a gate that are undefined where its suite grows from look to look."""
+    """Raise ConfigError for options of a gate that are undefined for a suite that grows between looks."""
     for condition in options.conditions:
         if condition.relative:
             raise ConfigError(
@@ -26,10 +26,12 @@ def check_sequential(options: argparse.Namespace) -> None:
                 " metric's unit"
             )
     if options.each:
-        raise ConfigError("--sequential and --each: no chance is involved question by question; give one of the two")
+        raise ConfigError(
+            "--sequential and --each: --each tests single questions without sampling; give one of the two"
+        )
     if options.labels:
         raise ConfigError(
-            "--sequential and --labels: the bets are on the scores of all questions, of which labels are a sample; give"
+            "--sequential and --labels: the bets need the scores of all questions, and labels cover a sample; give"
             " one of the two"
         )
     if options.questions is not None:
@@ -40,10 +42,10 @@ def check_sequential(options: argparse.Namespace) -> None:
 
 
 def metric_range(results: Sequence[Result], metric: str) -> float:
-    """Return the highest value of a metric less its lowest, by the definitions in the configs of some results.
+    """Return the width of a metric's range, by the definitions in the configs of some results.
 
     Raises:
-        ConfigError: A metric without bounds or definition, or a result of questions that change as the set grows.
+        ConfigError: The metric has no bounds or definition, or a result is of questions that change as the set grows.
     """
     for result in results:
         if result.dataset.partition != ALL or (result.config.get("dataset") or {}).get("limit"):

@@ -1,4 +1,4 @@
-"""The traces of a served model, as commands name them: by its version, and since when."""
+"""The traces of a served model, selected by version and time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, ServedTrace, ServedTraces
 
 MODEL = "the served model: NAME@ALIAS, or NAME/NUMBER for a version"
-SINCE = "traces from then on: 7d, 12h, 30m, or a date such as 2026-05-01"
+SINCE = "only traces since: 7d, 12h, 30m, or a date such as 2026-05-01"
 _UNITS = {"d": 86400, "h": 3600, "m": 60}
 
 
@@ -30,9 +30,9 @@ def read_since(text: str, now: float) -> float:
 def read_traces(
     registry: ModelRegistry, version: ModelVersion, since: float, experiment: str | None
 ) -> tuple[list[ServedTrace], Counter[str]]:
-    """Read the traces of a version since then, and count by reason those that are skipped.
+    """Read the traces of a version since a time, and count the skipped ones by reason.
 
-    Raises InputError for a version that leaves none.
+    Raises InputError for a version without tracing.
     """
     if not (bundle := version.tags.get(BUNDLE)):
         raise InputError(f"{version.uri}: was shipped before its requests were traced; ship the config again")
@@ -42,6 +42,6 @@ def read_traces(
 
 
 def describe_skipped(skipped: Mapping[str, int]) -> str:
-    """Write how many traces are not read, and why."""
+    """Format the number of unreadable traces with the reasons."""
     reasons = "; ".join(f"{count:,}: {reason}" for reason, count in skipped.items())
     return f"{counted(sum(skipped.values()), 'trace')} not read ({reasons})"

@@ -1,4 +1,4 @@
-"""``ragsweep show``: one config: its settings, its metrics, its slices, and the questions that it missed."""
+"""``ragsweep show``: one config with its settings, metrics, slices and missed questions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from ragsweep.sweep.recorded_runs import RecordedRun, find_run, open_ledger
 from ragsweep.sweep.session import Session
 
 MOST_CONTEXT, LONGEST_PASSAGE = 5, 200
-"""Chunks of a context that are listed below a question, and characters of each."""
+"""Most chunks listed below a question, and most characters of each."""
 
-_ABOUT = """Show one config: what was set, its metrics with 95 % intervals, each slice, and with --missed the questions
-that have the worst possible score, with their texts and what was retrieved."""
+_ABOUT = """Show one config: its settings, its metrics with 95 % intervals, each slice, and with --missed the questions
+with the worst possible score, with their texts and retrieved chunks."""
 
 
 def show(arguments: Sequence[str]) -> int:
@@ -70,7 +70,7 @@ def show(arguments: Sequence[str]) -> int:
 
 
 def _verdict(path: str, run: RecordedRun) -> Iterator[str]:
-    """Yield the verdict on a config of a sweep, as the sweep has it; nothing of a single run."""
+    """Yield the sweep's verdict on a config; nothing for a single run."""
     if run.sweep is None:
         return
     ledger = open_ledger(path)
@@ -101,7 +101,7 @@ def _slice_rows(result: Result, label: str, metrics: Sequence[str]) -> Iterator[
 
 
 def _show_losses(result: Result, terminal: Terminal) -> None:
-    """Show where the evidence was lost, and a hybrid against its legs."""
+    """Show where evidence was lost, and a hybrid against its legs."""
     found, audit = funnel(result, success_of(result)), fusion_audit(result)
     if found:
         terminal.line("", "")
@@ -112,10 +112,10 @@ def _show_losses(result: Result, terminal: Terminal) -> None:
 
 
 def _show_missed(result: Result, metric: str, terminal: Terminal) -> None:
-    """List the questions whose score is the worst that there is, with what was retrieved."""
+    """List the questions with the worst possible score, with their retrieved chunks."""
     summary, columns = result.summaries[metric], result.outcomes
     if summary.higher_is_better is not True or summary.unit:
-        raise InputError(f"--missed: a score of 0 in {metric} is no miss; name another metric with --metric")
+        raise InputError(f"--missed: a score of 0 in {metric} is not a miss; name another metric with --metric")
     scores = columns[metric]
     missed = [n for n, score in enumerate(scores) if score == 0]
     terminal.line("", "")
@@ -129,7 +129,7 @@ def _show_missed(result: Result, metric: str, terminal: Terminal) -> None:
 
 
 def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
-    """Yield where the evidence was found, and what was in the context instead."""
+    """Yield the ranks of the evidence, and the context."""
     columns = result.outcomes
     rank = columns.get("first_evidence_rank", [math.nan] * (n + 1))[n]
     evidence = columns.get("evidence", [0] * (n + 1))[n]
@@ -139,7 +139,7 @@ def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> It
     chunks = columns.get("context", [[]] * (n + 1))[n] or []
     if chunks:
         names = map(str, chunks[:MOST_CONTEXT])
-        if texts:  # None where the corpus is not there as it was searched
+        if texts:  # None if the corpus is missing or has changed
             yield from (f"{name}: {beginning(texts(name), LONGEST_PASSAGE)}" for name in names)
         else:
             yield f"context: {', '.join(names)}"

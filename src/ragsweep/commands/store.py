@@ -26,13 +26,13 @@ LEFTOVERS = {
     "pieces": "pieces of interrupted computations",
     "quarantine": "quarantine",
     "temporary": "temporary files",
-}  # fmt: skip
+}
 SHORT = 12
-"""Characters of an address that are shown."""
+"""Shown characters of an address."""
 
 _COMMANDS = {
-    "list": "show what is stored (without a command, too)",
-    "evict": "remove what fulfils all conditions that are given",
+    "list": "show the stored stages (the default command)",
+    "evict": "remove the entries that fulfil all given conditions",
 }
 _SIZES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -50,13 +50,13 @@ def store(arguments: Sequence[str]) -> int:
             else:
                 terminal.line("store", f"{place.path} ({chosen})")
                 _remove(options, place, terminal)
-    except OSError as fault:  # a folder that may not be written, a disk that fails
+    except OSError as fault:  # a read-only folder, a failing disk
         raise InputError(f"{fault.filename or 'store'}: {fault.strerror}") from None
     return 0
 
 
 def read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read a command and its options; raises ConfigError, in one line, for what means nothing."""
+    """Read a command and its options; raises ConfigError, in one line, for invalid ones."""
     parser = Parser("ragsweep store", description="Show and empty the store of stage results.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="list | evict")
     parsers = {
@@ -64,17 +64,19 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
         for name, text in _COMMANDS.items()
     }
     for each in parsers.values():
-        each.add_argument("--path", help="the store's folder; else the environment's RAGSWEEP_STORE, else .ragsweep")
+        each.add_argument(
+            "--path", help="the store's folder; default: the environment's RAGSWEEP_STORE, else .ragsweep"
+        )
         each.add_argument("--stage", help="only this stage")
     add = parsers["list"].add_argument
-    add("--entries", action="store_true", help="one line an entry instead of a stage")
+    add("--entries", action="store_true", help="one line per entry instead of per stage")
     add("--json", action="store_true", help="for programs: times in Unix seconds, sizes in bytes")
     add = parsers["evict"].add_argument
-    add("--older-than", type=read_age, metavar="AGE", help="not used for so long: 12h, 30d, 8w")
+    add("--older-than", type=read_age, metavar="AGE", help="unused for at least: 12h, 30d, 8w")
     add("--unreachable", action="store_true", help="not used by any result in the ledger")
-    add("--quarantine", action="store_true", help="what is in quarantine, and nothing else")
+    add("--quarantine", action="store_true", help="only the quarantine")
     add("--all", action="store_true", help="everything, quarantine included")
-    to_size = "the least recently used, until the store takes no more: 500MB, 2GB"
+    to_size = "the least recently used, down to this size of the store: 500MB, 2GB"
     add("--to-size", type=read_size, metavar="SIZE", help=to_size)
     add("--yes", action="store_true", help="remove without confirmation")
     words = list(arguments)
@@ -87,14 +89,14 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
         )
         if options.conditions == Conditions():
             raise ConfigError(
-                "store evict: needs what to remove: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE,"
-                " --quarantine, --all; what fulfils all that are given is removed"
+                "store evict: give a condition: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE,"
+                " --quarantine, --all; entries that fulfil all given ones are removed"
             )
     return options
 
 
 def read_size(text: str) -> int:
-    """Read a size such as 500MB or 2 GiB: bytes."""
+    """Return a size such as 500MB or 2 GiB in bytes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?I?B)", text.strip().upper())
     if not match:
         raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, given "{text}"')
@@ -102,7 +104,7 @@ def read_size(text: str) -> int:
 
 
 def read_age(text: str) -> float:
-    """Read an age such as 12h or 30d: seconds."""
+    """Return an age such as 12h or 30d in seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([smhdw])", text.strip().lower())
     if not match:
         raise argparse.ArgumentTypeError(f'must be an age such as 45m, 12h, 30d or 8w, given "{text}"')
@@ -110,7 +112,7 @@ def read_age(text: str) -> float:
 
 
 def _find(path: str | None) -> tuple[StorePlace, str]:
-    """Find the store, with how it was found; raises InputError where there is none."""
+    """Return the store and the source of its path; raises InputError if there is none."""
     for folder, how in ((path, "--path"), (os.environ.get("RAGSWEEP_STORE"), "the environment's RAGSWEEP_STORE")):
         if folder:
             return StorePlace(Path(folder).absolute()), how
@@ -118,14 +120,14 @@ def _find(path: str | None) -> tuple[StorePlace, str]:
 
 
 def _check_stage(stage: str | None, found: Contents) -> None:
-    """Raise ConfigError for a stage of which nothing is stored, with the nearest one."""
+    """Raise ConfigError for a stage without entries, with the nearest known stage."""
     known = {item.stage for item in found.items if item.stage}
     if stage is not None and stage not in known:
-        raise ConfigError(f'--stage: nothing of a stage "{stage}" in this store{nearest(stage, known)}')
+        raise ConfigError(f'--stage: no entry of the stage "{stage}" in this store{nearest(stage, known)}')
 
 
 def _by_stage(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
-    """Group by stage, the largest first."""
+    """Group entries by stage, largest first."""
     stages: dict[str, list[Item]] = {}
     for item in items:
         stages.setdefault(item.stage or LEFTOVERS.get(item.sort, "unlisted"), []).append(item)
@@ -173,7 +175,7 @@ def _show(options: argparse.Namespace, place: StorePlace, terminal: Terminal, ch
         name = _printable(str(path.relative_to(place.folder)))
         terminal.line("unknown", f"{name} is not the store's, and left alone")
     if unread:
-        terminal.line("warning", f"{unread}; it is not known which sweeps used what")
+        terminal.line("warning", f"{unread}; the sweeps that used an entry are unknown")
 
 
 def _print_stages(terminal: Terminal, entries: Sequence[Item], items: Sequence[Item]) -> None:
@@ -217,11 +219,15 @@ def _facts(
 ) -> dict[str, Any]:
     disk = shutil.disk_usage(place.folder)
     facts: dict[str, Any] = {
-        "path": place.path, "bytes": found.bytes, "disk_free": disk.free,
-        "disk_total": disk.total, "database_bytes": found.database, "database_unused": found.unused,
+        "path": place.path,
+        "bytes": found.bytes,
+        "disk_free": disk.free,
+        "disk_total": disk.total,
+        "database_bytes": found.database,
+        "database_unused": found.unused,
         "stages": {stage: _totals(items) for stage, items in _by_stage(entries)},
         "unknown": [path.relative_to(place.folder) for path in place.unknown()],
-    }  # fmt: skip
+    }
     for sort in LEFTOVERS:
         items = [item for item in found.items if item.sort == sort]
         facts[sort] = {"count": len(items), "bytes": _bytes(items)}
@@ -237,10 +243,14 @@ def _facts(
 
 def _totals(items: Sequence[Item]) -> dict[str, float]:
     return {
-        "entries": len(items), "bytes": _bytes(items), "rows": sum(item.rows for item in items),
-        "seconds": _seconds(items), "oldest": min(item.made for item in items),
-        "newest": max(item.made for item in items), "used": max(item.used for item in items),
-    }  # fmt: skip
+        "entries": len(items),
+        "bytes": _bytes(items),
+        "rows": sum(item.rows for item in items),
+        "seconds": _seconds(items),
+        "oldest": min(item.made for item in items),
+        "newest": max(item.made for item in items),
+        "used": max(item.used for item in items),
+    }
 
 
 def _count_entries(number: int) -> str:
@@ -292,7 +302,7 @@ def _remove(options: argparse.Namespace, place: StorePlace, terminal: Terminal) 
         terminal.line("removed", _amount(removed) if removed else "nothing")
         kept = give_back(place)
     else:
-        terminal.line("remove", "nothing: nothing in the store fulfils all of this")
+        terminal.line("remove", "nothing: no entry fulfils all conditions")
     found = contents(place)
     if kept:
         terminal.line("note", f"{spelled(found.unused)} stay unused inside store.db until the next evict: {kept}")
@@ -310,6 +320,6 @@ def _amount(items: Sequence[Item]) -> str:
 
 def _confirmed() -> bool:
     if not sys.stdin.isatty():
-        raise ConfigError("store evict: not a terminal, so that it cannot be confirmed; --yes removes without asking")
+        raise ConfigError("store evict: confirmation needs a terminal; --yes removes without confirmation")
     print("remove? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

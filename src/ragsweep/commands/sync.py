@@ -13,8 +13,8 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.recorded_runs import open_ledger
 
-_ABOUT = """Send to MLflow the records that are in the ledger and not in MLflow: after an outage, or where its database
-was lost. Existing runs are left alone. Rankings (TREC run files) and traces are not in the ledger and so not sent."""
+_ABOUT = """Send to MLflow the ledger's records that it lacks: after an outage, or after its database was lost. Existing
+runs are not changed. Rankings (TREC run files) and traces are not in the ledger, and are not sent."""
 
 
 def sync(arguments: Sequence[str]) -> int:
@@ -23,7 +23,7 @@ def sync(arguments: Sequence[str]) -> int:
     add_path(parser)
     parser.add_argument("--uri", help="as tracking.uri: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db")
     parser.add_argument("--experiment", default="ragsweep")
-    parser.add_argument("--all", action="store_true", help="also what was tracked elsewhere, or with tracking=none")
+    parser.add_argument("--all", action="store_true", help="also records tracked elsewhere, or with tracking=none")
     options = parser.parse_args(arguments)
     ledger = open_ledger(options.path)
     tracker, terminal = Mlflow(options.uri, options.experiment), Terminal.current()

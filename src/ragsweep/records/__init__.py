@@ -1,1 +1,1 @@
-"""Keep what was measured."""
+"""Store results: the ledger, its file format, names and claims."""

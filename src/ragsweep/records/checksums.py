@@ -1,7 +1,7 @@
-"""Checksums of the ledger: a row that was lost, doubled, renumbered or changed is detected when its scope is read.
+"""Checksums of the ledger, which detect lost, duplicated, renumbered or changed rows when their scope is read.
 
 The checksum of a scope is the XOR of the hashes of its rows. A change of the ledger replaces the hashes of the rows
-that it touches, so that damage done to others stays detectable. A scope is the records of one sweep, or all rows of
+that it changes, so damage to other rows stays detectable. A scope is the records of one sweep, or all rows of
 another table; the large columns of a record enter by their digest.
 """
 
@@ -21,21 +21,21 @@ COLUMNS = {
     "holdouts": "golden, questions",
     "holdout_views": "golden, viewer, at",
 }
-"""The tables that have checksums, and the columns that enter."""
+"""Tables with checksums -> the hashed columns."""
 
 
 @contextmanager
 def changing(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> Iterator[None]:
-    """Replace the hashes of the rows for which a condition is true before, by those for which it is true after."""
+    """Replace the hashes of the rows that match a condition before the block by those that match it after."""
     _toggle(connection, table, condition, values)
     yield
     _toggle(connection, table, condition, values)
 
 
 def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = None) -> list[sqlite3.Row]:
-    """Read the rows of a table, of records those of one sweep (None: of no sweep), in the order of writing.
+    """Read the rows of a table in insertion order; of records, those of one sweep (None: without a sweep).
 
-    Raises sqlite3.DatabaseError where they are not the rows that were written.
+    Raises sqlite3.DatabaseError if they do not match their checksum.
     """
     of_sweep = "sweep = ?" if sweep else "sweep IS NULL AND ? IS NULL"
     rows = _read(connection, table, *((of_sweep, (sweep,)) if table == "records" else ("1", ())))
@@ -49,20 +49,20 @@ def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = N
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Write checksums instead of the hashes of single rows, which format 4 has in a table ``seals``.
+    """Migrate the hashes of single rows, in format 4's table ``seals``, to checksums.
 
-    Raises sqlite3.DatabaseError where a hash is not that of the row.
+    Raises sqlite3.DatabaseError if a row does not match its hash.
     """
     tables = ("records", "sweeps")
     rows = {f"{table[:-1]} {row[0]}": f"{_hash(row):064x}" for table in tables for row in _read(connection, table)}
     if changed := dict(rows.items() ^ dict(connection.execute("SELECT name, seal FROM seals")).items()):
-        raise sqlite3.DatabaseError(f"{min(changed)} is not what was written")
+        raise sqlite3.DatabaseError(f"{min(changed)} does not match its hash")
     write_all(connection)
     connection.execute("DROP TABLE seals")
 
 
 def write_all(connection: sqlite3.Connection) -> None:
-    """Write the checksums of all rows as they are."""
+    """Write the checksums of the current rows."""
     connection.execute("DELETE FROM checksums")
     for table in COLUMNS:
         _toggle(connection, table)
@@ -83,7 +83,7 @@ def _read(
 
 
 def _hash(row: sqlite3.Row) -> int:
-    """Hash a row; its values keep their types."""
+    """Hash a row, types of values included."""
     return int(hashlib.sha256(repr(tuple(row)).encode("utf-8", "surrogatepass")).hexdigest(), 16)
 
 
@@ -96,4 +96,4 @@ def _stored(connection: sqlite3.Connection, scope: str) -> int:
     try:
         return int(row[0], 16) if row else 0
     except (TypeError, ValueError):
-        raise sqlite3.DatabaseError(f"the checksum of the {scope} is none") from None
+        raise sqlite3.DatabaseError(f"the checksum of the {scope} is malformed") from None

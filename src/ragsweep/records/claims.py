@@ -1,4 +1,4 @@
-"""Claims: which process works on what. One table for sweeps and searches alike; a dead process loses its claims."""
+"""Claims of processes on work, in one table for sweeps and searches; the claims of a dead process are void."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ragsweep.core.locks import BEAT, LAPSE, Holder, myself
 from ragsweep.records.ledger_file import LedgerFile
 
 CONFIG, FINALIST = "config", "finalist"
-"""Kinds of jobs: a config of a sweep, or a search's best config on the holdout."""
+"""Kinds of jobs: a config of a sweep, or a finalist of a search on the holdout."""
 
 COMMAND, UPLOAD, KEY = "command", "upload", "key"
-"""Further kinds of claims: the commands at a sweep, a record sent to the tracker, the opening of sweeps of one key."""
+"""Other kinds of claims: a command on a sweep, an upload to the tracker, the opening of sweeps of one key."""
 
 
 def job_tag(kind: str, number: int) -> str:
-    """Return the text that names a job among the runs of its sweep: ``3``, ``finalist-0``."""
+    """Return the name of a job among the runs of its sweep: ``3``, ``finalist-0``."""
     return str(number) if kind == CONFIG else f"{kind}-{number}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The process that works on something, how often it was begun, and whether that process is alive."""
+    """The owner of a claim, the number of attempts, and whether the owner is alive."""
 
     kind: str
     number: int
@@ -45,7 +45,7 @@ class Claim:
 class Claims:
     """The claims in a ledger's file.
 
-    Methods that claim return None; where another living process has the claim, they return that.
+    Methods that claim return None on success, and the claim of another living process otherwise.
     """
 
     def __init__(self, file: LedgerFile) -> None:
@@ -55,27 +55,27 @@ class Claims:
     # --- sweeps ------------------------------------------------------------------------------------------------
 
     def claim_sweep(self, sweep: str) -> Claim | None:
-        """Claim a sweep for this process's command, unless another command is at it."""
+        """Claim a sweep exclusively for this process's command."""
         with self._file.transaction() as connection:
             return self._take_free(connection, COMMAND, sweep, 0, find_claims(connection, COMMAND, sweep))
 
     def join_sweep(self, sweep: str) -> None:
-        """Claim a sweep beside the commands that are at it."""
+        """Claim a sweep that other commands may share."""
         with self._file.transaction() as connection:
             numbers = [claim.number for claim in find_claims(connection, COMMAND, sweep)]
             self.take(connection, COMMAND, sweep, max(numbers, default=-1) + 1)
 
     def leave_sweep(self, sweep: str) -> None:
-        """Give up the claim of this process's command at a sweep."""
+        """Release this process's claim on a sweep."""
         self._release(COMMAND, sweep)
 
     def is_abandoned(self, sweep: str) -> bool:
-        """Return whether no living process's command is at a sweep."""
+        """Return whether no living process has a claim on a sweep."""
         with self._file.reading() as connection:
             return not any(claim.lives for claim in find_claims(connection, COMMAND, sweep))
 
     def others(self, sweep: str) -> list[Holder]:
-        """List the other processes whose commands are at a sweep; one that has long been silent does not count."""
+        """List the other processes with claims on a sweep, except those with a stale heartbeat."""
         with self._file.reading() as connection:
             claims = find_claims(connection, COMMAND, sweep, since=time.time() - LAPSE)
         return [claim.holder for claim in claims if claim.lives and not claim.is_own]
@@ -86,7 +86,7 @@ class Claims:
             return self._take_free(connection, KEY, key, 0)
 
     def release_key(self, key: str) -> None:
-        """Give up this process's right to open and close sweeps of a key."""
+        """Release this process's right to open and close sweeps of a key."""
         self._release(KEY, key)
 
     # --- jobs --------------------------------------------------------------------------------------------------
@@ -94,9 +94,9 @@ class Claims:
     def claim_job(
         self, sweep: str, job: int, kind: str = CONFIG, assigned: bool = False
     ) -> Claim | Literal["finished"] | None:
-        """Claim a job; return "finished" where there is nothing left to do.
+        """Claim a job; return "finished" if it is done.
 
-        ``assigned``: jobs are assigned elsewhere (by a study), and this one to this process: it replaces any owner.
+        ``assigned``: a study has assigned the job to this process, which replaces any owner.
         """
         with self._file.transaction() as connection:
             done = connection.execute(
@@ -108,19 +108,19 @@ class Claims:
             return self._take_free(connection, kind, sweep, job, [] if assigned else None)
 
     def jobs(self, sweep: str, kind: str = CONFIG) -> list[Claim]:
-        """List the claims on a sweep's jobs, those of dead processes included."""
+        """List the claims on a sweep's jobs, including those of dead processes."""
         with self._file.reading() as connection:
             return find_claims(connection, kind, sweep)
 
     def release_job(self, sweep: str, job: int | None = None) -> None:
-        """Give up this process's claim on a job that was not done; None: on all jobs of the sweep."""
+        """Release this process's claim on an unfinished job; None: on all jobs of the sweep."""
         for kind in (CONFIG, FINALIST):
             self._release(kind, sweep, job)
 
     # --- uploads -----------------------------------------------------------------------------------------------
 
     def claim_upload(self, record: int) -> Claim | bool:
-        """Claim the upload of a record to the tracker; return True, or False where it is tracked or replaced."""
+        """Claim the upload of a record to the tracker; return True, or False if it is tracked or replaced."""
         with self._file.transaction() as connection:
             row = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
             if row is None or row[0]:
@@ -128,13 +128,13 @@ class Claims:
             return self._take_free(connection, UPLOAD, "", record) or True
 
     def release_uploads(self) -> None:
-        """Give up this process's claims on uploads."""
+        """Release this process's claims on uploads."""
         self._release(UPLOAD, "")
 
     # --- the table ---------------------------------------------------------------------------------------------
 
     def take(self, connection: sqlite3.Connection, kind: str, sweep: str, number: int) -> None:
-        """Claim something, replacing any previous owner, and renew this process's claims from now on."""
+        """Insert a claim, replacing any previous owner, and start the heartbeat of this process."""
         me = myself()
         connection.execute(
             "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
@@ -144,13 +144,13 @@ class Claims:
         )
         if not self._beats:
             self._beats = True
-            file = weakref.ref(self._file)  # a ledger that is dropped closes its file
+            file = weakref.ref(self._file)  # an unreferenced ledger closes its file
             threading.Thread(target=_beat, args=(file,), name="ragsweep-heartbeat", daemon=True).start()
 
     def _take_free(
         self, connection: sqlite3.Connection, kind: str, sweep: str, number: int, rivals: list[Claim] | None = None
     ) -> Claim | None:
-        """Claim something unless another living process has one of the rival claims (None: those on the same)."""
+        """Insert a claim unless another living process has a rival claim (None: a claim on the same object)."""
         for claim in find_claims(connection, kind, sweep, number) if rivals is None else rivals:
             if claim.lives and not claim.is_own:
                 return claim
@@ -170,7 +170,7 @@ class Claims:
 def find_claims(
     connection: sqlite3.Connection, kind: str, sweep: str, number: int | None = None, since: float = 0.0
 ) -> list[Claim]:
-    """Read claims of one kind, those of dead processes included; ``number``: of one job only."""
+    """Read claims of one kind, including those of dead processes; ``number``: of one job only."""
     rows = connection.execute(
         "SELECT number, attempts, heartbeat, host, process, started FROM claims"
         " WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1) AND heartbeat > ? ORDER BY number",
@@ -182,12 +182,12 @@ def find_claims(
         try:
             claims.append(Claim(kind, position, holder, attempts, holder.lives(time.time() - heartbeat)))
         except (OverflowError, TypeError):
-            raise sqlite3.DatabaseError(f"the claim on {kind} {position} of {sweep} is not what was written") from None
+            raise sqlite3.DatabaseError(f"the claim on {kind} {position} of {sweep} is malformed") from None
     return claims
 
 
 def _beat(ledger_file: weakref.ref[LedgerFile]) -> None:
-    """Renew this process's claims, for other machines, for as long as the file is in use."""
+    """Renew this process's claims, for other machines, while the file is in use."""
     me = myself()
     while True:
         time.sleep(BEAT)

@@ -1,6 +1,6 @@
-"""The ledger: one SQLite file of what was measured, from which tables, reports and MLflow runs are made.
+"""The ledger: an SQLite file of results, from which tables, reports and MLflow runs are derived.
 
-One transaction a config. Nothing that is read can run code.
+One transaction per config. Reading never runs code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LARGE = ("text", "scores", "counts", "own")
 """The large columns of a record."""
 
 UNDECIDED = ("retry", "racing")
-"""Status of the records that are states on the way to an outcome."""
+"""Statuses of intermediate records, before the outcome."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Sweep:
 
     id: str
     name: str
-    parent: str  # the MLflow run; empty without tracking
+    parent: str  # the MLflow run; "" without tracking
     jobs: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
     tracker: str = ""  # identity of the tracker
@@ -54,12 +54,12 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of one job, and its MLflow run: incomplete or an earlier attempt's where not ``tracked``."""
+    """The outcome of one job, and its MLflow run, which is incomplete or of an earlier attempt unless ``tracked``."""
 
     id: int
     sweep: str | None
     kind: str  # CONFIG or FINALIST
-    job: int  # its number among the jobs of its kind
+    job: int  # its index among the jobs of its kind
     run: str | None
     tracked: bool
     tracker: str  # identity of the tracker
@@ -67,12 +67,12 @@ class Record:
 
     @property
     def tag(self) -> str:
-        """The text that names the job among the runs of its sweep."""
+        """The name of the job among the runs of its sweep."""
         return job_tag(self.kind, self.job)
 
 
 class Ledger:
-    """Open (or make) the ledger in a folder; safe for many processes of one machine."""
+    """Open or create the ledger in a folder; safe for concurrent processes of one machine."""
 
     def __init__(self, folder: Path) -> None:
         self._file = LedgerFile(folder / "ledger.db")
@@ -86,24 +86,24 @@ class Ledger:
 
     @property
     def is_writable(self) -> bool:
-        """Whether this process may write the file; where it must not, what is recorded can be read."""
+        """Whether this process may write the file; otherwise it is opened for reading."""
         return self._file.is_writable
 
     def check_writable(self) -> None:
-        """Raise TrackingError where the file cannot be written."""
+        """Raise TrackingError if the file cannot be written."""
         with self._file.transaction():
             pass
 
     # --- sweeps ------------------------------------------------------------------------------------------------
 
     def latest(self, key: str) -> Sweep | None:
-        """Return the last sweep of this key: of these configs, tracked at one place."""
+        """Return the last sweep of this key: the same configs, tracked in the same place."""
         with self._file.reading() as connection:
             rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
         return _sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
-        """Record a sweep before its first job starts, as the next round of its key, and claim it."""
+        """Record and claim a sweep before its first job starts, as the next round of its key."""
         with self._file.transaction() as connection:
             (rounds,) = connection.execute("SELECT count(*) FROM sweeps WHERE key = ?", (key,)).fetchone()
             identifier = f"{key}-{rounds}"
@@ -129,11 +129,11 @@ class Ledger:
             return sorted(map(_sweep, read_whole(connection, "sweeps")), key=lambda sweep: sweep.created)
 
     def set_status(self, sweep: str, status: str) -> None:
-        """Set the status of a sweep; one that is not RUNNING has no commands at it."""
+        """Set the status of a sweep; a status other than RUNNING removes its commands' claims."""
         self._update_sweep(sweep, status=status)
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
-        """Set the jobs of a search, which may be continued with more than it was begun with."""
+        """Set the jobs of a search, which may grow when it is continued."""
         self._update_sweep(sweep, jobs=json.dumps([[]] * len(names)), names=json.dumps(list(names)))
 
     def set_parent(self, sweep: str, parent: str) -> None:
@@ -164,10 +164,10 @@ class Ledger:
         kind: str = CONFIG,
         fenced: bool = False,
     ) -> int:
-        """Write the outcome of a job, all of it or nothing, and return the record's number.
+        """Write the outcome of a job atomically, and return the record's number.
 
-        A repeated job replaces its record and keeps its run. Rankings are left to store and tracker. ``fenced``: raise
-        InputError where this process has lost the job to another one.
+        A repeated job replaces its record and keeps its run. Rankings are not recorded. ``fenced``: raise InputError
+        if another process has taken over the job.
         """
         encoded = encode(outcome)
         facts = outcome.dataset if isinstance(outcome, Result) else None
@@ -197,15 +197,15 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete the shared columns that no record uses any more: each rung of a race has other questions."""
+        """Delete unused shared columns: each rung of a race has other questions."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
     def holdout_views(self, golden: str) -> int:
-        """Count how often each question of a golden set's holdout was used, on average and rounded up.
+        """Return the average number of uses of a golden set's holdout questions, rounded up.
 
-        A sweep counts once, and so does a single config. A use of another golden set's holdout counts by the share of
-        these questions in it: a set that grew by a question has been used nearly as often.
+        A sweep or a single config counts once. A use of another golden set's holdout counts by the share of these
+        questions in it: a set that grew by one question has nearly as many uses.
         """
         with self._file.reading() as connection:
             holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
@@ -217,11 +217,11 @@ class Ledger:
         return math.ceil(total - 1e-9)
 
     def tune_records(self, golden: str) -> list[Record]:
-        """Read what was measured on the tune questions of the golden set with this digest."""
+        """Read the results on the tune questions of the golden set with this digest."""
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
-        """Read what all sweeps measured of a metric on these questions: sweep -> job -> name of the config, summary."""
+        """Read a metric of all sweeps on these questions: sweep -> job -> config name, summary."""
         found: dict[str, dict[int, tuple[str, Summary]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"
@@ -241,7 +241,7 @@ class Ledger:
             connection.execute("DELETE FROM claims WHERE kind = ? AND number = ?", (UPLOAD, record))
 
     def run(self, record: int) -> str | None:
-        """Return the MLflow run that an earlier attempt at a record's job left."""
+        """Return the MLflow run of an earlier attempt at a record's job."""
         with self._file.reading() as connection:
             row = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
         return row[0] if row else None
@@ -255,7 +255,7 @@ class Ledger:
         return row[0] if row else None
 
     def retry(self, sweep: str) -> None:
-        """Open the jobs of a sweep again that failed, or of which too few questions could be scored."""
+        """Reopen the jobs of a sweep that failed or are partial."""
         with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute(
                 "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')", (sweep,)
@@ -275,7 +275,7 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Read the record of a config of a sweep; those of its other configs are not checked, for there may be many."""
+        """Read the record of a config of a sweep, without checking the possibly many others."""
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",
@@ -286,7 +286,7 @@ class Ledger:
             return _record(connection, row, {})
 
     def records(self, sweep: str) -> list[Record]:
-        """Read the outcomes of a sweep's configs so far, in the order of the jobs."""
+        """Read the outcomes of a sweep's configs so far, in job order."""
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] not in UNDECIDED)
 
     def finalists(self, sweep: str) -> list[Record]:
@@ -294,16 +294,16 @@ class Ledger:
         return self._records(sweep, lambda row: row["kind"] == FINALIST)
 
     def untracked(self, sweep: str) -> list[Record]:
-        """Read the outcomes of a sweep, finalists included, that the tracker does not have."""
+        """Read the outcomes of a sweep, finalists included, that the tracker lacks."""
         return self._records(sweep, lambda row: not row["tracked"] and row["status"] not in UNDECIDED)
 
     def raced(self, sweep: str) -> list[Record]:
-        """Read what is measured of a sweep's configs so far, those that are still in a race included."""
+        """Read the results of a sweep's configs so far, including racing ones."""
         known = ("finished", "racing", "dropped")
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] in known)
 
     def singles(self) -> list[Record]:
-        """Read the outcomes of configs that belong to no sweep."""
+        """Read the outcomes of single configs."""
         return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:
@@ -311,13 +311,13 @@ class Ledger:
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
-        """Read the records of the MLflow run of this id, or of all whose id begins so."""
+        """Read the records of the MLflow runs with this id or prefix."""
         return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     def _found(self, condition: str, *values: Any) -> list[Record]:
-        """Read the records of any sweep of which a condition is true, the oldest first."""
+        """Read the records of any sweep that match a condition, oldest first."""
         with self._file.reading() as connection:
             rows = connection.execute(f"SELECT id, sweep FROM records WHERE {condition}", values).fetchall()
             wanted = {number for number, _ in rows}
@@ -329,7 +329,7 @@ class Ledger:
         return sorted(found, key=lambda record: record.id)
 
     def _records(self, sweep: str | None, wanted: Callable[[sqlite3.Row], bool]) -> list[Record]:
-        """Read some records of a sweep (None: of no sweep), in the order of the jobs."""
+        """Read some records of a sweep (None: without a sweep), in job order."""
         with self._file.reading() as connection:
             rows = filter(wanted, read_whole(connection, "records", sweep))
             shared: dict[str, dict[str, list[Any]]] = {}
@@ -337,15 +337,15 @@ class Ledger:
 
 
 def _record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, dict[str, list[Any]]]) -> Record:
-    """Read a whole record; ``shared`` keeps the golden set's columns by their digest for further ones."""
+    """Read a complete record; ``shared`` caches the golden set's columns by digest."""
     encoded, name = _encoded(connection, row), row["shared"]
     try:
         if name not in shared:
             data = connection.execute("SELECT data FROM shared WHERE name = ?", (name,)).fetchone()
             shared[name] = decode_shared(data[0], name) if name else {}
         outcome = decode(encoded, shared[name])
-    except (InputError, TypeError, ValueError):  # a column is gone, or of another type
-        raise sqlite3.DatabaseError(f"the columns of record {row['id']} are not what was written") from None
+    except (InputError, TypeError, ValueError):  # a column is missing or has a wrong type
+        raise sqlite3.DatabaseError(f"the columns of record {row['id']} do not match their digest") from None
     number, sweep, kind, job, *_ = row
     return Record(number, sweep, kind, job, row["run"], bool(row["tracked"]), row["tracker"], outcome)
 
@@ -355,10 +355,10 @@ def _encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
     (found,) = connection.execute(f"SELECT {', '.join(LARGE)} FROM records WHERE id = ?", (row["id"],))
     large = {name: found[name] for name in LARGE}
     encoded = Encoded(row["status"], row["signature"], **large, shared_digest=row["shared"])
-    with suppress(TypeError, ValueError):  # a column holds something of another type
+    with suppress(TypeError, ValueError):  # a column has a wrong type
         if encoded.digest() == row["digest"]:
             return encoded
-    raise sqlite3.DatabaseError(f"record {row['id']} ({row['kind']} {row['job']}) is not what was written")
+    raise sqlite3.DatabaseError(f"record {row['id']} ({row['kind']} {row['job']}) does not match its digest")
 
 
 def _sweep(row: sqlite3.Row) -> Sweep:
@@ -370,9 +370,9 @@ def _sweep(row: sqlite3.Row) -> Sweep:
 def _record_view(
     connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int
 ) -> None:
-    """Record the holdout's questions, and, where a result is of these, that they were used.
+    """Record the holdout's questions, and their use by a result on the holdout.
 
-    A sweep uses them once, a search once after so many trials, and a single config each time.
+    A sweep uses them once, a search once per number of trials, and a single config each time.
     """
     golden = facts.undivided
     if facts.held:

@@ -16,7 +16,7 @@ from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
 VERSION, WITH_SEALS = 5, 4
-"""The format that is written, and an earlier one that is read: it had a hash for every row."""
+"""The written format, and an earlier readable one, which had a hash for every row."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
@@ -45,14 +45,14 @@ CREATE TABLE IF NOT EXISTS holdout_views (
 """
 
 BUSY, NOTICE = 60.0, 10.0
-"""Seconds for which a writer waits for another one, and after which a line says so."""
+"""Seconds for which a writer waits for another one, and seconds before a message about it."""
 
 UNREADABLE = "Could not decode"
-"""sqlite3's message for a damaged text, which it raises as an OperationalError."""
+"""sqlite3's message of the OperationalError for a damaged text."""
 
 
 def damaged(path: Path, fact: str) -> InputError:
-    """Make the error of a damaged file, with the way out."""
+    """Return the error for a damaged file, with the remedy."""
     return InputError(
         f"{path}: {fact}; restore the file from a copy, or move it away and run the command again: its stages are"
         " stored"
@@ -60,12 +60,12 @@ def damaged(path: Path, fact: str) -> InputError:
 
 
 class LedgerFile:
-    """Open (or make) the file; each thread of each process has a connection of its own.
+    """Opens or creates the file; each thread of each process has its own connection.
 
-    A file that this process must not write can be read.
+    A file without write permission is opened for reading.
 
     Raises:
-        TrackingError: It can be neither made nor read, or another version wrote it.
+        TrackingError: It can be neither created nor read, or another version wrote it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class LedgerFile:
             if self.is_writable:
                 private_folder(path.parent)
                 private_file(path)
-            with self.reading() as connection:  # which no writer keeps waiting
+            with self.reading() as connection:  # which never waits for a writer
                 version = self._check_version(connection)
             if version != VERSION:
                 with self.transaction() as connection:
@@ -88,7 +88,7 @@ class LedgerFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all of it or nothing; raises TrackingError where it cannot be written."""
+        """Write in one transaction; raises TrackingError if it fails."""
         # IMMEDIATE: two processes that both read and then write would otherwise fail with "database is locked".
         try:
             with self._connected() as connection:
@@ -106,15 +106,15 @@ class LedgerFile:
         except sqlite3.OperationalError as fault:
             free = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free" if self.path.exists() else "gone"
             raise TrackingError(
-                f"cannot write results to {self.path}: {fault} ({free}); mend that, and the same command goes on from"
+                f"cannot write results to {self.path}: {fault} ({free}); fix that, and the same command resumes from"
                 " here, or set store.path to another folder"
             ) from None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection; what is read belongs to one moment.
+        """Yield this thread's connection, in a read transaction.
 
-        Raises InputError where the file is damaged, or cannot be read.
+        Raises InputError if the file is damaged or unreadable.
         """
         try:
             with self._connected() as connection:
@@ -131,7 +131,7 @@ class LedgerFile:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, and turn faults of a damaged file into InputError."""
+        """Yield this thread's connection, and convert errors of a damaged file to InputError."""
         local = self._connections
         try:
             if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork
@@ -147,7 +147,7 @@ class LedgerFile:
             raise damaged(self.path, f"is damaged ({' '.join(str(fault).split())})") from None
 
     def _uri(self) -> str:
-        """Return the URI of the file; without a log of late changes beside it, SQLite reads it only as unchangeable."""
+        """Return the URI of the read-only file; without a write-ahead log SQLite can only open it as immutable."""
         log = self.path.with_name(f"{self.path.name}-wal")
         mode = "rwc" if self.is_writable else "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
         return f"{self.path.absolute().as_uri()}?mode={mode}"
@@ -161,7 +161,7 @@ class LedgerFile:
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _check_version(self, connection: sqlite3.Connection) -> int:
-        """Return the number of the file's format, 0 for a new file; raises TrackingError for one that is not read."""
+        """Return the file's format number, 0 for a new file; raises TrackingError for an unreadable format."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and version not in (VERSION, WITH_SEALS):

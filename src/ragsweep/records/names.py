@@ -11,13 +11,13 @@ from ragsweep.records.ledger_file import LedgerFile
 
 
 class Names:
-    """Keep names in a ledger: each stands for ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, by whole ids."""
+    """Stores names in a ledger: each refers to ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, by full ids."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
 
     def all(self) -> dict[str, str]:
-        """Return name -> what it stands for, the oldest first."""
+        """Return name -> target, oldest first."""
         with self._file.reading() as connection:
             return {row["name"]: row["target"] for row in checksums.read_whole(connection, "names")}
 
@@ -26,9 +26,9 @@ class Names:
         return [name for name, one in self.all().items() if one == target]
 
     def give(self, name: str, target: str, signature: str = "") -> None:
-        """Give a name; raise ConfigError for an invalid or taken one.
+        """Store a name; raise ConfigError if it is invalid or taken.
 
-        A later round of its sweep takes it over, and so does a single run of the config with the same ``signature``.
+        A later round of the same sweep takes the name over, as does a single run with the same ``signature``.
         """
         check_name(name)
         with self._file.transaction() as connection:
@@ -37,25 +37,27 @@ class Names:
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
-        """Raise ConfigError where a name stands for something else; "" stands for what is not made yet."""
+        """Raise ConfigError if a name has another target; "" is a target that does not exist yet."""
         with self._file.reading() as connection:
             _check_free(connection, name, target, signature)
 
     def shown(self, target: str) -> str:
-        """Write what a name stands for as lists of runs show it."""
+        """Format a name's target as in lists of runs."""
         with self._file.reading() as connection:
             return _shown(connection, target)
 
     def drop(self, name: str) -> bool:
-        """Free a name; return whether it was given."""
+        """Remove a name; return whether it existed."""
         with self._file.transaction() as connection, checksums.changing(connection, "names", "name = ?", name):
             return connection.execute("DELETE FROM names WHERE name = ?", (name,)).rowcount > 0
 
 
 def check_name(name: object) -> None:
-    """Raise ConfigError for a name that could not be told from a run's id or ``SWEEP#NUMBER``."""
+    """Raise ConfigError for a name that could be mistaken for a run's id or ``SWEEP#NUMBER``."""
     if not isinstance(name, str) or not re.fullmatch(r"[^\W\d_][\w.-]*", name):
-        raise ConfigError(f"name: {name!r} is none; begin with a letter, and go on with letters, digits, . _ and -")
+        raise ConfigError(
+            f"name: {name!r} is invalid; begin with a letter, and continue with letters, digits, . _ and -"
+        )
     if re.fullmatch(r"[0-9a-f]{8,}", name):
         raise ConfigError(f'name: "{name}" looks like the id of a run; add a letter after f, or write fewer than 8')
 
@@ -63,12 +65,14 @@ def check_name(name: object) -> None:
 def _check_free(connection: sqlite3.Connection, name: str, target: str, signature: str) -> None:
     row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
     if row and row[0] not in (target, *_runs_of(connection, signature)) and not _is_round(row[0], target):
-        raise ConfigError(f'name: "{name}" is taken by {_shown(connection, row[0])}; choose another, or free it:'
-                          f" ragsweep name --drop {name}")  # fmt: skip
+        raise ConfigError(
+            f'name: "{name}" is taken by {_shown(connection, row[0])}; choose another, or free it:'
+            f" ragsweep name --drop {name}"
+        )
 
 
 def _shown(connection: sqlite3.Connection, target: str) -> str:
-    """Shorten a target's ids; a sweep with a run in a tracker is shown by that run's id."""
+    """Shorten a target's ids; a tracked sweep is shown by its run's id."""
     sweep, mark, number = target.partition("#")
     row = connection.execute("SELECT parent FROM sweeps WHERE id = ?", (sweep,)).fetchone()
     return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target
@@ -81,5 +85,5 @@ def _runs_of(connection: sqlite3.Connection, signature: str) -> list[str]:
 
 
 def _is_round(one: str, other: str) -> bool:
-    """Return whether both are rounds of one sweep."""
+    """Return whether both targets are rounds of one sweep."""
     return "#" not in one + other and one.rpartition("-")[0] == other.rpartition("-")[0] != ""

@@ -1,7 +1,7 @@
 """The stored form of a config's outcome: small fields as JSON, scores as one block of doubles.
 
-Columns of the question table that do not depend on the config (ids, texts, labels) form a block of their own, named by
-its hash, which all configs of a golden set share. Reading a record never runs code. NaN is written as ``NaN``.
+Columns of the question table that do not depend on the config (ids, texts, labels) form a separate block, named by its
+hash, which all configs of a golden set share. Reading a record never runs code. NaN is written as ``NaN``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "
 
 OWN = frozenset({"searched", "context", "unscored", "answer", "abstained", "answer_failed", "answer_thoughts",
                  "answer_repetitions", "evidence_trace", "steps"})  # fmt: skip
-"""Text columns that each config has of its own; other text, and the amount of evidence, belong to the golden set."""
+"""Text columns that depend on the config; other text, and the amount of evidence, belong to the golden set."""
 
 SHARED_NUMBERS = frozenset({"evidence", "weight"})
 NUMBERS = {"float": "<f8", "int": "<i8"}
@@ -45,16 +45,16 @@ NOT_KEPT = frozenset({"rankings", "qrels", "evidence_runs", "evidence_qrels", "o
 
 @dataclass(frozen=True)
 class Encoded:
-    """One record as the ledger's columns hold it. ``shared`` is the same for all configs of a golden set."""
+    """One record as columns of the ledger. ``shared`` is equal for all configs of a golden set."""
 
     status: str  # "finished", "partial", "racing", "dropped" or "failed"
     signature: str | None
-    text: str  # JSON: every field but the question table, and the layout of that
-    scores: bytes = b""  # columns of floats, one behind the other, as little-endian doubles
-    counts: bytes = b""  # columns of whole numbers, as little-endian 64-bit integers
+    text: str  # JSON: all fields except the question table, and the table's layout
+    scores: bytes = b""  # columns of floats, concatenated, as little-endian doubles
+    counts: bytes = b""  # columns of integers, as little-endian 64-bit integers
     own: bytes = b""  # JSON: text columns of this config
     shared: bytes = b""  # JSON: columns of the golden set
-    shared_digest: str = ""  # sha256 of shared; empty where there is none
+    shared_digest: str = ""  # sha256 of shared; empty without shared columns
 
     def digest(self) -> str:
         """Hash the record; the block of the golden set is represented by its own hash."""
@@ -66,7 +66,7 @@ class Encoded:
 
 
 def encode(outcome: Result | Failure) -> Encoded:
-    """Encode an outcome without its rankings, which are large and kept by the store and the tracker."""
+    """Encode an outcome without its rankings, which are large and stored by the store and the tracker."""
     plain = {field.name: getattr(outcome, field.name) for field in fields(outcome) if field.name not in NOT_KEPT}
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _to_json({"format": FORMAT, **plain}))
@@ -97,7 +97,7 @@ def encode(outcome: Result | Failure) -> Encoded:
 
 
 def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
-    """Decode the columns of a golden set. Raises InputError where they are damaged."""
+    """Decode the columns of a golden set. Raises InputError if they are damaged."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise InputError(f"a record of the ledger is damaged: the golden set's columns are not those of {digest[:12]}")
     columns: dict[str, list[Any]] = json.loads(data)
@@ -105,10 +105,10 @@ def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
 
 
 def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failure:
-    """Decode a record; ``shared`` are the golden set's columns, run files and qrels of a result are empty.
+    """Decode a record; ``shared`` are the golden set's columns. Run files and qrels of the result are empty.
 
     Raises:
-        InputError: The record is damaged, or its format is another.
+        InputError: The record is damaged, or has another format.
     """
     try:
         plain = json.loads(encoded.text)
@@ -133,7 +133,7 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
 
 
 def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
-    """Read a config's name and one metric from a record's text, and nothing else; None where the record lacks it."""
+    """Read only a config's name and one metric from a record's text; None if the record lacks the metric."""
     plain = json.loads(text)
     row = plain["summaries"].get(metric)
     return (plain["name"], Summary(*row)) if row else None
@@ -161,7 +161,7 @@ def _pack(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
 def _columns(
     layout: Sequence[tuple[str, str, int]], encoded: Encoded, shared: Mapping[str, list[Any]]
 ) -> dict[str, list[Any]]:
-    """Restore the columns in their order."""
+    """Restore the columns in order."""
     texts = {"own": {name: _interned(column) for name, column in json.loads(encoded.own).items()}, "shared": shared}
     numbers = {"float": encoded.scores, "int": encoded.counts}
     left = {kind: iter(np.frombuffer(block, NUMBERS[kind]).tolist()) for kind, block in numbers.items()}
@@ -176,7 +176,7 @@ def _columns(
 
 
 def _interned(value: Any) -> Any:
-    """Return a column in which equal texts are one object: the configs of a sweep have most of theirs in common."""
+    """Return a column with interned texts, most of which the configs of a sweep share."""
     if isinstance(value, list):
         return [_interned(item) for item in value]
     return sys.intern(value) if isinstance(value, str) else value
@@ -186,7 +186,7 @@ def _interned(value: Any) -> Any:
 
 
 def _rows(summaries: Mapping[str, Summary]) -> dict[str, list[Any]]:
-    """Return summaries as rows of their fields, in the order of the class: there are many of them."""
+    """Return summaries as compact rows of their fields, in the order of the class."""
     return {key: list(vars(summary).values()) for key, summary in summaries.items()}
 
 
@@ -199,7 +199,7 @@ def _to_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert what a config may hold besides JSON's types: numpy's numbers, other mappings; the rest to text."""
+    """Convert the non-JSON values of a config: numpy numbers and mappings; any other value to text."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else str(value)

@@ -1,8 +1,8 @@
-"""An outcome as bytes that travel between machines: all that the ledger and the tracker get of it. No pickle.
+"""Serialise outcomes for transport between machines: all data for the ledger and the tracker, without pickle.
 
     digest · zlib of: length of the header · header (JSON) · scores · counts · own · shared · beside (JSON)
 
-``beside`` is what a record does not hold: rankings, their labels, traces, and the division of the questions.
+``beside`` has the data outside the record: rankings, their labels, traces, and the partition of the questions.
 """
 
 from __future__ import annotations
@@ -24,25 +24,30 @@ _DIGEST, _LENGTH = 32, 8
 
 
 def to_bytes(name: str, outcome: Result | Failure, spent: Mapping[str, float]) -> bytes:
-    """Serialise an outcome, with the name of its object and what its calls have cost."""
+    """Serialise an outcome, with the name of its object and the cost of its calls."""
     encoded, beside = encode(outcome), dict[str, Any]()
     if isinstance(outcome, Result):
         beside = {name: dict(getattr(outcome, name)) for name in _TEXTS}
         beside |= {"traces": list(outcome.traces), "held": list(outcome.dataset.held)}
     blocks = [*(getattr(encoded, name) for name in _BLOCKS), json.dumps(beside, default=str).encode()]
     facts = {
-        "name": name, "status": encoded.status, "signature": encoded.signature, "text": encoded.text,
-        "digest": encoded.shared_digest, "spent": dict(spent), "lengths": list(map(len, blocks)),
-    }  # fmt: skip
+        "name": name,
+        "status": encoded.status,
+        "signature": encoded.signature,
+        "text": encoded.text,
+        "digest": encoded.shared_digest,
+        "spent": dict(spent),
+        "lengths": list(map(len, blocks)),
+    }
     header = json.dumps(facts).encode()
     data = zlib.compress(b"".join([len(header).to_bytes(_LENGTH, "little"), header, *blocks]))
     return _digest(data) + data
 
 
 def from_bytes(name: str, data: bytes) -> tuple[Result | Failure, dict[str, float]]:
-    """Return an outcome and its cost; raises InputError for anything but what `to_bytes` makes under this name."""
+    """Return an outcome and its cost; raises InputError unless `to_bytes` made the bytes under this name."""
     if _digest(data[_DIGEST:]) != data[:_DIGEST]:
-        raise InputError("the outcome is not what was sent")
+        raise InputError("the outcome does not match its digest")
     try:
         plain = zlib.decompress(data[_DIGEST:])
         end = _LENGTH + int.from_bytes(plain[:_LENGTH], "little")

@@ -1,1 +1,1 @@
-"""Decide which configs are run in which order: compose, plan, run, resume, search, race, conclude."""
+"""Run sweeps of configs: compose, plan, run, resume, search, race, conclude."""

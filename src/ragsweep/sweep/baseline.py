@@ -1,4 +1,4 @@
-"""The declared baseline: the config that runs today, as a job of the sweep, a recorded config, or overrides."""
+"""The declared baseline, as a job of the sweep, a recorded config, or overrides."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ KEY = "baseline"
 
 
 def read_number(declared: object) -> int | None:
-    """Return the number of a job, counted from 1: ``3`` or ``#3``; None of anything else."""
+    """Return the number of a job, counted from 1: ``3`` or ``#3``; None for anything else."""
     text = str(declared).removeprefix("#")
     return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
 
 
 def read_overrides(declared: object) -> list[str] | None:
-    """Return the overrides of a baseline that is declared by them; None of a number or a name.
+    """Return the overrides of a baseline declared by overrides; None for a number or a name.
 
-    Raises ConfigError for text that cannot be read, and for overrides with several values.
+    Raises ConfigError for unreadable text, and for overrides with several values.
     """
     if not isinstance(declared, str) or "=" not in declared:
         return None
@@ -43,7 +43,7 @@ def read_overrides(declared: object) -> list[str] | None:
 
 
 def with_baseline(command: Command, configs: Sequence[JobConfig]) -> tuple[Command, Sequence[JobConfig]]:
-    """Turn a baseline that is declared by overrides into the number of a job, which is added where there is none.
+    """Replace a baseline declared by overrides by the number of a job, and add the job if it is missing.
 
     Raises ConfigError for a number beyond the jobs, values that differ within the sweep, overrides that do not compose,
     or a value of another type.
@@ -82,7 +82,7 @@ def _is_shared(line: str, command: Command) -> bool:
 
 
 def _what(config: JobConfig) -> Mapping[str, object]:
-    """Return what a config is, without how and where it is run."""
+    """Return the identity of a config, without operational settings."""
     return {key: value for key, value in config.values.items() if key not in OPERATIONAL}
 
 
@@ -91,9 +91,9 @@ def _declaring(job: Sequence[str], number: int) -> tuple[str, ...]:
 
 
 def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
-    """Find a baseline that is declared by a name or a run; None of any other.
+    """Find a baseline declared by a name or a run; None for any other declaration.
 
-    Raises InputError where there is no such config.
+    Raises InputError if there is no such config.
     """
     if not isinstance(declared, str) or read_number(declared) is not None or "=" in declared:
         return None
@@ -106,15 +106,15 @@ def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
 def find_baseline(
     declared: object, names: Mapping[int, str], results: Sequence[Result], ledger: Ledger
 ) -> Result | None:
-    """Return the declared baseline: a result of the sweep, or a recorded one; None where there is none.
+    """Return the declared baseline: a result of the sweep or a recorded one, or None.
 
     Args:
-        declared: As typed; None: as in the config of the latest result.
-        names: Of its jobs, by number from 0.
-        results: Of its jobs.
-        ledger: With the records of other sweeps.
+        declared: The declaration as typed; None: that of the latest result's config.
+        names: Names of the sweep's jobs by number, from 0.
+        results: Results of the sweep's jobs.
+        ledger: The ledger with the records of other sweeps.
     """
-    if declared is None and results:  # a command that resumes a sweep may declare another one
+    if declared is None and results:  # a resuming command may declare another baseline
         declared = max(results, key=lambda one: one.ended).config.get(KEY)
     if declared is None or not results:
         return None

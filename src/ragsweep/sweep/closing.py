@@ -1,4 +1,4 @@
-"""Summarise a sweep: the same text and files when it ends, is shown again, or is sent to a tracker later."""
+"""Summarise a sweep, with the same text and files at its end, when shown again, and when tracked later."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from ragsweep.sweep.search.summary import StudySummary, read_summary, study_fold
 from ragsweep.sweep.settings import read_sweep_labels
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question. Expected gains below are shrunk towards 0"
-"""What the table's numbers are."""
+"""The legend of the table's numbers."""
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
-"""Samplers that choose a config by the scores of earlier ones."""
+"""Samplers that choose configs by earlier scores."""
 PAGE = "report.html"
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
 SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragsweep.best"
@@ -64,7 +64,7 @@ class ParentRun:
     files: Mapping[str, bytes] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags, from the whole sweep
+    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags derived from the whole sweep
     tables: Mapping[int, bytes] = field(default_factory=dict)  # job -> its questions
     dataset: DatasetFacts | None = None
 
@@ -75,27 +75,27 @@ class SweepSummary:
 
     results: Sequence[Result]
     failures: Sequence[Failure]
-    holdout_views: int = 0  # evaluations on the holdout of these questions so far
-    verdict: SweepComparison | NoComparison | None = None  # None: nothing was measured, or the sweep was broken off
-    excluded: Sequence[ExcludedConfig] = ()  # which break a constraint of the search
+    holdout_views: int = 0  # uses of these holdout questions so far
+    verdict: SweepComparison | NoComparison | None = None  # None: nothing was measured, or the sweep was interrupted
+    excluded: Sequence[ExcludedConfig] = ()  # configs that violate a constraint of the search
     study: StudySummary | None = None  # of a search
     jobs: Mapping[int, Result] = field(default_factory=dict)
     finalists: Finalists = field(default_factory=Finalists)
     past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by questions and metric
-    gap: Gap | None = None  # where the holdout was evaluated, and the same configs were measured on tune
-    baselines: Sequence[Result] = ()  # the declared one, where it is no config of the sweep
+    gap: Gap | None = None  # the holdout results and the tune results of the same configs
+    baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
 
     def show(
         self, terminal: Terminal, reference: str = "", view: str = "", address: str = "", by: str | None = None
     ) -> None:
-        """Print the table, what a race and a search add, and the conclusions.
+        """Print the table, the notes of a race or a search, and the conclusions.
 
         Args:
-            terminal: The screen.
-            reference: The sweep in commands: ``ffea9bd0``.
-            view: The command that serves MLflow's pages.
+            terminal: The terminal.
+            reference: The reference of the sweep in commands: ``ffea9bd0``.
+            view: The command that starts MLflow's UI.
             address: The page of the sweep's parent run.
-            by: The label by whose values the table is printed as well.
+            by: A label; the table is also printed for each of its values.
         """
         shown = [result for result in self.results if result.state != DROPPED]
         if shown:
@@ -111,7 +111,7 @@ class SweepSummary:
         terminal.lines(self.finalists.lines())
         terminal.lines(gap_line(self.gap))
         if self.study and self.study.stopped:
-            terminal.line("stopped", f"{self.study.stopped}; other settings let the same command go on")
+            terminal.line("stopped", f"{self.study.stopped}; with other settings the same command continues")
         if self.decision:
             terminal.block("CHOICE", self.decision.choice())
             terminal.block("EVIDENCE", self.decision.evidence())
@@ -134,7 +134,7 @@ class SweepSummary:
             terminal.table(slices.header, slices.rows, GAP)
 
     def _limits(self) -> Iterator[str]:
-        """Yield what the results cannot show."""
+        """Yield the limits of the results."""
         if isinstance(self.verdict, SweepComparison):
             yield from limits(self.verdict)
             yield from self._degraded_slices(self.verdict)
@@ -144,29 +144,29 @@ class SweepSummary:
         yield from holdout_use(self.holdout_views, on_holdout)
 
     def _degraded_slices(self, verdict: SweepComparison) -> Iterator[str]:
-        """Yield where the choice, or without one the config with the best mean, is worse than one of its legs."""
+        """Yield slices where the choice, or else the config with the best mean, is worse than one of its legs."""
         name = self.chosen or verdict.matrix.configs[verdict.selection_bias.winner]
         everything = (*self.finalists.results, *self.results)
         if chosen := next((result for result in everything if result.name == name), None):
             yield from degraded_slices(chosen)
 
     def _next_steps(self, reference: str) -> Iterator[tuple[str, str]]:
-        """Yield commands that lead on from here, and what each shows."""
+        """Yield commands for the next steps, with descriptions."""
         if reference and isinstance(self.verdict, SweepComparison):
-            names = [reference + one.partition(" ")[0] if one.startswith("#") else one.partition(" ")[0]
-                     for one in compared_first(self.verdict)]  # fmt: skip
+            names = [one.partition(" ")[0] for one in compared_first(self.verdict)]
+            names = [reference + one if one.startswith("#") else one for one in names]
             yield f"ragsweep compare {' '.join(names)}", "which questions changed"
         elif reference and self.results and self.verdict is None:  # it was interrupted
             yield f"ragsweep list {reference}", "the configs that are done, the best first"
 
     @property
     def chosen(self) -> str | None:
-        """The name of the choice; None where there is none."""
+        """The name of the choice, or None."""
         return self.decision.chosen if self.decision else None
 
     @property
     def decision(self) -> Decision | None:
-        """The comparison that decides: that of a search's finalists on unseen questions, if they were measured."""
+        """The deciding comparison: that of a search's finalists on held-out questions, if measured."""
         if self.verdict is None:
             return None
         if self.finalists.verdict is not None:
@@ -177,26 +177,26 @@ class SweepSummary:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """The names of the metrics by which configs are compared."""
+        """The names of the compared metrics."""
         return objectives(self.results[0].config) if self.results else ()
 
     @property
     def front(self) -> list[Result]:
-        """The configs that no other one beats in every objective, of those that keep all constraints."""
+        """The Pareto front of the configs that meet all constraints."""
         if len(self.objectives) < 2:
             return []
         return pareto_front(_without_excluded(self.results, self.excluded), self.objectives)
 
     def contenders(self, most: int) -> list[Result]:
-        """List the configs to be evaluated on the holdout."""
+        """List the configs to evaluate on the holdout."""
         return choose(_without_excluded(self.results, self.excluded), self.verdict, most)
 
     def parent(
         self, name: str, title: str = "", reference: str = "", texts: PageTexts | None = None, tables: str = CHOSEN
     ) -> ParentRun:
-        """Make the content of the parent run; ``title`` names the sweep on its page, ``reference`` in commands.
+        """Return the content of the parent run; ``title`` names the sweep on its page, ``reference`` in commands.
 
-        ``texts`` are the page's, beside those of the records. ``tables``: which configs get a table of questions.
+        ``texts`` are the page's additional texts. ``tables``: which configs get a table of questions.
         """
         facts: dict[str, object] = {"name": name, "holdout_looks": self.holdout_views}
         facts |= {"gap": self.gap and self.gap._asdict(), **race_facts(self.results)}
@@ -226,21 +226,21 @@ class SweepSummary:
         return ParentRun(files, metrics, tags, self._children(), tabled, dataset)
 
     def _tables(self, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
-        """Return the tables of questions by job: of all configs, or of the two that are compared first."""
+        """Return the tables of questions by job: of all configs, or of the two compared first."""
         verdict = self.decision.verdict if self.decision else None
         pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
         everything = tables == ALL or len(self.jobs) == 1
         return {job: question_rows(one, chunk) for job, one in self.jobs.items() if everything or one.name in pair}
 
     def _best(self) -> tuple[Result, Summary] | None:
-        """Return the config with the best mean of the first objective, of those that were evaluated in full."""
+        """Return the fully evaluated config with the best mean of the first objective."""
         ranked = [one for one in _without_excluded(self.results, self.excluded) if one.state == COMPLETE]
         pairs = [(one, one.summaries[name]) for name in self.objectives[:1] for one in ranked if name in one.summaries]
         known = [(one, summary) for one, summary in pairs if not math.isnan(summary.value)]
         return max(known, key=lambda pair: goodness(pair[1]), default=None)
 
     def _facts(self) -> tuple[dict[str, str], dict[str, float]]:
-        """Return tags that name what was swept, the dataset and the best config; and its value, named as a config's."""
+        """Return tags with the swept parameters, the dataset and the best config; and its value as a metric."""
         if not self.results:
             return {}, {}
         tags = {SWEPT_TAG: swept(self.results), DATASET_TAG: self.results[0].dataset.name}
@@ -251,12 +251,12 @@ class SweepSummary:
     def _page_file(self, title: str, reference: str, texts: PageTexts | None) -> dict[str, bytes]:
         try:
             return {PAGE: self.page(title, reference, texts)}
-        except Exception:  # what was measured must be kept, whatever is wrong with its page
+        except Exception:  # a fault of the page must not lose the results
             logging.getLogger(__name__).exception("no %s", PAGE)
             return {}
 
     def page(self, title: str, reference: str = "", texts: PageTexts | None = None) -> bytes:
-        """Write the sweep as one HTML file that needs nothing else."""
+        """Write the sweep as one self-contained HTML file."""
         notes = [*race_lines(self.results), *front_lines(self.front, self.objectives, len(self.results)),
                  *self.finalists.lines(), *gap_line(self.gap)]  # fmt: skip
         commands = list(self._next_steps(reference))
@@ -271,14 +271,14 @@ class SweepSummary:
         return self.past_sweeps(facts, self.objectives[0]) if facts else []
 
     def _blocks(self) -> dict[str, list[str]]:
-        """Return the conclusions: a word, and its sentences."""
+        """Return the conclusions: a heading, and its sentences."""
         decided = {"Choice": self.decision.choice(), "Evidence": self.decision.evidence()} if self.decision else {}
         blocks = {**decided, "Limits": self._limits(), "Fix": fixes(self.results)}
         texts = {word: list(dict.fromkeys(sentences)) for word, sentences in blocks.items()}
         return {word: sentences for word, sentences in texts.items() if sentences}
 
     def description(self) -> str:
-        """Write the result in markdown: conclusions first, then the table."""
+        """Format the result as Markdown: conclusions first, then the table."""
         shown = [result for result in self.results if result.state != DROPPED]
         table = sweep_table([*shown, *self.baselines], headline(shown), self.verdict, self.chosen, width=10_000)
         header = [name.removeprefix(">") or " " for name in table.header]
@@ -286,7 +286,7 @@ class SweepSummary:
         return "\n".join([*parts, markdown([dict(zip(header, row, strict=True)) for row in table.rows])])
 
     def _children(self) -> dict[int, dict[str, str]]:
-        """Return tags of each job: its trial, and whether it is on the front."""
+        """Return tags of each job: its trial, and whether it is on the Pareto front."""
         tags = self.study.trial_tags() if self.study else {}
         if len(self.objectives) > 1:
             front = {result.name for result in self.front}
@@ -299,10 +299,10 @@ def summarise_sweep(
     ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True,
     labels: Sequence[HumanLabel] | None = None, declared: object = None,
 ) -> SweepSummary:  # fmt: skip
-    """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict.
+    """Summarise the records of a sweep, and the jobs without one; ``weighed``: with a verdict.
 
-    ``labels`` are people's, which correct judged scores; None: of the file with which the sweep was run. ``declared``
-    is the baseline as declared; None: as the sweep was run.
+    ``labels`` are human labels, which correct judged scores; None: those of the sweep's file. ``declared`` is the
+    declared baseline; None: that of the sweep.
     """
     labels = _recorded_labels(records) if labels is None else labels
     sweep = records[0].sweep if records else None
@@ -351,7 +351,7 @@ def summarise_sweep(
 
 
 def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
-    """Read the labels of people with which a sweep was run; none where the file is gone."""
+    """Read the human labels of a sweep; none if the file is missing."""
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     named = {(result.config.get("judge") or {}).get("labels"): result.config for result in results}
     try:
@@ -366,7 +366,7 @@ def _renamed(record: Record, name: str) -> Record:
 
 
 def _numbered_finalists(records: Sequence[Record], names: Mapping[str, str]) -> list[Result | Failure]:
-    """Return outcomes on the holdout under the names of their trials."""
+    """Return holdout outcomes under the names of their trials."""
     plain = [record.outcome.name.removesuffix(SUFFIX) for record in records]
     return [
         _renamed(record, names.get(name, name) + SUFFIX).outcome for record, name in zip(records, plain, strict=True)
@@ -374,7 +374,7 @@ def _numbered_finalists(records: Sequence[Record], names: Mapping[str, str]) -> 
 
 
 def _without_excluded(results: Sequence[Result], excluded: Sequence[ExcludedConfig]) -> list[Result]:
-    """Leave out what breaks a constraint."""
+    """Drop configs that violate a constraint."""
     names = {config.name for config in excluded}
     return [result for result in results if result.name not in names]
 
@@ -395,6 +395,6 @@ def _compare(
         return compare_labelled(results, labels, failures, excluded, baseline)
     except InputError as fault:
         return NoComparison(str(fault))
-    except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
+    except Exception as fault:  # a fault of the conclusions must not lose the results
         logging.getLogger(__name__).exception("no verdict")
         return NoComparison(f"could not be made: {describe_fault(fault)}; please report it")

@@ -1,4 +1,4 @@
-"""Read a command: overrides in, the jobs that they stand for out. A typo becomes one sentence with the nearest name."""
+"""Parse a command: expand its overrides into jobs, and report a typo in one sentence with the nearest name."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ OPERATIONAL = (
     ),
     *("plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
 )
-"""Keys that say how, where and at what price a config is run and shown, and not what it is."""
+"""Operational keys: how, where and at what price a config is run and shown."""
 
 
 REFERENCE = 8
-"""Characters of the id by which commands name a sweep."""
+"""Characters of a sweep's id in commands."""
 
 MOST_KEYS = 4
-"""Swept parameters that the name of a sweep lists."""
+"""Most swept parameters in the name of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,20 @@ class Command:
     jobs: tuple[tuple[str, ...], ...] = ()
     config_dir: str | None = None
     launcher: str = ""  # the option of hydra/launcher
-    batch: int | None = None  # jobs that a launcher gets at once
-    search: Mapping[str, Any] | None = None  # the sweeper's settings, where results decide what is tried next
-    race: Mapping[str, Any] | None = None  # the rule that drops configs before all questions are asked
+    batch: int | None = None  # jobs per launch
+    search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
+    race: Mapping[str, Any] | None = None  # the rule that drops configs early
     cases: Mapping[tuple[str, ...], JobCase] = field(default_factory=dict, repr=False, compare=False)  # of jobs
-    notes: tuple[str, ...] = ()  # on what was read, for the user
+    notes: tuple[str, ...] = ()  # for the user, on the parsed command
 
     @property
     def searching(self) -> bool:
-        """Whether results decide what is tried next: then the jobs are the first one, and others that must compose."""
+        """Whether results decide the next jobs: then the jobs are the first one, and others that must compose."""
         return self.search is not None
 
     @property
     def in_process(self) -> bool:
-        """Whether jobs run one after the other in this process."""
+        """Whether jobs run sequentially in this process."""
         return self.launcher in ("inline", "basic")
 
     @property
@@ -98,11 +98,11 @@ class Command:
         return _task_lines(map(parse, self.overrides))
 
     def names(self) -> list[str]:
-        """Name each job by what differs from its siblings; where nothing does, by all overrides that define it.
+        """Name each job by its differences from its siblings; without any, by all overrides that define it.
 
         Secrets are masked.
         """
-        jobs = [read_settings(job) for job in self.jobs]  # none are known yet of a search
+        jobs = [read_settings(job) for job in self.jobs]  # unknown in advance for a search
         groups = [key for key in {key for job in jobs for key in job} if self.composer.is_group(key, self.overrides)]
         alone = [label(read_settings(_own(job)), groups) or "defaults" for job in self.jobs]
         names = [rounded(name) or other for name, other in zip(label_configs(jobs, groups), alone, strict=True)]
@@ -110,18 +110,18 @@ class Command:
 
 
 def read_settings(overrides: Sequence[str]) -> dict[str, str]:
-    """Read overrides as key -> value in text, without quotes and escapes."""
+    """Return overrides as key -> value as text, without quotes and escapes."""
     read = map(parse, overrides)
     return {one.get_key_element(): "" if one.is_delete() else _spell(one.value()) for one in read}
 
 
 def reference(sweep: Sweep) -> str:
-    """Return the text that stands for a sweep in commands."""
+    """Return the reference of a sweep in commands."""
     return (sweep.parent or sweep.id)[:REFERENCE]
 
 
 def sweep_title(sweep: Sweep) -> str:
-    """Name a sweep by what is swept: ``top_k × retriever``, ``hybrid_tpe, 40 trials``; a given name comes first."""
+    """Name a sweep by its swept parameters: ``top_k × retriever``, ``hybrid_tpe, 40 trials``, after a given name."""
     return study_title(sweep) + ("" if any(sweep.jobs) else f", {len(sweep.names)} trials")
 
 
@@ -135,7 +135,7 @@ def _what_is_swept(sweep: Sweep) -> str:
     named = re.search(r"(?:^| )sweeps=(\S+)", sweep.name)
     if not any(sweep.jobs):
         return named[1] if named else "search"
-    # Not by Hydra's parser: masked values need not be overrides any more.
+    # Not by Hydra's parser: masked values may be invalid overrides.
     pairs = ([line.lstrip("+~").partition("=") for line in job] for job in sweep.jobs)
     keys = varying_keys([{key: value for key, _, value in job} for job in pairs])
     shown = list(short_keys(keys).values())
@@ -151,19 +151,19 @@ def _spell(value: Any) -> str:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Keep the overrides that name a config by itself: what differs from the defaults but the questions."""
+    """Keep the overrides that identify a single config: all but defaults and the choice of questions."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
 
 def defining(overrides: Sequence[str]) -> list[str]:
-    """Keep the overrides that define a config: those that may name it."""
+    """Keep the overrides that define a config and may appear in its name."""
     return [line for line in overrides if re.split(r"[./=@]", line.lstrip("+~"))[0] not in OPERATIONAL]
 
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Turn what Hydra and OmegaConf raise into a ConfigError of one sentence."""
+    """Convert errors of Hydra and OmegaConf to a ConfigError of one sentence."""
     try:
         yield
     except (HydraException, OmegaConfBaseException) as fault:
@@ -175,7 +175,7 @@ def read_command(
 ) -> Command:
     """Expand overrides into jobs by Hydra's parser and sweeper rules.
 
-    Raises ConfigError with the nearest known name for whatever cannot be composed.
+    Raises ConfigError, with the nearest known name, if a config cannot be composed.
     """
     secrets = Secrets() if secrets is None else secrets
     overrides = [_quoted(line) for line in overrides]
@@ -217,14 +217,14 @@ def read_command(
 
 
 def searches(sweeper: str) -> bool:
-    """Return whether a class of sweepers decides by results what it tries next, and so has no jobs yet."""
+    """Return whether a class of sweepers chooses jobs by results, and so has no jobs in advance."""
     return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 
 def choices(line: str) -> list[str]:
-    """List the overrides that one override stands for: several where it sweeps over values.
+    """Expand an override: list one override per swept value.
 
-    Raises ConfigError for what cannot be read.
+    Raises ConfigError for an unreadable override.
     """
     _parse([line])
     with one_sentence():
@@ -241,7 +241,7 @@ def _quoted(line: str) -> str:
 
 
 def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Sequence[str]) -> list[str]:
-    """Let a mapping of a part take further keys: ``llm.extra={seed: 1}`` is ``++llm.extra={seed: 1}`` to Hydra."""
+    """Allow new keys in a mapping of a part: ``llm.extra={seed: 1}`` becomes ``++llm.extra={seed: 1}``."""
     lines = [str(override.input_line) for override in parsed]
     mappings = [
         override
@@ -263,7 +263,7 @@ def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Seq
 
 
 def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
-    """Raise ConfigError where a group of the shipped config is given no option: ``llm=null``, ``~llm``."""
+    """Raise ConfigError if a group of the shipped config has no option: ``llm=null``, ``~llm``."""
     for override in parsed:
         group = override.key_or_group
         if (
@@ -298,9 +298,9 @@ def _parse_one(line: str) -> Override:
 
 
 def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
-    """List the sweeper, and its sampler, that a named sweep chooses, where nothing else was typed.
+    """List the sweeper and sampler of a named sweep, unless others were typed.
 
-    In Hydra the main config's own choice would win over that of a config which it names.
+    In Hydra the choice of the main config would override that of a config in its defaults.
     """
     typed = {override.key_or_group for override in parsed}
     folders = composer.folders([str(override.input_line) for override in parsed])
@@ -312,7 +312,7 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
         try:
             content = yaml.safe_load(file.read_text(encoding="utf-8")) if file else None
         except (yaml.YAMLError, OSError, UnicodeDecodeError, RecursionError):
-            continue  # an error once the file is composed
+            continue  # reported when the file is composed
         defaults = content.get("defaults") if isinstance(content, Mapping) else None
         entries = [entry for entry in defaults if isinstance(entry, Mapping)] if isinstance(defaults, list) else []
         for key, option in (pair for entry in entries for pair in entry.items()):
@@ -323,7 +323,7 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
 
 
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
-    """Give a search its first jobs: trial 0, those that show whether each value is possible, and enqueued ones."""
+    """Set the first jobs of a search: trial 0, probes that check that each value composes, and enqueued trials."""
     from ragsweep.sweep.search.signatures import SearchComposer
     from ragsweep.sweep.search.space import merge_overrides, read_space
     from ragsweep.sweep.search.trial_zero import TrialZero, read_baseline, trial_zero
@@ -349,7 +349,7 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
 
 
 def _numbering(line: str, number: str) -> str:
-    """Replace a baseline that is declared by overrides by the number of its config."""
+    """Replace a baseline declared by overrides by the number of its config."""
     return f"baseline={number}" if re.match(r"\+*baseline=.*=", line) else line
 
 
@@ -359,7 +359,7 @@ def _numbering(line: str, number: str) -> str:
 def compose_jobs(command: Command) -> list[JobConfig]:
     """Compose the config of every job.
 
-    Raises ConfigError for the first that cannot be composed, with the case where it was written.
+    Raises ConfigError for the first job that cannot be composed, with its case.
     """
     configs = []
     for job in command.jobs:

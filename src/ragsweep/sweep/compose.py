@@ -1,4 +1,4 @@
-"""Compose configs by Hydra's public API: one template for each tuple of overrides that do more than set a value."""
+"""Compose configs by Hydra's public API, with one template per set of structural overrides."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Options = Callable[[str], list[str]]
 """Lists the options of a group of configs."""
 
 _KEY = re.compile(r"\w+(?:\.\w+)*")
-"""A key that is reached through mappings alone."""
+"""Matches a key that is reached through mappings only."""
 
 
 def config_folder() -> Path:
-    """Return the shipped ``conf``: inside the installed package, or at the root of a clone."""
+    """Return the shipped ``conf``, in the installed package or at the root of a clone."""
     package = Path(__file__).resolve().parent.parent
     packaged = package / "conf"
     return packaged if packaged.is_dir() else package.parent.parent / "conf"
@@ -47,12 +47,12 @@ def config_folder() -> Path:
 
 @lru_cache(maxsize=4096)
 def parse(line: str) -> Override:
-    """Parse one override with Hydra's parser; raises a HydraException for what is none."""
+    """Parse one override with Hydra's parser; raises a HydraException for invalid text."""
     return OverridesParser.create().parse_override(line)
 
 
 def expand_glob(line: str, options: Options) -> str:
-    """Replace a pattern of options (``retriever=glob(hybrid*)``) by those that match; raise HydraException for none."""
+    """Expand a pattern of options (``retriever=glob(hybrid*)``); raise HydraException if none matches."""
     override = parse(line)
     pattern, known = override.value(), options(override.key_or_group) if "glob" in line else []
     if not isinstance(pattern, Glob):
@@ -71,18 +71,18 @@ class Template:
         assert isinstance(written, dict)
         self.hydra: dict[str, Any] = written.pop("hydra")
         self.written: dict[str, Any] = {str(key): value for key, value in written.items()}
-        task = copy.deepcopy(config)  # without the node hydra, which no key of ours may read
+        task = copy.deepcopy(config)  # without the node hydra, which our keys must not read
         with read_write(task), open_dict(task):
             del task["hydra"]
         self._in_job, self._task = _Settable(config, self.tree), _Settable(task, self.written)
 
     @property
     def tree(self) -> dict[str, Any]:
-        """The whole config as it is written, the node ``hydra`` included."""
+        """The whole config with interpolations, the node ``hydra`` included."""
         return {**self.written, "hydra": self.hydra}
 
     def accepts(self, key: str) -> bool:
-        """Return whether a key holds a single value, reached through mappings alone."""
+        """Return whether a key has a single value and is reached through mappings only."""
         *above, last = key.split(".")
         node: Any = self.written
         for part in above:
@@ -90,29 +90,29 @@ class Template:
         return isinstance(node, Mapping) and last in node and not isinstance(node[last], Mapping | list)
 
     def values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return plain values with interpolations resolved, after changes have been set.
+        """Return plain values with resolved interpolations, after setting changes.
 
-        Raises ConfigError for a value that is missing, or an interpolation that cannot be resolved.
+        Raises ConfigError for a missing value or an unresolvable interpolation.
         """
         if any(map(self._is_read, changes)) or not self._missing <= changes.keys():
             return to_plain(self._task.set(changes))
         return with_values(self._values, changes)
 
     def changed(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values in the config itself, and reset those of the call before; return the config.
+        """Set values in the config in place, and reset those of the previous call; return the config.
 
-        To copy the config takes longer than a job may. Until the next call it is that of one job.
+        A copy would be too slow for a job. The config is valid for one job, until the next call.
         """
         return self._in_job.set(changes)
 
     def hydra_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the node ``hydra`` as it is written, with values set at dotted keys of the whole config."""
+        """Return the node ``hydra`` with interpolations, with values set at dotted keys of the whole config."""
         set_values: dict[str, Any] = with_values({"hydra": self.hydra}, changes)["hydra"]
         return set_values
 
     @cached_property
     def _values(self) -> dict[str, Any]:
-        """The template as plain values; what is missing in it is set by each job."""
+        """The template as plain values; each job sets its missing values."""
         return to_plain(self._task.set({}), allow_missing=True)
 
     @cached_property
@@ -121,7 +121,7 @@ class Template:
 
     @cached_property
     def _read(self) -> frozenset[str] | None:
-        """The keys that interpolations read; None where that cannot be determined without resolving them."""
+        """The keys that interpolations read; None if only resolving them can determine the keys."""
         read: set[str] = set()
         for where, text in leaves(self.written):
             keys = keys_read(text, where) if isinstance(text, str) and "${" in text else set()
@@ -137,19 +137,19 @@ class Template:
 
 
 class _Settable:
-    """A config in which values are set at dotted keys, and the config as it is written."""
+    """A config with values set at dotted keys, and the original config."""
 
     def __init__(self, config: DictConfig, written: Mapping[str, Any]) -> None:
         self.config, self._written = config, written
         self._changes: dict[str, Any] = {}
-        # Flags are set once: to set them for each job takes longer than to set its values.
+        # Flags are set once: setting them for each job would be slower than setting its values.
         for node in (config, config.get("hydra")):
             if node is not None:
                 OmegaConf.set_readonly(node, False)
                 OmegaConf.set_struct(node, False)
 
     def set(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values, and reset all others to what is written."""
+        """Set values, and reset all others to the original config."""
         before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
         for key, written in before.items():
             value, current = changes.get(key, written), self._changes.get(key, written)
@@ -161,7 +161,7 @@ class _Settable:
 
 @dataclass(frozen=True)
 class JobConfig:
-    """The config of one job: a template, and the plain values that the job sets in it."""
+    """The config of one job: a template, and the plain values that the job sets."""
 
     template: Template = field(repr=False)
     changes: Mapping[str, Any]
@@ -169,24 +169,24 @@ class JobConfig:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """The config as plain values, without the node ``hydra``. Raises ConfigError as `Template.values`."""
+        """The config as plain values, without the node ``hydra``. Raises ConfigError as `Template.values` does."""
         return self.template.values(self.changes)
 
     @cached_property
     def written(self) -> dict[str, Any]:
-        """The config as it is written: with interpolations, and ``???`` for what is missing."""
+        """The config with interpolations, and ``???`` for missing values."""
         return with_values(self.template.written, self.changes)
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """The option that was chosen of each group."""
+        """The chosen option of each group."""
         choices: Mapping[str, str] = self.template.hydra["runtime"]["choices"]
         return choices
 
 
 @dataclass(frozen=True)
 class PlainConfig:
-    """The config of one job that was composed elsewhere."""
+    """The config of a job, composed elsewhere."""
 
     values: dict[str, Any]
     written: dict[str, Any]
@@ -194,25 +194,25 @@ class PlainConfig:
 
     @classmethod
     def of(cls, config: DictConfig, choices: Mapping[str, str]) -> PlainConfig:
-        """Take a composed config without its node ``hydra``. Raises ConfigError as `to_plain`."""
+        """Wrap a composed config without its node ``hydra``. Raises ConfigError as `to_plain` does."""
         written: Any = OmegaConf.to_container(config, resolve=False)
         return cls(to_plain(config), written, choices)
 
 
 class Policy(Protocol):
-    """What a config may contain. Both methods raise ConfigError, with the key, for what is refused."""
+    """A policy for configs. Its methods raise ConfigError, with the key, for forbidden content."""
 
     def check_overrides(self, overrides: Sequence[str]) -> None:
-        """Check overrides before they are composed."""
+        """Check overrides before composition."""
 
     def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
-        """Check the files of a user's folders that overrides choose, before they are read."""
+        """Check the files that overrides choose in a user's folders, before they are read."""
 
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
-        """Check a template before anything in it is resolved.
+        """Check a template before any value is resolved.
 
-        Returns whether values of the config take part in settings of Hydra's: then jobs that differ in values need a
-        check, and a template, each.
+        Returns whether values of the config are interpolated into Hydra's settings: then jobs that differ in values
+        each need a check and a template.
         """
 
 
@@ -220,9 +220,9 @@ class Composer:
     """Compose the configs of one command.
 
     Args:
-        added: A folder of configs that is searched before the user's own, as by ``--config-dir``.
-        policy: What configs may contain; None: anything.
-        name: The shipped file that is composed.
+        added: A folder of configs that is searched before the user's, as for ``--config-dir``.
+        policy: The policy for configs; None: no restriction.
+        name: The shipped file to compose.
     """
 
     def __init__(self, added: Path | None = None, policy: Policy | None = None, name: str = CONFIG) -> None:
@@ -233,7 +233,7 @@ class Composer:
     def compose(self, overrides: Sequence[str]) -> JobConfig:
         """Compose a config; its values and errors are Hydra's own.
 
-        Raises what Hydra and OmegaConf raise, and ConfigError for what the policy refuses.
+        Raises Hydra's and OmegaConf's errors, and ConfigError for violations of the policy.
         """
         lines = tuple(overrides)
         if self._policy:
@@ -247,13 +247,13 @@ class Composer:
         try:
             template, depends = self._template(tuple(line for line in lines if line not in values))
         except HydraException:
-            return JobConfig(self._template(lines)[0], {}, lines)  # of several faults Hydra names the first
+            return JobConfig(self._template(lines)[0], {}, lines)  # Hydra reports the first of several faults
         if depends or not all(template.accepts(key) for key, _ in values.values()):
             return JobConfig(self._template(lines)[0], {}, lines)
         return JobConfig(template, dict(values[line] for line in lines if line in values), lines)
 
     def template(self, overrides: Sequence[str]) -> Template:
-        """Compose overrides as a template of their own."""
+        """Compose overrides as a separate template."""
         return self._template(tuple(overrides))[0]
 
     @property
@@ -263,13 +263,13 @@ class Composer:
             return GlobalHydra.instance().config_loader()
 
     def options(self, overrides: Sequence[str]) -> Options:
-        """Return what lists the options of a group, those of the folders that overrides add included."""
+        """Return the lister of a group's options, including the folders that overrides add."""
         paths = ",".join(f"'{path}'" for path in self._searched(overrides))
         added = [f"hydra.searchpath=[{paths}]"] if paths else []
         return lambda group: self.loader.get_group_options(group, config_name=self._name, overrides=added)
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
-        """List the folders in which configs are searched for, in Hydra's order, the shipped one first."""
+        """List the folders of the config search path, in Hydra's order, the shipped one first."""
         files = [path.removeprefix("file://") for path in _search_path(overrides) if path.startswith("file://")]
         own = [*([self.added] if self.added else []), *map(Path, files), Path.cwd() / "conf"]
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
@@ -279,7 +279,7 @@ class Composer:
         return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
-        """Return key and value of an override that sets a single value and chooses nothing."""
+        """Return key and value of an override that only sets a single value."""
         key, value = override.key_or_group, override.value()
         if override.type is not OverrideType.CHANGE or override.package is not None or override.is_sweep_override():
             return None
@@ -292,7 +292,7 @@ class Composer:
         return key, value
 
     def _searched(self, lines: Sequence[str]) -> list[str]:
-        """List what is added to the search path; the folder of --config-dir comes first."""
+        """List the additions to the search path; the folder of --config-dir comes first."""
         return [*([f"file://{self.added.resolve()}"] if self.added else []), *_search_path(lines)]
 
     def _template(self, lines: tuple[str, ...]) -> tuple[Template, bool]:
@@ -311,7 +311,7 @@ class Composer:
 
 @contextmanager
 def hydra_initialized() -> Iterator[None]:
-    """Initialise Hydra for the shipped configs while the block lasts, also where Hydra runs already."""
+    """Initialise Hydra for the shipped configs during the block, even if Hydra is initialised already."""
     state = GlobalHydra.instance()
     before = state.hydra
     state.clear()
@@ -326,7 +326,7 @@ def hydra_initialized() -> Iterator[None]:
 
 @contextmanager
 def as_hydra_config(config: DictConfig) -> Iterator[None]:
-    """Let `HydraConfig` be that of a config, which interpolations such as ``${hydra:job.num}`` read."""
+    """Set `HydraConfig` to that of a config, for interpolations such as ``${hydra:job.num}``."""
     singleton = HydraConfig.instance()
     before = singleton.cfg
     singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it: longer than a job may take
@@ -337,7 +337,7 @@ def as_hydra_config(config: DictConfig) -> Iterator[None]:
 
 
 def _composed(name: str, lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
-    """Compose a config with its node ``hydra``, which lists the overrides as they were typed."""
+    """Compose a config with its node ``hydra``, which lists the overrides as typed."""
     with hydra_initialized():
         config = compose(name, list(searched), return_hydra_config=True)
     if list(searched) != list(lines):
@@ -348,13 +348,13 @@ def _composed(name: str, lines: Sequence[str], searched: Sequence[str]) -> DictC
 
 
 def _search_path(lines: Sequence[str]) -> list[str]:
-    """List what was typed for ``hydra.searchpath``."""
+    """List the typed values of ``hydra.searchpath``."""
     typed = [parse(line).value() for line in lines if line.startswith("hydra.searchpath=")]
     return [str(path) for value in typed[-1:] for path in (value if isinstance(value, list) else [value])]
 
 
 def _meets(override: Override, other: Override) -> bool:
-    """Return whether another override sets the same key, or one around it: then their order matters."""
+    """Return whether another override sets the same key or an ancestor, so that their order matters."""
     if other is override:
         return False
     key, around = override.key_or_group, other.key_or_group
@@ -362,9 +362,9 @@ def _meets(override: Override, other: Override) -> bool:
 
 
 def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
-    """Turn a config into plain values, interpolations resolved.
+    """Convert a config to plain values, with resolved interpolations.
 
-    Raises ConfigError, with the key, for a value that is missing or cannot be resolved.
+    Raises ConfigError, with the key, for a missing or unresolvable value.
     """
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)
@@ -376,6 +376,6 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
     except RecursionError:
-        raise ConfigError("config: an interpolation leads back to where it stands") from None
+        raise ConfigError("config: an interpolation is circular") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}

@@ -32,7 +32,7 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
         name = unknown.group(1)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
         keys = _keys(overrides, composer, name.startswith("hydra."))
-        if name in keys:  # what is wrong lies inside the value
+        if name in keys:  # the fault is inside the value
             inside = ", ".join(key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}."))
             return f"{line}: {name} has no such keys; known: {inside}; add others with +{name}.KEY=..."
         outermost = name
@@ -47,7 +47,7 @@ def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> s
 
 
 def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
-    """List the options of a group, as they are typed, whose file has this key at its top."""
+    """List the options of a group, as typed, whose file has this key at top level."""
     group, _, name = key.rpartition(".")
     files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []
     having = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)
@@ -55,7 +55,7 @@ def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 
 def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[str]:
-    """List all keys of the config with the groups' options that were chosen, as far as they exist."""
+    """List all keys of the config with the chosen options of groups that exist."""
     chosen = [line for line in overrides if "." not in line.partition("=")[0]]
     try:
         template = composer.template(chosen)

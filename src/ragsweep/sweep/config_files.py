@@ -1,4 +1,4 @@
-"""Refuse config files that are small to read but endless to expand, before they are expanded."""
+"""Reject small config files with an exponential expansion, before expanding them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import yaml  # type: ignore[import-untyped]
 from ragsweep.core.errors import ConfigError
 
 DEPTH = 40
-"""Levels of nesting in a config, and of brackets in a value: Python parses and copies them level by level."""
+"""Deepest nesting of a config, and of brackets in a value: Python parses and copies them recursively."""
 
 REPEATED = 10_000
-"""Values that the aliases (``*name``) of one file may stand for."""
+"""Most values that the aliases (``*name``) of one file may expand to."""
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAGS = frozenset({"!", "str", "int", "float", "bool", "null", "seq", "map"})
@@ -24,9 +24,9 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
-    """Check the config files of some folders that overrides name, and those that these files name in turn.
+    """Check the config files in some folders that overrides name, and those that these files name in turn.
 
-    A file is named where its stem occurs as a word. Raises ConfigError as `check_file`.
+    A file is named if its stem occurs as a word. Raises ConfigError as `check_file` does.
     """
     files = {path for folder in folders for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}*.y*ml")}
     words = {word for line in overrides for word in _WORD.findall(line)}
@@ -39,8 +39,8 @@ def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
 def check_file(path: Path) -> str:
     """Read a YAML file as a stream of events, in time proportional to its length; return its text.
 
-    Raises ConfigError, with file, line and column, for what is nested too deeply, for aliases that stand
-    for too much or for themselves, and for what is no YAML.
+    Raises ConfigError, with file, line and column, for nesting that is too deep, for aliases that are recursive or
+    expand to too many values, and for invalid YAML.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -55,20 +55,20 @@ def check_file(path: Path) -> str:
 
 
 def _check_events(events: Iterator[Any], path: Path) -> None:
-    sizes: dict[str, int] = {}  # anchor -> how many values it stands for, aliases in it included
+    sizes: dict[str, int] = {}  # anchor -> number of its values, with aliases expanded
     opened: list[tuple[str | None, int]] = []  # anchor, and the count before it
     count = repeated = 0
     for event in events:
         place = f"{path}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if (tag := getattr(event, "tag", None)) and tag.rpartition(":")[2] not in _TAGS:
-            raise ConfigError(f'{place}: a config holds plain values, given "{tag}"')
+            raise ConfigError(f'{place}: a config has plain values only, given "{tag}"')
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                raise ConfigError(f'{place}: "*{event.anchor}" stands for itself, or for nothing')
+                raise ConfigError(f'{place}: "*{event.anchor}" is recursive or undefined')
             count += sizes[event.anchor]
             repeated += sizes[event.anchor]
             if repeated > REPEATED:
-                raise ConfigError(f"{place}: aliases stand for more than {REPEATED} values")
+                raise ConfigError(f"{place}: aliases expand to more than {REPEATED} values")
         elif isinstance(event, yaml.CollectionStartEvent):
             sizes.pop(event.anchor, None)
             opened.append((event.anchor, count))
@@ -88,7 +88,7 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
 
 
 def is_deep(text: str) -> bool:
-    """Return whether brackets are nested more deeply than an override or an interpolation is read."""
+    """Return whether brackets are nested too deeply for an override or an interpolation."""
     if sum(map(text.count, _OPENING)) <= DEPTH:
         return False
     depth = 0

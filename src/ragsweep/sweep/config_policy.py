@@ -1,4 +1,4 @@
-"""Refuse configs that do more than choose parts, and find what must not be shown of them."""
+"""Reject configs that do more than choose parts, and find their secrets."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ragsweep.sweep.trees import absolute, leaves
 GROUP = "metrics"
 
 HEAVIEST = 20_000
-"""Values that a config may come to once its interpolations are resolved; a usual one comes to some hundreds."""
+"""Most values of a config with resolved interpolations; a typical config has some hundreds."""
 
 NESTED = 8
-"""Interpolations inside interpolations that a config may hold; their targets are found only by resolving them."""
+"""Most nested interpolations of a config; only resolving them reveals their targets."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 """A variable of the environment in an interpolation."""
 
 _ESCAPED = re.compile(r"\\(.)")
-"""How Hydra writes a character of an override that has a meaning in its grammar."""
+"""Matches an escaped character of Hydra's override grammar."""
 
 _PLACES = ("hydra.", "store.", "tracking.")
-"""Keys of folders and servers: shown, less the passwords of URLs."""
+"""Keys of folders and servers: shown, without the passwords of URLs."""
 
 _SWEPT = "hydra.sweeper.params."
 
@@ -44,10 +44,10 @@ _LINES = ("hydra.sweeper.cases", "hydra.sweeper.enqueue", "hydra.overrides.task"
 """Lists of overrides."""
 
 _RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_subdir", "sweeper")
-"""The keys of the node ``hydra`` that Hydra reads for more than text."""
+"""The keys of the node ``hydra`` that Hydra uses as more than text."""
 
 _TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
-"""The keys of the node ``hydra`` that a job's values may take part in."""
+"""The keys of the node ``hydra`` that may interpolate a job's values."""
 
 _NAMES = (
     "name",
@@ -59,7 +59,7 @@ _NAMES = (
     "hydra.sweep.subdir",
     "hydra.sweeper.study_name",
 )
-"""The keys of a config whose values become names, those of folders included."""
+"""The keys of a config whose values become names, of folders for example."""
 
 _INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
 
@@ -67,7 +67,7 @@ _ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))
 
 
 def add_secrets(secrets: Secrets, config: DictConfig) -> None:
-    """Add all that is confidential in a composed config, its node ``hydra`` included, to the secrets of a command."""
+    """Add the confidential values of a composed config, its node ``hydra`` included, to a command's secrets."""
     written: Any = OmegaConf.to_container(config, resolve=False)
     for where, value in leaves(written):
         if where.startswith(_LINES) and isinstance(value, str):
@@ -79,12 +79,12 @@ def add_secrets(secrets: Secrets, config: DictConfig) -> None:
         if isinstance(value, str) and "oc.env" in value:
             text = _ESCAPED.sub(r"\1", value)
             _add_variables(secrets, where.removeprefix(_SWEPT), text)
-            if text.count("oc.env") > len(VARIABLE.findall(text)):  # the variable's name is computed
+            if text.count("oc.env") > len(VARIABLE.findall(text)):  # computed name of a variable
                 _add_named(secrets, config, where, value)
 
 
 def add_secrets_of_overrides(secrets: Secrets, lines: Iterable[str]) -> None:
-    """Add what is confidential in overrides."""
+    """Add the confidential values of overrides."""
     for line in lines:
         key, _, value = _ESCAPED.sub(r"\1", line).lstrip("+~").partition("=")
         if is_under_secret(key) and "${" not in value and not is_count(key, value):
@@ -94,7 +94,7 @@ def add_secrets_of_overrides(secrets: Secrets, lines: Iterable[str]) -> None:
 
 
 def _add_named(secrets: Secrets, config: DictConfig, where: str, value: Any) -> None:
-    with suppress(OmegaConfBaseException):  # an interpolation that cannot be resolved is an error elsewhere
+    with suppress(OmegaConfBaseException):  # unresolvable interpolations are reported elsewhere
         value = OmegaConf.select(config, where) if isinstance(value, str) and "${" in value else value
     if isinstance(value, str | int | float) and not where.endswith("._target_") and not is_count(where, value):
         secrets.add(str(value), named=True)
@@ -112,14 +112,13 @@ def _add_variables(secrets: Secrets, where: str, text: str) -> None:
 
 
 def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
-    """Raise ConfigError, with the key, where two files, or a file and an override, name classes for one metric.
+    """Raise ConfigError, with the key, if two files, or a file and an override, define the class of one metric.
 
-    A metric that is removed (``~metrics.KEY``) may be given anew behind that; one whose ``_target_`` alone is set is
-    meant to be replaced.
+    A metric may be redefined after its removal (``~metrics.KEY``), or replaced by an override of its ``_target_``.
 
     Args:
         lines: The overrides of one config.
-        folders: Where configs are searched for; the first holds the shipped ones, which do not clash.
+        folders: The search path of configs; the first folder has the shipped configs, which do not clash.
     """
     metrics: list[tuple[str, str, str | None]] = []  # place, key, class; None: removed
     for override in map(parse, lines):
@@ -144,7 +143,7 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
 
 
 def _chosen_metrics(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[str, str, str]]:
-    """List file, key and class of the metrics in the files that are chosen, in the order in which they are merged."""
+    """List file, key and class of the metrics in the chosen files, in merge order."""
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from hydra.types import RunMode
@@ -160,7 +159,7 @@ def _chosen_metrics(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple
             nodes = content if isinstance(content, Mapping) else {}
             metrics += [(f"{path}.yaml", key, _target(node)) for key, node in nodes.items()]
     except (HydraException, yaml.YAMLError, UnicodeDecodeError):
-        return []  # an error once the config is composed
+        return []  # reported when the config is composed
     return metrics
 
 
@@ -169,16 +168,16 @@ def _target(node: Any) -> str:
 
 
 class ConfigPolicy:
-    """What configs may contain; what is confidential in them is added to the secrets of the command."""
+    """The policy for configs; their confidential values are added to the command's secrets."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
 
     def check_overrides(self, overrides: Sequence[str]) -> None:
-        """Refuse interpolations that multiply, and a search path that imports a package."""
+        """Reject exponentially growing interpolations, and a search path that imports a package."""
         add_secrets_of_overrides(self._secrets, overrides)
         self._refuse_names(line.lstrip("+~").partition("=")[::2] for line in overrides)
-        if any("${" in line for line in overrides):  # Hydra resolves the job's name when it composes
+        if any("${" in line for line in overrides):  # Hydra resolves the job's name during composition
             _refuse_heavy({key: value for key, _, value in (line.lstrip("+").partition("=") for line in overrides)})
         for override in [parse(line) for line in overrides if "hydra.searchpath" in line]:
             if override.key_or_group == "hydra.searchpath":
@@ -187,13 +186,13 @@ class ConfigPolicy:
                     check_search_path(str(path))
 
     def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
-        """Refuse files that take endless time to expand, and two metrics under one key."""
+        """Reject files that expand exponentially, and two metrics under one key."""
         own = [folder for folder in folders if folder != config_folder()]
         check_files([*own, Path("sweeps")], overrides)
         refuse_clashes(overrides, folders)
 
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
-        """Check a composed config, its node ``hydra`` included, before anything in it is resolved or imported."""
+        """Check a composed config, its node ``hydra`` included, before any value is resolved or imported."""
         try:
             _refuse_heavy(template.tree)
         except RecursionError:
@@ -208,18 +207,18 @@ class ConfigPolicy:
         return depends
 
     def _refuse_names(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Raise ConfigError for a name that contains a secret: MLflow, the ledger and folders are found by names."""
+        """Raise ConfigError for a name that contains a secret: names are written to MLflow, the ledger and folders."""
         for where, text in texts:
             if where in _NAMES and self._secrets.has_secret(VARIABLE.sub(_value_of_variable, text)):
                 raise ConfigError(f"{where}: contains a secret, and names are written down; give another name")
 
 
 def _names(template: Template) -> Iterator[tuple[str, str]]:
-    """Yield the names in a config as they are written, and resolved where that is possible outside of a job."""
+    """Yield the names in a config as written, and resolved if that is possible outside a job."""
     for where, value in leaves(template.tree):
         if where in _NAMES:
             yield where, str(value)
-            with suppress(OmegaConfBaseException):  # an interpolation that cannot be resolved is an error elsewhere
+            with suppress(OmegaConfBaseException):  # unresolvable interpolations are reported elsewhere
                 yield where, str(OmegaConf.select(template.config, where))
 
 
@@ -228,7 +227,7 @@ def _value_of_variable(found: re.Match[str]) -> str:
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
-    """Resolve the settings that Hydra resolves, as they are within a job."""
+    """Resolve the settings that Hydra resolves, as within a job."""
     within = OmegaConf.merge(config, {"hydra": {"runtime": {"output_dir": FOLDER}, "job": {"num": 0, "id": "0"}}})
     assert isinstance(within, DictConfig)
     try:
@@ -244,9 +243,9 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
 
 
 def _refuse_leaks(written: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a secret of the environment under a key whose value is shown and written down."""
+    """Raise ConfigError for a secret of the environment under a key whose value is shown and stored."""
     for where, text in leaves(written):
-        if where.startswith("tracking."):  # written as typed; shown without what is secret in it
+        if where.startswith("tracking."):  # stored as typed; shown with secrets masked
             continue
         if isinstance(text, str) and "oc.env" in text and not is_under_secret(where):
             for name in filter(is_secret, VARIABLE.findall(text)):
@@ -254,7 +253,7 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
 
 
 def _refuse_targets(template: Template) -> bool:
-    """Raise ConfigError for a class that must not be named, outside of Hydra's node; return whether any is computed."""
+    """Raise ConfigError for a forbidden class outside Hydra's node; return whether any class name is computed."""
     depends = False
     for where, value in leaves(template.written):
         if "._target_" in f".{where}":
@@ -265,7 +264,7 @@ def _refuse_targets(template: Template) -> bool:
 
 
 def _refuse_heavy(tree: Mapping[str, Any]) -> None:
-    """Raise ConfigError for interpolations that multiply: each of them reads others, and those read others."""
+    """Raise ConfigError for interpolations whose nested expansion grows exponentially."""
     written = list(leaves(tree))
     weights: dict[str, int] = {}
     nested = 0
@@ -274,7 +273,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
         nonlocal nested
         if where in weights:
             return weights[where]
-        weights[where] = 1  # of one that leads back to itself
+        weights[where] = 1  # of a cyclic interpolation
         if isinstance(value, str) and "${" in value:
             names = _INNERMOST.findall(value)
             nested += value.count("${") > len(names)
@@ -289,7 +288,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
 
     for where, value in [*written, ("", tree)]:
         if weigh(where, value) > HEAVIEST + 2 * len(written):
-            raise ConfigError(f"{where or 'config'}: resolved, it would hold more than {HEAVIEST} values")
+            raise ConfigError(f"{where or 'config'}: resolved, it would have more than {HEAVIEST} values")
     if nested > NESTED:
         raise ConfigError(f"config: {nested} interpolations inside interpolations; write some of them out")
 
@@ -304,7 +303,7 @@ def _children(where: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tupl
 
 
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
-    """Return the place and the value that a key names, or those of the interpolation that the way there ends at."""
+    """Return the place and value of a key, or of the interpolation that its path ends at."""
     where, node = "", tree
     for part in filter(None, key.split(".")):
         if isinstance(node, Mapping) and part in node:

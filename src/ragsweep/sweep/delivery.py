@@ -1,9 +1,9 @@
 """Outcomes of jobs on other machines: sent through the remote half of the store, recorded by the command.
 
-A worker on another machine has a store, but not the command's ledger. It puts the outcome of its job into the object
-store as soon as there is one, and the command, when its launcher returns or fails, records what has arrived. So a
-worker that dies loses the job that it was at, and a command that dies loses nothing: the same command launches the
-jobs again, and a job whose outcome has arrived is not run.
+A worker on another machine has a store, but not the command's ledger. It puts each outcome into the object store, and
+the command records the available outcomes when its launcher returns or fails. So a worker that dies loses only its
+current job, and a command that dies loses nothing: the same command launches the jobs again, and skips those with an
+outcome.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
 Launch = Callable[[Sequence[Sequence[str]], int], "Sequence[JobReturn]"]
-"""Run jobs, given by their overrides and the number of the first; return the outcome of each."""
+"""Run jobs, given by overrides and the number of the first job; return the outcome of each."""
 
 DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""
 
 ATTEMPTS = 10
-"""How often a worker tries to send an outcome, a pause apart."""
+"""Most attempts of a worker to send an outcome, with pauses between."""
 
 _log = logging.getLogger(__name__)
 
 
 class Delivery(NamedTuple):
-    """An outcome, and what its calls have cost."""
+    """An outcome, and the cost of its calls."""
 
     outcome: Result | Failure
     spent: Mapping[str, float]
@@ -61,13 +61,13 @@ class Outbox:
 
     @contextmanager
     def alone(self, number: int, until: int | None) -> Iterator[bool]:
-        """Exclude other workers from a job; yield whether its outcome is still missing."""
+        """Lock a job; yield whether its outcome is still missing."""
         name = self._name(number, until)
         with self._leases.alone(name):
             yield not self._remote.has(name)
 
     def send(self, number: int, until: int | None, delivery: Delivery) -> None:
-        """Put an outcome; raises RagsweepError where the object store stays out of reach."""
+        """Put an outcome; raises RagsweepError if the object store stays unreachable."""
         name = self._name(number, until)
         data = to_bytes(name, *delivery)
         for n in range(ATTEMPTS):
@@ -78,7 +78,7 @@ class Outbox:
         raise RagsweepError(f"the outcome of job {number} cannot be sent: {self._remote.url} is out of reach")
 
     def receive(self, number: int, until: int | None) -> Delivery | None:
-        """Return an outcome; None where there is none, or none that is whole, and then the job must be run again."""
+        """Return an outcome; None if it is missing or corrupt, so that the job must be run again."""
         name = self._name(number, until)
         data = self._remote.get(name)
         try:
@@ -89,7 +89,7 @@ class Outbox:
             return None
 
     def remove(self, number: int, until: int | None) -> None:
-        """Delete an outcome that is recorded."""
+        """Delete a recorded outcome."""
         self._remote.remove(self._name(number, until))
 
     def _name(self, number: int, until: int | None) -> str:
@@ -101,7 +101,7 @@ class Outbox:
 
 @dataclass(frozen=True)
 class _Sender:
-    """Send one job's outcome, secrets masked."""
+    """Sends one job's outcome, with masked secrets."""
 
     outbox: Outbox
     context: RunContext
@@ -119,7 +119,7 @@ class _Sender:
 
 
 def deliver_job(context: RunContext, sweep: Sweep, job: Job, until: int | None = None) -> str:
-    """Evaluate one config and send its outcome, unless that has been sent; a failure is sent, and raised again."""
+    """Evaluate one config and send its outcome, unless already sent; a failure is sent and re-raised."""
     remote = context.session.remote
     assert remote is not None
     outbox = Outbox(remote, sweep)
@@ -137,14 +137,14 @@ def deliver_job(context: RunContext, sweep: Sweep, job: Job, until: int | None =
 
 @dataclass(frozen=True)
 class Collector:
-    """A launcher that records the outcomes which its jobs have sent."""
+    """A launcher that records the outcomes sent by its jobs."""
 
     context: RunContext
     sweep: Sweep
     launcher: Launch
 
     def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
-        """Launch jobs and record what came of them; a launcher that fails takes no job with it that has ended."""
+        """Launch jobs and record their outcomes; a failing launcher loses no finished job."""
         try:
             returned = list(self.launcher(jobs, first))
         except Exception as fault:
@@ -169,7 +169,7 @@ class Collector:
         return self._returned(number, until, delivery)
 
     def _record(self, number: int, until: int | None, delivery: Delivery) -> None:
-        """Record an outcome, unless an earlier command has."""
+        """Record an outcome, unless an earlier command did."""
         search, claims = self.context.search, self.context.ledger.claims
         assigned = search is not None and is_own(search)
         if claims.claim_job(self.sweep.id, number, assigned=assigned) is not None:

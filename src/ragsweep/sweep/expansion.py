@@ -1,4 +1,4 @@
-"""Expand overrides into jobs: the product of all swept values, once for each case, each job once."""
+"""Expand overrides into unique jobs: the product of all swept values, for each case."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ragsweep.sweep.compose import Options, expand_glob, parse
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000
-"""Largest number of jobs in a sweep; more is a mistyped range, or an attack."""
+"""Largest number of jobs in a sweep; more indicates a mistyped range, or an attack."""
 
 _WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
 
 
 class JobCase(NamedTuple):
-    """The overrides of one job, and the case that it comes from; without cases there is none."""
+    """The overrides of one job, and its case, if any."""
 
     overrides: tuple[str, ...]
     case: int | None = None  # counted from 0
     keys: tuple[str, ...] = ()  # what the case sets
 
     def blamed(self, fault: str) -> str:
-        """Return the place of the case, if a fault is about a key that the case sets: ``hydra.sweeper.cases[2]: ``.
+        """Return the place of the case if a fault is about a key of the case: ``hydra.sweeper.cases[2]: ``.
 
-        A fault names what is wrong in its first line, before a semicolon; then come ways out.
+        The first line of a fault names the key before a semicolon; remedies follow it.
         """
         fact = fault.partition("\n")[0].partition(";")[0]
         named = (rf"(?<![\w.]){re.escape(key)}(?![\w.])" for key in self.keys)
@@ -38,18 +38,21 @@ class JobCase(NamedTuple):
 
 
 def expand(
-    typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None, *, once: bool = True,
+    typed: Sequence[str],
+    params: Mapping[str, str] | None = None,
+    cases: Any = None,
+    *,
+    once: bool = True,
     options: Options | None = None,
-) -> list[JobCase]:  # fmt: skip
-    """Return the product of all swept values, as Hydra's basic sweeper does; with cases once for each of them.
+) -> list[JobCase]:
+    """Return the product of all swept values, as Hydra's basic sweeper does, for each case if there are any.
 
-    A case is a list of overrides and may sweep itself. It overrides ``params``, and what was typed overrides both, as
-    everywhere in Hydra: a key keeps the place where it was named first and takes the value that was named last.
-    Of jobs with equal sets of overrides the first is kept; without ``once`` all are, as Hydra's basic sweeper does.
+    A case is a list of overrides and may sweep values. It overrides ``params``, and the command line overrides both, as
+    everywhere in Hydra: a key keeps its first position and takes its last value. Jobs with equal sets of overrides are
+    deduplicated, unless ``once`` is false as in Hydra's basic sweeper.
     ``options`` lists the options of a group, for patterns (``retriever=glob(hybrid*)``).
 
-    Raises HydraException for overrides that cannot be read, for cases that are no lists of overrides, and for more jobs
-    than a sweep may have.
+    Raises HydraException for unreadable overrides, for cases that are not lists of overrides, and for too many jobs.
     """
     general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params", options)
     last = _read(typed, "", options)
@@ -69,7 +72,7 @@ def expand(
 
 
 def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
-    """Check the cases, and number them; without any there is one, which sets nothing."""
+    """Check and number the cases; without cases return a single empty one."""
     if cases is None:
         return [(None, [])]
     if not isinstance(cases, list) or not cases:
@@ -85,7 +88,7 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
             if isinstance(line, Mapping):
                 raise HydraException(f"{where}: {dict(line)!r} is no override; write {_as_lines(line)}")
             if not isinstance(line, str):
-                quoted = f'quote an override that holds commas: "{before},{line}"' if before else "write KEY=VALUE"
+                quoted = f'quote an override with commas: "{before},{line}"' if before else "write KEY=VALUE"
                 raise HydraException(f"{where}: {line!r} is no override; {quoted}")
     return list(enumerate(cases))
 
@@ -95,7 +98,7 @@ def _as_lines(case: Mapping[Any, Any]) -> str:
 
 
 def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Override]:
-    """Parse overrides; ``where``: the place they were written at, for errors."""
+    """Parse overrides; ``where``: their place in the config, for errors."""
     start, overrides = f"{where}: " if where else "", []
     for line in lines:
         try:

@@ -19,14 +19,14 @@ from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 
 SUFFIX = f" partition={HOLDOUT}"
-"""Suffix of the names of configs that are evaluated on the holdout."""
+"""Suffix of the names of configs evaluated on the holdout."""
 
 
 @dataclass(frozen=True)
 class Finalists:
-    """The configs that were evaluated on the holdout at the end of a search, the reference first.
+    """The configs evaluated on the holdout at the end of a search, the reference first.
 
-    ``verdict`` compares them there: intervals of their leads hold for all of them together.
+    ``verdict`` compares them on the holdout, with simultaneous intervals of their leads.
     """
 
     results: Sequence[Result] = ()
@@ -42,12 +42,12 @@ class Finalists:
         return self.results[0].dataset.questions if self.results else 0
 
     def named(self) -> tuple[list[Result], list[Failure]]:
-        """Return results and failures under the names that the configs have in the search."""
+        """Return results and failures under the configs' names in the search."""
         results = [replace(result, name=_plain(result.name)) for result in self.results]
         return results, [replace(failure, name=_plain(failure.name)) for failure in self.failures]
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield a line a config: its value on tune and holdout, the gap, and its lead on the holdout."""
+        """Yield one line per config: its value on tune and holdout, the gap, and its lead on the holdout."""
         if not self.results:
             return
         what = "1 config" if len(self.results) == 1 else f"{len(self.results)} configs"
@@ -84,7 +84,7 @@ class Finalists:
             yield result, tune, result.summaries[self.metric].value - tune
 
     def _row(self, result: Result) -> int | None:
-        """Find a config in the verdict; None where it could not be compared."""
+        """Return the row of a config in the verdict; None if it could not be compared."""
         configs = self.verdict.matrix.configs if isinstance(self.verdict, SweepComparison) else ()
         return configs.index(_plain(result.name)) if _plain(result.name) in configs else None
 
@@ -94,9 +94,9 @@ def choose(
 ) -> list[Result]:
     """Choose the configs to evaluate on the holdout: the reference, the choice, the best, and the cheapest.
 
-    The reference is the baseline, where it is a config of the search, else the first trial. The cheapest are those that
-    may be the best. None are chosen where the search saw all questions, or the golden set is too small for a holdout.
-    ``most`` limits them, not counting a reference that cannot be the best.
+    The reference is the baseline if it is a config of the search, else the first trial. The cheapest are chosen among
+    those that may be the best. None are chosen if the search saw all questions, or the golden set is too small for a
+    holdout. ``most`` limits them, not counting a reference that cannot be the best.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0]):
         return []
@@ -120,7 +120,7 @@ def _plain(name: str) -> str:
 
 
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
-    """Collect the outcomes of the configs that are chosen now, without those of an earlier choice."""
+    """Collect the outcomes of the currently chosen configs, without those of an earlier choice."""
     by_name = {_plain(outcome.name): outcome for outcome in outcomes}
     pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]
     failures = [after for after, _ in pairs if isinstance(after, Failure)]
@@ -136,7 +136,7 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
 
 
 def _is_held_back(result: Result) -> bool:
-    """Return whether enough questions were held back from the search."""
+    """Return whether enough questions are held out from the search."""
     facts = result.dataset
     left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
     return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH

@@ -32,32 +32,32 @@ from ragsweep.sweep.slurm import through_queue, withdrawable
 
 @dataclass
 class HydraTask:
-    """The task function that Hydra calls with each job's config, in this process or in a worker.
+    """The task function that Hydra calls with each job's config, in this process or a worker.
 
     Args:
         sweep: Id of the sweep that the jobs belong to.
-        context: What jobs need in the command's own process; a worker makes its own.
-        body: Called once by our sweepers, with the launcher that Hydra made, in the command's own process.
+        context: The jobs' context in the command's process; a worker builds its own.
+        body: Called once by our sweepers, with Hydra's launcher, in the command's process.
     """
 
     sweep: str = ""
     context: RunContext | None = None
     body: Callable[[Launch, Path], str] | None = None
-    sent: Sweep | None = field(default=None, init=False)  # the sweep, where workers send outcomes to the command
+    sent: Sweep | None = field(default=None, init=False)  # the sweep, if workers send outcomes to the command
     result: str | BaseException = field(default="", init=False)  # of the body
     command: Holder = field(default_factory=myself, init=False)
 
     def __post_init__(self) -> None:
-        """Let outcomes be sent where the store has a remote half, and this process records what comes back."""
+        """Make workers send outcomes if the store has a remote half, for this process to record."""
         if self.body and self.context and self.context.session.remote:
             self.sent = self.context.sweep
 
     def __getstate__(self) -> dict[str, Any]:
-        """Send a worker the sweep and the command's process only."""
+        """Pickle only the sweep and the command's process for a worker."""
         return {**vars(self), "context": None, "body": None, "result": ""}
 
     def drive(self, launch: Launch, master: DictConfig) -> None:
-        """Run the body; its result, or what it raises, is kept for the caller of `through_hydra`."""
+        """Run the body; keep its result or exception for the caller of `through_hydra`."""
         assert self.body is not None
         assert self.context is not None
         folder = Path(str(master.hydra.sweep.dir))
@@ -73,7 +73,7 @@ class HydraTask:
             self.result = fault
 
     def __call__(self, config: DictConfig) -> JobValue | str:
-        """Run the job that Hydra has begun; a worker whose command was killed ends with it."""
+        """Run the job that Hydra has started; a worker exits if its command is killed."""
         try:
             with withdrawable():
                 return self._run(config)
@@ -88,7 +88,7 @@ class HydraTask:
 
         whole: Any = HydraConfig.instance().cfg
         hydra = HydraConfig.get()
-        until, config.questions.until = config.questions.until, None  # how far a race goes is no part of a config
+        until, config.questions.until = config.questions.until, None  # the end of a rung is not part of a config
         if self.sent and self.context is None and config.store.worker_path:
             config.store.path = config.store.worker_path
         choices: Any = OmegaConf.to_container(hydra.runtime.choices)
@@ -106,7 +106,7 @@ class HydraTask:
 
 
 def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunContext:
-    """Make what a job needs in a process that a launcher started."""
+    """Build a job's context in a process started by a launcher."""
     store = plain.values["store"]
     session = _session(Path(store["path"]).absolute(), store["stages"], store["remote"])
     settings: Any = OmegaConf.to_container(whole.hydra.sweeper, resolve=True)
@@ -121,9 +121,9 @@ def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunConte
 
 
 def _join_cluster(launcher: DictConfig) -> None:
-    """Connect to the Ray cluster that a launcher or the environment names: the launcher itself can only start one.
+    """Connect to the Ray cluster that a launcher or the environment names: the launcher can only start one.
 
-    Raises ConfigError where none answers.
+    Raises ConfigError if the cluster is unreachable.
     """
     if not str(launcher["_target_"]).endswith(".RayLauncher"):
         return
@@ -141,13 +141,13 @@ def _join_cluster(launcher: DictConfig) -> None:
 
 @cache
 def _session(folder: Path, stages: bool, remote: str | None) -> Session:
-    """Return this worker's session: jobs that one worker runs share loaded models."""
+    """Return this worker's session, whose loaded models its jobs share."""
     store = {"path": str(folder), "stages": stages, "remote": remote}
     return open_session({"store": store}, Terminal.current(plain=True))
 
 
 def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None:
-    """Mask the secrets in the files that Hydra has written of a job."""
+    """Mask the secrets in Hydra's files of a job."""
     add_secrets(secrets, config)
     add_secrets(secrets, whole)
     if whole.hydra.output_subdir is not None:
@@ -162,7 +162,7 @@ def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
 
 
 def through_hydra(command: Command, task: HydraTask) -> str:
-    """Run a command through Hydra; return the result of the task's body, or raise what it raised."""
+    """Run a command through Hydra; return the result of the task's body, or raise its exception."""
     arguments = [*(["--multirun"] if command.multirun else []), *command.overrides]
     if command.config_dir:
         arguments += ["--config-dir", command.config_dir]
@@ -173,7 +173,7 @@ def through_hydra(command: Command, task: HydraTask) -> str:
 
 
 def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008
-    """Call Hydra as its users do, also for options that Hydra itself handles: ``--cfg``, ``--help`` and the like."""
+    """Call Hydra's command line, also for options that Hydra itself handles, such as ``--cfg`` and ``--help``."""
     import hydra
 
     before = sys.argv

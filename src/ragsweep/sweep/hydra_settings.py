@@ -1,7 +1,7 @@
-"""List what a config may set in Hydra's own node: launcher, sweeper and log handlers, with which settings.
+"""The allow-list for Hydra's own node: launchers, sweepers and log handlers, with their settings.
 
-Hydra imports and calls what stands in its own node: launchers, sweepers, callbacks, log handlers. Some launchers take
-commands as settings. What is not listed here is refused, unless the environment trusts its package.
+Hydra imports and calls the targets in its own node: launchers, sweepers, callbacks, log handlers. Some launchers take
+commands as settings. Anything not listed here is rejected, unless the environment trusts its package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragsweep.core.trust import TRUSTED, check_targets, is_trusted
 from ragsweep.sweep.trees import leaves
 
 FOLDER = "/the-folder-of-the-run"
-"""Stands for the run's own folder in settings that are checked before there is one."""
+"""Placeholder for the run's folder in settings that are checked before the folder exists."""
 
 LAUNCHERS: Mapping[str, frozenset[str]] = {
     "hydra.BasicLauncher": frozenset(),
@@ -44,7 +44,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
          "ray.remote.memory", "ray.remote.max_calls", "ray.remote.max_retries", "ray.remote.resources"}
     ),
 }  # fmt: skip
-"""Launcher -> the settings that a config may give it; none is a command, a host, or a hook."""
+"""Launcher -> the settings allowed in a config; none is a command, a host or a hook."""
 
 SWEEPERS: Mapping[str, frozenset[str]] = {
     "hydra.BasicSweeper": frozenset({"max_batch_size", "params"}),
@@ -56,50 +56,61 @@ SWEEPERS: Mapping[str, frozenset[str]] = {
          "constraints", "default", "enqueue", "subject", "lapse", "race", "stop", "plots"}
     ),  # and not custom_search_space: it names a function
 }  # fmt: skip
-"""Sweeper -> the settings that a config may give it."""
+"""Sweeper -> the settings allowed in a config."""
 
 LOG_CLASSES = frozenset(
-    {"logging.Formatter", "logging.Filter", "logging.NullHandler", "logging.StreamHandler", "logging.FileHandler",
-     "logging.handlers.RotatingFileHandler", "logging.handlers.TimedRotatingFileHandler",
-     "logging.handlers.WatchedFileHandler"}
-)  # fmt: skip
-"""What writes to the terminal or to a file; the other handlers of ``logging`` send logs over a network."""
+    {
+        "logging.Formatter",
+        "logging.Filter",
+        "logging.NullHandler",
+        "logging.StreamHandler",
+        "logging.FileHandler",
+        "logging.handlers.RotatingFileHandler",
+        "logging.handlers.TimedRotatingFileHandler",
+        "logging.handlers.WatchedFileHandler",
+    }
+)
+"""Classes that write to the terminal or to a file; other handlers of ``logging`` send logs over a network."""
 
 LOG_FORMAT = "[%(asctime)s][%(name)s][%(levelname)s] %(message)s"
 LOG_FORMATS = frozenset(
-    {LOG_FORMAT, "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s",
-     "[%(asctime)s][HYDRA] %(message)s", "%(message)s"}
-)  # fmt: skip
-"""Ours and Hydra's: with a format of its own a config could write any text, such as a line of shell."""
+    {
+        LOG_FORMAT,
+        "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s",
+        "[%(asctime)s][HYDRA] %(message)s",
+        "%(message)s",
+    }
+)
+"""Our format and Hydra's: with a free format a config could write any text, such as a line of shell."""
 
 LOG_FILE = ".log"
-"""What the name of a log file ends with: the run's folder may be anywhere, and hold files of the user's."""
+"""Suffix of log files: the run's folder may be anywhere, and may contain the user's files."""
 
 HANDLED = frozenset({"class", "level", "formatter", "filters"})
-"""What ``logging`` itself reads of a handler's settings."""
+"""The settings of a handler that ``logging`` itself reads."""
 
 STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
 
 _BUILT_IN = re.compile(r"hydra\.[\w.]+\.(Basic(?:Launcher|Sweeper))")
-"""Hydra's own launcher and sweeper, the modules of which are private."""
+"""Aliases for Hydra's launcher and sweeper, whose modules are private."""
 
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
-"""Variables that a config may set for its jobs: other names could choose a program, a library or a host."""
+"""Variables that a config may set for its jobs; others could select a program, a library or a host."""
 
 _PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
-"""joblib calculates with what stands there."""
+"""joblib evaluates the value as an expression."""
 
 _ADDRESSES = ("auto", "local")
-"""Addresses of a Ray cluster that a config may give: whoever answers at another one gets the jobs, and runs code."""
+"""Addresses of a Ray cluster allowed in a config: the host at any other address would receive the jobs and run code."""
 
 _SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
-"""What a setting of SLURM may be: each is a line of the script that SLURM runs."""
+"""Matches a valid setting of SLURM, which becomes a line of the script that SLURM runs."""
 
 _PACKAGES = frozenset({"hydra", "ragsweep"})
 
 
 def check_search_path(path: str) -> None:
-    """Raise ConfigError for a folder of configs that is a package: to look for configs in one imports it."""
+    """Raise ConfigError for a package on the config search path, since searching it imports it."""
     if "${" in path:
         raise ConfigError(f'hydra.searchpath: "{path}" must be written out')
     if "://" not in path:
@@ -114,9 +125,9 @@ def check_search_path(path: str) -> None:
 
 
 def check_hydra(settings: Mapping[str, Any]) -> None:
-    """Check Hydra's node: its keys with their values, resolved, `FOLDER` being the run's own folder.
+    """Check Hydra's node: its keys with resolved values, with `FOLDER` as the run's folder.
 
-    Raises ConfigError, with the key, for whatever would import, call, write elsewhere or send more than our parts do.
+    Raises ConfigError, with the key, for settings that import, call, write elsewhere or send more than our parts do.
     """
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)
@@ -125,7 +136,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
     if settings["callbacks"]:
         raise ConfigError(
-            "hydra.callbacks: ragsweep runs jobs in a loop of its own, which calls none; leave them out, and read"
+            "hydra.callbacks: are never called, as ragsweep runs jobs in its own loop; leave them out, and read"
             " results from MLflow, or from results.json of the sweep's run"
         )
     for key in ("hydra_logging", "job_logging"):
@@ -174,7 +185,7 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
 
 
 def _check_logging(settings: Any, where: str) -> None:
-    """Check a dictConfig of ``logging``: classes, objects that it names, files it writes, and the text in them."""
+    """Check a dictConfig of ``logging``: its classes, named objects, log files and formats."""
     for name, value in leaves(settings):
         _check_log_setting(name, value, f"{where}.{name}")
     if not isinstance(settings, Mapping):
@@ -200,7 +211,7 @@ def _check_logging(settings: Any, where: str) -> None:
 
 
 def _check_log_setting(name: str, value: Any, where: str) -> None:
-    """Check one value: a class, an object that it names, or the file that is written."""
+    """Check one value: a class, a named object, or the log file."""
     key = name.rpartition(".")[2]
     if key == "()" and not is_trusted(str(value)):
         raise ConfigError(f'{where}: "{value}" would be called; name a class of logging under the key class')
@@ -214,10 +225,10 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
             f"{where}: must lie in the run's folder and end with {LOG_FILE}, given {value!r}; give"
             " ${hydra.runtime.output_dir}/NAME.log"
         )
-    if ".." in f".{name}.":  # logging sets attributes that stand under the key "."
+    if ".." in f".{name}.":  # logging sets the attributes under the key "."
         raise ConfigError(f'{where}: attributes cannot be set; leave out the key "."')
 
 
 def _is_inside(path: PurePath, folder: str) -> bool:
-    """Return whether a path lies in a folder, ``..`` resolved."""
+    """Return whether a path lies in a folder, with ``..`` resolved."""
     return os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)

@@ -34,24 +34,26 @@ JobValue = float | tuple[float, ...] | dict[str, object] | None
 
 
 class TargetsMissed(Exception):
-    """A single config misses targets that are enforced; its result is recorded and shown."""
+    """A single config misses enforced targets; its result is recorded and shown."""
 
 
 class Partial(Exception):
-    """Too many questions could not be scored: the result is recorded, and is no value for a search."""
+    """Too few questions were scored: the result is recorded, but not used as a value for a search."""
 
 
 def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue:
     """Evaluate one config: record it, show it, track it; return the objective.
 
-    A job of a sweep that is done already, or that another process does, is left alone. A failure is recorded as well
-    and raised again, so that the launcher continues with the other jobs. ``until``: on a rung of a race.
+    A job that is done, or claimed by another process, is skipped. A failure is recorded and re-raised, so that the
+    launcher continues with the other jobs. ``until``: the end of a rung of a race.
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
     assigned = search is not None and is_own(search)  # the study decides which process runs a job
     position = None
     if sweep:
-        names = trial_names(search, job.number + 1) if search else sweep.names  # the trials may have been raised since
+        names = (
+            trial_names(search, job.number + 1) if search else sweep.names
+        )  # the number of trials may have been raised since
         limit = job.config.values["max_failures"]
         if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
             raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}")
@@ -81,7 +83,7 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
         writer.keep(result)
     except BaseException:
         if sweep:
-            ledger.claims.release_job(sweep.id, job.number)  # it could not be recorded, on a full disk for instance
+            ledger.claims.release_job(sweep.id, job.number)  # it could not be recorded, for example on a full disk
         raise
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
@@ -91,7 +93,7 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
 
 
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
-    """Name a job as its sweep does, secrets masked, and set whether its result decides what is tried next."""
+    """Set a job's name as in its sweep, with masked secrets, and whether its result decides the next jobs."""
     search = context.search
     if sweep and not search:
         job.name = sweep.names[job.number]
@@ -102,18 +104,18 @@ def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
 
 
 class FailureWriter(Protocol):
-    """What keeps the failure of a job."""
+    """A recorder of a job's failure."""
 
     @property
     def number(self) -> int:
         """The job's number."""
 
     def keep_failure(self, failure: Failure) -> None:
-        """Keep a failure."""
+        """Record a failure."""
 
 
 def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | None = None) -> Result:
-    """Evaluate a job; a failure is recorded and raised again. ``until``: on a rung of a race."""
+    """Evaluate a job; a failure is recorded and re-raised. ``until``: the end of a rung of a race."""
     started, session = time.time(), context.session
     evaluator = session.evaluator
     try:
@@ -141,7 +143,7 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | N
 
 
 def log_once(fault: BaseException) -> list[str]:
-    """Write a traceback into the job's log, if it is not there yet; return the files of the log."""
+    """Write a traceback to the job's log, unless it is there already; return the log's files."""
     if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
         logging.getLogger(__name__).error("the job failed", exc_info=fault)
         fault.logged = True  # type: ignore[attr-defined]
@@ -173,15 +175,15 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return a config's mean so far, and of how many questions; its race reads the scores from the ledger."""
+    """Return a config's mean so far and its number of questions; the race reads the scores from the ledger."""
     value = result.summaries[objectives(result.config)[0]].value
     return {"values": None if math.isnan(value) else value, "asked": result.race["asked"], "cost": dict(spent)}
 
 
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return the objective, or several; NaN is no value to search by.
+    """Return the objective or objectives; NaN is not a value for a search.
 
-    Our own sweeper also gets what its constraints and its stop rule need, and the cost.
+    Our sweeper also gets the values for its constraints and stop rule, and the cost.
     """
     summaries = [result.summaries[name] for name in objectives(result.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]
@@ -209,7 +211,7 @@ def _unmeasured(summary: Summary) -> str:
 
 
 def _detectable(result: Result, first: Result, summary: Summary) -> float:
-    """Return the smallest detectable difference to the first result, or half of the value's interval."""
+    """Return the smallest detectable difference to the first result, or half the width of the value's interval."""
     try:
         power = estimate_power(score_matrix([first, result], summary.name)).typical
     except (RagsweepError, KeyError):

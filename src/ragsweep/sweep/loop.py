@@ -1,4 +1,4 @@
-"""Run jobs one after the other in this process, with the folders, files and logs that Hydra's users expect."""
+"""Run jobs sequentially in this process, with Hydra's folders, files and logs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FLOAT = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
     r"|\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
-"""What OmegaConf reads as a number where it stands without quotes; PyYAML wants a point in 1e3."""
+"""Text that OmegaConf reads as a number if unquoted; PyYAML requires a point in 1e3."""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Write YAML that OmegaConf reads as it was."""
+    """Dumps YAML that OmegaConf reads back unchanged."""
 
 
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
@@ -42,8 +42,8 @@ class JobLoop:
 
     Args:
         command: The command.
-        first: The config of its first job, by which the time in the names of all folders is read.
-        secrets: What is masked in the files of jobs.
+        first: The config of its first job, which fixes the time in the names of all folders.
+        secrets: The values to mask in the files of jobs.
     """
 
     def __init__(self, command: Command, first: JobConfig, secrets: Secrets) -> None:
@@ -51,7 +51,7 @@ class JobLoop:
         self._folder_key = "hydra.sweep.dir" if command.multirun else "hydra.run.dir"
         self._first = first.template
         self.logs: list[str] = []
-        """The files with the traceback of the last job that failed."""
+        """The files with the traceback of the last failed job."""
         self._branches: dict[str, tuple[Any, str]] = {}
         config = self._first.changed(first.changes)
         with as_hydra_config(config):
@@ -60,12 +60,12 @@ class JobLoop:
         self._one_folder = "${hydra" not in text and keys_read(text, self._folder_key) == set()
 
     def write_multirun(self) -> None:
-        """Write the config of the multirun into the sweep's folder."""
+        """Write the config of the multirun to the sweep's folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "multirun.yaml").write_text(self._masked_yaml(self._first.tree), encoding="utf-8")
 
     def run(self, task: Callable[[], object], config: JobConfig, number: int, overrides: Sequence[str]) -> JobReturn:
-        """Run a job in its folder; the result holds what the task returned or raised."""
+        """Run a job in its folder; the result has the task's return value or exception."""
         from hydra.core.utils import JobReturn, JobStatus
 
         job_return = JobReturn()
@@ -80,7 +80,7 @@ class JobLoop:
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Log as ``hydra.job_logging`` configures while jobs run in the block, and as ``hydra.hydra_logging`` after."""
+        """Configure logging by ``hydra.job_logging`` for the block, and by ``hydra.hydra_logging`` after it."""
         from hydra.core.utils import configure_log
 
         try:
@@ -91,7 +91,7 @@ class JobLoop:
 
     @contextmanager
     def _job_environment(self, config: JobConfig, number: int, overrides: Sequence[str]) -> Iterator[None]:
-        """Set what Hydra sets for a job: its number, folder, files, logs and variables of the environment."""
+        """Set a job's number, folder, files, logs and environment variables as Hydra does."""
         from hydra.core.utils import configure_log, env_override
 
         template = config.template
@@ -122,9 +122,9 @@ class JobLoop:
             yield
 
     def _write(self, written: Mapping[str, Any], hydra: Mapping[str, Any], overrides: Sequence[str]) -> None:
-        """Write a job's files: its config, its node ``hydra``, and its overrides, secrets masked.
+        """Write a job's files: its config, its node ``hydra`` and its overrides, with masked secrets.
 
-        Branches of the config that it shares with the job before are not written anew.
+        The YAML of branches shared with the previous job is reused.
         """
         if hydra["output_subdir"] is None:
             return
@@ -146,13 +146,13 @@ class JobLoop:
 
 
 def to_yaml(tree: Any) -> str:
-    """Write plain values as YAML."""
+    """Format plain values as YAML."""
     text: str = yaml.dump(tree, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
     return text
 
 
 class InProcess:
-    """Launch the jobs of a sweep in this process; those that were prepared already are not composed again."""
+    """Launch the jobs of a sweep in this process, reusing the configs of prepared jobs."""
 
     def __init__(self, command: Command, context: RunContext, jobs: Sequence[Job]) -> None:
         self._command, self._context = command, context
@@ -164,7 +164,7 @@ class InProcess:
         self.folder = self._folders.folder
 
     def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
-        """Run jobs, given by their overrides and the number of the first."""
+        """Run jobs, given by overrides and the number of the first job."""
         with self._folders.logging():
             return [self._run(number, lines) for number, lines in enumerate(jobs, start=first)]
 

@@ -1,4 +1,4 @@
-"""Bring the tracker up to date with the ledger: complete runs after a kill or an outage, end abandoned ones."""
+"""Synchronise the tracker with the ledger: complete runs after a kill or an outage, and end abandoned runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ragsweep.sweep.session import RunContext, Session
 
 SWEEP_TAG = "ragsweep.sweep"
 NAMES_TAG = "ragsweep.names"
-"""What the user calls a run."""
+"""The tag of the name that the user gave to a run."""
 
 
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
-    """Open a sweep's parent run, or find the one of a process that died before it could record it."""
+    """Open a sweep's parent run, or find the run of a process that died before recording it."""
     parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
     parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, parent)
     if sweep.tracker == tracker.identity:
@@ -36,10 +36,10 @@ def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | Non
 
 
 def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = False) -> Sweep:
-    """Reopen a sweep's parent run, upload its records that are missing there, and end its runs without a record.
+    """Reopen a sweep's parent run, upload its missing records, and end its runs without a record.
 
-    Where the tracker has lost the sweep (its database is gone), everything is uploaded anew. ``elsewhere``: other
-    machines may be at it, whose runs have no record here.
+    If the tracker has lost the sweep (its database was deleted), all records are uploaded again. ``elsewhere``: other
+    machines may be working on it, whose runs have no record here.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id})
     if parent:
@@ -47,7 +47,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     else:
         ledger.forget_runs(sweep.id)
         parent = open_parent(ledger, tracker, sweep, None)
-    # Claims are read before records: a job that ends in between would be in neither list.
+    # Claims are read before records: in the other order, a job that ends in between would be in neither list.
     claimed = [*ledger.claims.jobs(sweep.id), *ledger.claims.jobs(sweep.id, FINALIST)]
     at_work = [job_tag(claim.kind, claim.number) for claim in claimed if claim.lives]
     untracked = ledger.untracked(sweep.id)
@@ -58,7 +58,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 
 
 def catch_up(context: RunContext, sweep: Sweep) -> None:
-    """Upload records of processes that died between ledger and tracker; other processes' uploads are waited for."""
+    """Upload records of processes that died between ledger and tracker; wait for other processes' uploads."""
     if not context.tracker.identity:
         return
     try:
@@ -68,17 +68,17 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, elsewhere: bool) -> bool:
-    """End the runs that no process will complete, write a sweep's parent run, and end it; return whether that worked.
+    """End abandoned runs, write a sweep's parent run, and end it; return whether the tracker was reachable.
 
-    A tracker out of reach gets it later, from `ragsweep sync` or the same command. ``elsewhere``: other machines may be
-    at the sweep; of two runs of a trial that changed machines one is ended.
+    An unreachable tracker is updated later, by `ragsweep sync` or the same command. ``elsewhere``: other machines may
+    be working on the sweep; if a trial has moved between machines, one of its two runs is ended.
     """
     ledger, tracker = context.ledger, context.tracker
     with suppress(TrackingError):
         if elsewhere:
             tracker.children(sweep.parent)
         else:
-            tracker.end_abandoned(sweep.parent)  # a run whose creation was confirmed to no process
+            tracker.end_abandoned(sweep.parent)  # a run whose creation no process has seen confirmed
     try:
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
         _complete_children(ledger, tracker, sweep, parent)
@@ -91,7 +91,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, els
 
 
 def end_abandoned(context: RunContext) -> None:
-    """Mark as KILLED the sweeps whose process is dead: they would be shown as running forever."""
+    """Mark sweeps of dead processes as KILLED, which would otherwise be shown as running forever."""
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned():
         if sweep.tracker != tracker.identity:
@@ -111,10 +111,10 @@ def end_abandoned(context: RunContext) -> None:
 
 
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool) -> int:
-    """Upload what is in the ledger and not in the tracker, and return how many records were sent; print what cannot be.
+    """Upload the ledger's records that the tracker lacks, print failures, and return the number of sent records.
 
-    That is what was meant for this tracker and is missing: after an outage, or because its database is gone. With
-    ``everything`` also what was tracked elsewhere, or not at all. Existing runs are found by their tags.
+    These are the records assigned to this tracker and missing there, after an outage or the loss of its database. With
+    ``everything``, also records tracked elsewhere or not at all. Existing runs are found by their tags.
     """
     sent = traced = 0
     for sweep in ledger.sweeps():
@@ -134,7 +134,7 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
 
 
 def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
-    """Count the records that were meant for other trackers and did not reach them: ((URI, experiment), count)."""
+    """Count the records that have not reached the other trackers they are assigned to: ((URI, experiment), count)."""
     records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
     lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
     outcomes = [record.outcome for record in lost if isinstance(record.outcome, Result)]
@@ -150,7 +150,7 @@ def _count_traced(records: Sequence[Record]) -> int:
 
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
-    """Exclude other commands from a sweep; yield the holder where one is at it, without waiting: it may take hours."""
+    """Claim a sweep exclusively; yield the other holder, if any, without waiting, since it may run for hours."""
     taken = ledger.claims.claim_key(sweep.key)
     try:
         taken = taken or ledger.claims.claim_sweep(sweep.id)
@@ -161,7 +161,7 @@ def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
 
 
 def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> list[Record]:
-    """Upload the records of a sweep that the tracker lacks, and end its parent run; return those that were sent."""
+    """Upload the records of a sweep that the tracker lacks, and end its parent run; return the sent records."""
     here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
     records = [*trials, *ledger.finalists(sweep.id)]
     parent = tracker.find({SWEEP_TAG: sweep.id})
@@ -192,14 +192,14 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> list[Record]:
 
 
 def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) -> bool:
-    """Return whether a sweep was uploaded but not closed: its closing was interrupted, or did not reach the tracker."""
+    """Return whether a sweep was uploaded but not closed, by an interruption or an outage of the tracker."""
     if sweep.status in (FINISHED, FAILED):
         return not tracker.has_ended(parent)
     return recorded >= len(sweep.jobs)
 
 
 def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
-    """Add to each config's run what follows from the whole sweep: tags, and a table of its questions."""
+    """Add to each config's run the data derived from the whole sweep: tags, and a table of its questions."""
     for job in sorted({*parent.children, *parent.tables}):
         record = ledger.record(sweep.id, job)
         if not record.run or not record.tracked:
@@ -211,9 +211,9 @@ def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: P
 
 
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
-    """Upload records, into the runs that earlier attempts left where there are any."""
+    """Upload records, reusing the runs of earlier attempts."""
     try:
-        # Claimed before the runs are read: a process that uploads one at this moment makes a run of its own.
+        # Claimed before the runs are read: a process that uploads a record in between creates another run.
         ours = [record for record in records if not here or _claim_upload(ledger, record)]
         children: Mapping[str, Child] = tracker.children(parent, [record.tag for record in ours]) if ours else {}
         for record in ours:
@@ -230,13 +230,13 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
 
 
 def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
-    """Add to a run the names that the user has given to what it shows."""
+    """Tag a run with the names that the user has given to its record."""
     if names := ledger.names.of(target):
         tracker.tag(run, {NAMES_TAG: ", ".join(names)})
 
 
 def _claim_upload(ledger: Ledger, record: Record) -> bool:
-    """Claim the upload of a record, waiting for another process that has it; False where it is done."""
+    """Claim the upload of a record, waiting for another process that holds the claim; False if it is uploaded."""
     while isinstance(taken := ledger.claims.claim_upload(record.id), Claim):
         time.sleep(0.1)
     return taken

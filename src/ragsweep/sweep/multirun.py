@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
 ATTEMPTS = 3
-"""How often a job is begun whose process dies."""
+"""Most attempts at a job whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
-"""Statuses of jobs that are not run now; those that did not end well are run when the command is repeated."""
+"""Statuses of jobs that are not run now; unsuccessful ones are run when the command is repeated."""
 
 
 @dataclass
 class Multirun:
-    """One multirun, whose jobs are given before it begins."""
+    """A multirun whose jobs are known in advance."""
 
     command: Command
     values: Mapping[str, Any]  # of the first config
@@ -55,9 +55,9 @@ class Multirun:
         """Give short names to parts of the context."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
-        self.summary: SweepSummary | None = None  # as soon as the sweep is shown
+        self.summary: SweepSummary | None = None  # set when the sweep is shown
         self.is_shared = False  # whether several commands can work on it
-        self.elsewhere = False  # whether other machines can, whose jobs have no records in this ledger
+        self.elsewhere = False  # whether other machines can work on it, without records in this ledger
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
         """Run the sweep, or show a finished one; return the exit status."""
@@ -71,7 +71,7 @@ class Multirun:
         return int(bool(missing))
 
     def _describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the sweep as the ledger keeps it, and its key: that of the same configs, tracked in the same place."""
+        """Return the sweep's record and its key, which identifies the same configs tracked in the same place."""
         command, mask = self.command, self.secrets.mask_text
         key = content_hash([signatures, self.tracker.identity, *([command.race] if self.race else [])])
         jobs = tuple(tuple(map(mask, job)) for job in command.jobs)
@@ -79,7 +79,7 @@ class Multirun:
         return key, Sweep("", name, "", jobs, tuple(command.names()), self.tracker.identity)
 
     def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
-        """Open a sweep, resume it, or join those who run it; None for a finished one, which is only shown."""
+        """Open, resume or join a sweep; None for a finished sweep, which is only shown."""
         sweep = None if self.values["rerun"] else self.ledger.latest(key)
         if sweep:
             self._give_name(sweep)
@@ -119,21 +119,21 @@ class Multirun:
         return len(sweep.jobs) == len(new.names)
 
     def _reopen(self, sweep: Sweep, _: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Open the failed jobs of a sweep again; return it, and in words how much of it is done."""
+        """Reopen the failed jobs of a sweep; return it, and a description of its progress."""
         self.ledger.retry(sweep.id)
         done = len(self.ledger.jobs(sweep.id, "finished"))
         return sweep, f"{done} of {len(sweep.jobs)} configs are done already"
 
     def _show_again(self, sweep: Sweep) -> None:
-        """Show a finished sweep, and send to the tracker what that has lost."""
+        """Show a finished sweep, and restore the tracker's missing records."""
         summary = self.summary = summarise_sweep(
             self.ledger, self.ledger.records(sweep.id), labels=self.context.labels, declared=self.values["baseline"]
         )
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         if self.ledger.is_writable:
             if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
-                self.terminal.line("sync", f"{len(sent)} results were not in MLflow any more, and are there again")
-            sweep = self.ledger.sweep(sweep.id)  # its run may be a new one
+                self.terminal.line("sync", f"{len(sent)} results were missing in MLflow, and are restored")
+            sweep = self.ledger.sweep(sweep.id)  # its run may be new
             self.ledger.claims.leave_sweep(sweep.id)
         view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
@@ -149,11 +149,11 @@ class Multirun:
         try:
             try:
                 why = self._launch(self._run_jobs)
-            except Exception as fault:  # what the launcher raised: why a job without a record did not run
+            except Exception as fault:  # the launcher's exception: why a job without a record did not run
                 logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
                 why = self.secrets.mask_text(describe_fault(fault))
             finally:
-                self.ledger.claims.release_job(sweep.id)  # of jobs that could not be recorded, on a full disk
+                self.ledger.claims.release_job(sweep.id)  # jobs that could not be recorded, on a full disk
             status = FINISHED
         finally:
             interruption.stop_raising()
@@ -161,7 +161,7 @@ class Multirun:
         return status
 
     def _launch(self, body: Callable[[Launch, Path], str]) -> str:
-        """Call a function with a launcher, our own loop or the one that Hydra makes, and return its result."""
+        """Call a function with a launcher, our loop or Hydra's, and return its result."""
         assert self.context.sweep
         if self.command.in_process:
             loop = InProcess(self.command, self.context, self.jobs)
@@ -169,14 +169,14 @@ class Multirun:
         return through_hydra(self.command, HydraTask(self.context.sweep.id, self.context, body))
 
     def _run_jobs(self, launch: Launch, _: Path) -> str:
-        """Launch jobs, repeatedly while that helps: one that kills its process takes others with it.
+        """Launch jobs repeatedly while that makes progress: a job that kills its process also stops others.
 
-        Returns why the last of them did not run.
+        Returns why the last jobs did not run.
         """
         sweep, why, before = self.context.sweep, "", None
         assert sweep
         while True:
-            # Run by other processes; on a full disk this one cannot give up a claim of its own.
+            # Run by other processes; on a full disk this process cannot release its claims.
             while any(claim.lives and not claim.is_own for claim in self.ledger.claims.jobs(sweep.id)):
                 time.sleep(0.2)
             self._record_dead_jobs(sweep)
@@ -189,9 +189,9 @@ class Multirun:
             why = self._launch_once(self._next(pending, claims), launch)
 
     def _next(self, pending: Sequence[int], claims: Sequence[Claim]) -> Sequence[int]:
-        """Choose the jobs to launch: those whose process died run one by one, which identifies the faulty one.
+        """Choose the jobs to launch: jobs whose process died run alone, which identifies the faulty one.
 
-        In a race they first run with the others, which are compared with them, and alone only after these.
+        In a race they first run with the others, for comparison, and alone only after these.
         """
         died = [claim for claim in claims if claim.number in pending]
         if self.race is None:
@@ -200,7 +200,7 @@ class Multirun:
         return [job for job in pending if job not in again] or again[:1]
 
     def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
-        """Launch jobs; a failed job is recorded and stops no other. Returns what kept one from running."""
+        """Launch jobs; a failed job is recorded and stops no other. Returns why a job did not run."""
 
         def launch_jobs(jobs: Mapping[int, Sequence[str]]) -> dict[int, JobReturn | Exception]:
             outcomes: dict[int, JobReturn | Exception] = {}
@@ -231,7 +231,7 @@ class Multirun:
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Report the outcome of the sweep and end its parent run.
 
-        A sweep whose closing is interrupted is KILLED, in the ledger and in the tracker: the same command closes it.
+        A sweep whose closing is interrupted becomes KILLED in the ledger and the tracker; the same command closes it.
         """
         try:
             status = self._report(sweep, status, why)
@@ -245,7 +245,7 @@ class Multirun:
         return status
 
     def _report(self, sweep: Sweep, status: str, why: str) -> str:
-        """Show the outcome of the sweep, and send it to the tracker; return the sweep's status."""
+        """Show the outcome of the sweep and send it to the tracker; return the sweep's status."""
         mlflow_sync.catch_up(self.context, sweep)
         records = self.ledger.records(sweep.id)
         recorded = [*records, *self.ledger.finalists(sweep.id)]
@@ -257,7 +257,7 @@ class Multirun:
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
         if status == KILLED:
             done = f"{len(records)} of {len(sweep.jobs)}" if any(sweep.jobs) else f"{len(records)}"
-            self.terminal.line("stopped", f"{done} configs are done; the same command goes on from there")
+            self.terminal.line("stopped", f"{done} configs are done; the same command resumes")
         if self.tracker.identity:
             texts = self.context.session.page_texts(summary.results, self.secrets)
             parent = summary.parent(sweep.name, sweep_title(sweep), reference(sweep), texts, self.tracker.tables)
@@ -268,7 +268,7 @@ class Multirun:
     def _summarise(
         self, sweep: Sweep, records: Sequence[Record], status: str, why: str, weighed: bool = True
     ) -> tuple[SweepSummary, str]:
-        """Sum up the records, and return the sweep's status with them."""
+        """Summarise the records, and return the sweep's status as well."""
         missed = [] if status == KILLED else self._missed_jobs(sweep, {record.job for record in records}, why)
         weighed = weighed and status != KILLED
         summary = self.summary = summarise_sweep(self.ledger, records, missed, weighed, self.context.labels)
@@ -277,19 +277,19 @@ class Multirun:
         return summary, FAILED if status == FINISHED and failed else status
 
     def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """List the jobs that left no record, with why."""
+        """List the jobs without a record, with the reason."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not run to its end: {why}", numbered=True) for job in missed]
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:
-    """Return the failure of a job that left no record; ``numbered``: named as in the summary of the sweep."""
+    """Return the failure of a job without a record; ``numbered``: named as in the summary of the sweep."""
     name = sweep.names[number]
     return Failure(number_configs({number: name})[number] if numbered else name, sweep.jobs[number], {}, why)
 
 
 def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
-    """Put job numbers together into stretches without a gap, in ascending order, none longer than a batch may be."""
+    """Group job numbers into consecutive runs, in ascending order, no longer than a batch."""
     batches: list[range] = []
     for number in sorted(set(numbers)):
         if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):

@@ -13,16 +13,16 @@ from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.command import reference, sweep_title
 
 MOST_PAST = 50
-"""Sweeps in the history of a page."""
+"""Most sweeps in a page's history."""
 
 
 def goodness(summary: Summary) -> float:
-    """Return the value of a metric, with its sign changed where less is better."""
+    """Return the value of a metric, negated if lower is better."""
     return summary.value * (-1 if summary.higher_is_better is False else 1)
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
-    """List the best config of each sweep on these questions, the oldest first, up to one sweep."""
+    """List the best config of each sweep on these questions, oldest first, up to a given sweep."""
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
         known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
@@ -39,8 +39,8 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return the config of a sweep with the best mean of its first objective, by its numbered name, and that mean.
 
-    Configs that are PARTIAL, that a race dropped, or that refuse every question while others answer, are left out; None
-    where no other has a value.
+    Configs that are PARTIAL, dropped by a race, or that refuse every question while others answer are ignored; None if
+    no other config has a value.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [
@@ -55,7 +55,7 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
 
 
 def recorded_sweeps(ledger: Ledger) -> Iterator[RecordedSweep]:
-    """Yield the sweeps of which a config was measured, the oldest first."""
+    """Yield the sweeps with a measured config, oldest first."""
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         if best := best_of(records):

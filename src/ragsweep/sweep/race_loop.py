@@ -1,4 +1,4 @@
-"""Race jobs: run all of them on one rung after the other, drop some after each, and run the rest in full."""
+"""Race jobs: run all of them rung by rung, drop some after each rung, and run the rest in full."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
 JobOutcome = JobReturn | Exception
-"""The result of a job, or the fault that kept its batch from being launched."""
+"""The result of a job, or the fault that prevented the launch of its batch."""
 
 LaunchJobs = Callable[[Mapping[int, Sequence[str]]], Mapping[int, JobOutcome]]
 """Run jobs, given by number and overrides."""
 
 AfterRung = Callable[[int, Mapping[int, JobOutcome], tuple[int, ...]], None]
-"""Called with the end of a rung, the outcomes of its jobs, and the jobs that were dropped after it."""
+"""Called with the end of a rung, the outcomes of its jobs, and the jobs dropped after it."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Race(Protocol):
         """The key of a job's config that sets the end of a rung."""
 
     def begin(self, jobs: Sequence[int]) -> Rung:
-        """Return the first rung; jobs that were dropped before an interruption are dropped again."""
+        """Return the first rung; jobs dropped before an interruption are dropped again."""
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Decide after a rung, from the return values of the jobs that are still in the race."""
+        """Decide after a rung, from the return values of the remaining jobs."""
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """End the race; ``returned``: the return values of the jobs that were run in full."""
+        """End the race; ``returned``: the return values of the jobs run in full."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class RaceResult:
 
 
 def check_race(race: Any) -> Race | None:
-    """Return a race; raises HydraException for an object that is none."""
+    """Return the race; raises HydraException for an object that does not implement Race."""
     if race is None or isinstance(race, Race):
         return race
     raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, given {race!r}")
@@ -98,7 +98,7 @@ def _returned(outcomes: Mapping[int, JobOutcome]) -> dict[int, Any]:
 
 
 def exception_of(job: JobReturn) -> Exception | None:
-    """Return the exception of a job, without the line that Hydra prints."""
+    """Return the exception of a job, without Hydra's printed line."""
     with redirect_stderr(StringIO()):
         try:
             _ = job.return_value

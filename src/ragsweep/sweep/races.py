@@ -1,4 +1,4 @@
-"""Race the configs of a sweep: which of them are asked the next questions, and which are dropped."""
+"""Race the configs of a sweep: decide which configs get the next questions, and which are dropped."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import RunContext
 
 KEY = "questions.until"
-"""The key of a config that sets how many questions of the race's order are asked; null: all."""
+"""The config key with the number of questions, in the race's order; null: all."""
 
 WHERE = "hydra.sweeper.race"
 FREE = "nothing is asked by question here (no llm, no judge): a race would save nothing, and all configs are run whole"
 
 _MEASURED_AT_END = frozenset({"latency", "exact"})
-"""Needs of metrics that are measured apart from answers: of a config that was not dropped only."""
+"""Needs of metrics that are measured separately, and only for configs that are not dropped."""
 
 _ordered = memoize_by_identity(order_questions)
 
 
 @dataclass(frozen=True)
 class RacePlan:
-    """The questions of a race in the order of asking, and its metric."""
+    """The ordered questions of a race, and its metric."""
 
     questions: tuple[str, ...]  # ids
     clusters: tuple[str, ...]
     metric: Metric
-    weights: tuple[float, ...] = ()  # of the questions, with a mean of 1; empty where all count alike
+    weights: tuple[float, ...] = ()  # of the questions, with a mean of 1; empty if all are equal
 
     def count(self, until: int) -> int:
-        """Return the number of questions of a rung, whole clusters."""
+        """Return the number of questions of a rung, rounded up to whole clusters."""
         return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
 
 
 @dataclass(frozen=True)
 class BettingRace:
-    """Drop configs that are shown to be worse than the best, by bets that hold at any time (see racing.Betting).
+    """Drops configs that are shown to be worse than the best, by anytime-valid bets (see racing.Betting).
 
     Args:
-        margin: As of Betting.
-        level: As of Betting.
+        margin: As for Betting.
+        level: As for Betting.
         block: Questions between two decisions.
     """
 
@@ -63,9 +63,9 @@ class BettingRace:
     VERSION = "1"
 
     def betting(self, metric: Metric, heaviest: float = 1.0) -> Betting:
-        """Return the rule for a metric, which must have bounds. Raises ConfigError for a margin that does not fit.
+        """Return the rule for a metric, which must have bounds. Raises ConfigError for an invalid margin.
 
-        ``heaviest`` is the largest weight of a question: weighted scores differ by that much more.
+        ``heaviest`` is the largest weight of a question, which scales the range of weighted scores.
         """
         low, high = metric.bounds
         if low is None or high is None:
@@ -80,18 +80,18 @@ class BettingRace:
 
 @dataclass
 class SweepRace:
-    """A race between the configs of a sweep, which decides from their records so far (see race_loop.Race)."""
+    """A race between the configs of a sweep, decided from their records so far (see race_loop.Race)."""
 
     plan: RacePlan
     rule: Betting
     block: int
     has_cost: bool  # a question costs an answer or a verdict
-    context: RunContext | None = None  # once the sweep is running
+    context: RunContext | None = None  # set when the sweep runs
 
     key = KEY
 
     def begin(self, jobs: Sequence[int]) -> Rung:
-        """Return the first rung: after an interruption, the last one that all remaining configs have completed."""
+        """Return the first rung; after an interruption, the last rung that all remaining configs have completed."""
         if not self.has_cost:
             self._running.terminal.line("race", FREE)
             return Rung(None)
@@ -105,7 +105,7 @@ class SweepRace:
         return Rung(self._next(max(min(reached, default=0) - self.block, 0)), dropped)
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Drop the configs whose deficit is shown, and return the next rung."""
+        """Drop the configs that are shown to be worse, and return the next rung."""
         run, known, count = self._running, self._results(), self.plan.count(until)
         scores = {str(job): self._scores(result, count) for job, result in known.items()}
         racing = {job for job in returned if job in known and known[job].state == RACING}
@@ -120,25 +120,25 @@ class SweepRace:
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """Report a race without a drop; the results of whole configs are in the ledger."""
+        """Report a race without a drop; the results of complete configs are in the ledger."""
         self._running.ledger.drop_unused()
         if self.has_cost and all(result.state != DROPPED for result in self._results().values()):
-            text = f"nobody was dropped so far, and no question saved; {self.rule.guarantee}"
+            text = f"no config has been dropped; no questions saved; {self.rule.guarantee}"
             self._running.terminal.line("race", text)
 
     @property
     def _running(self) -> RunContext:
-        assert self.context, "a race decides about the configs of a sweep that is running"
+        assert self.context, "a race needs a running sweep"
         return self.context
 
     def _results(self) -> dict[int, Result]:
-        """Read the results of each config so far, by the number of its job."""
+        """Read the results of each config so far, by job number."""
         assert self._running.sweep
         records = self._running.ledger.raced(self._running.sweep.id)
         return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
     def _scores(self, result: Result, count: int) -> list[float]:
-        """Return a config's scores of the first questions, times weights; fewer where it was dropped before."""
+        """Return a config's weighted scores of the first questions; fewer if it was dropped before."""
         known = dict(zip(result.outcomes["question_id"], result.outcomes[self.plan.metric.name], strict=True))
         count = count if result.state == COMPLETE else min(count, len(known))
         scores = [float(known[question]) for question in self.plan.questions[:count]]
@@ -147,7 +147,7 @@ class SweepRace:
         return [score * weight for score, weight in zip(scores, self.plan.weights, strict=False)]
 
     def _next(self, count: int) -> int | None:
-        """Return the end of the next rung; None where that is all questions."""
+        """Return the end of the next rung; None for all questions."""
         until = self.plan.count(count + self.block)
         return until if until < len(self.plan.questions) else None
 
@@ -156,17 +156,17 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
     """Check a race against its configs.
 
     Args:
-        settings: As configured.
-        experiments: The configs that race, or of a search some of them.
-        configs: How many configs race in all.
+        settings: The configured settings.
+        experiments: The configs of the race; for a search, some of them.
+        configs: Number of configs in the race.
 
     Raises:
-        ConfigError: There is one config only, the configs have different questions or objectives, the objective is no
-            mean with a direction, or the settings do not fit it.
+        ConfigError: There is only one config, the configs have different questions or objectives, the objective is not
+            a mean with a direction, or the settings do not fit it.
     """
     first = experiments[0]
     if configs < 2:
-        raise ConfigError(f"{WHERE}: there is one config only, and nothing for it to race with; sweep over more")
+        raise ConfigError(f"{WHERE}: a race needs several configs, and there is only one; sweep over more")
     for experiment in experiments:
         for key in ("seed", "objective"):
             if experiment.config[key] != first.config[key]:
@@ -195,11 +195,11 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
 
 
 def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int) -> Result:
-    """Evaluate a config on the first questions of the race, whole clusters of them.
+    """Evaluate a config on the first questions of the race, in whole clusters.
 
-    Rankings are computed for all questions: they are a stage of the whole config, and cost no call. Answers, and the
+    Rankings are computed for all questions: they are a stage of the whole config, and need no call. Answers, and the
     verdicts that the objective needs, are requested for these questions only; other verdicts, latency, and the misses
-    of an approximate index are left to the end. The result is RACING and has the whole config's signature.
+    of an approximate index are measured at the end. The result is RACING and has the whole config's signature.
     """
     whole, objective = experiment.dataset, objectives(experiment.config)[0]
     if experiment.graph.route is None and experiment.graph.query is None:

@@ -1,4 +1,4 @@
-"""The rule of a race: the order of questions, and bets that show which configs are worse than the best."""
+"""The rule of a race: the order of questions, and anytime-valid bets that identify inferior configs."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 SALT = "ragsweep.racing/1"
-"""Hashed with the seed and a cluster's name into the place of its questions."""
+"""Hashed with the seed and a cluster's name to order its questions."""
 LARGEST = 700.0
-"""Logarithm of the largest evidence that is reported: more is not finite."""
+"""Logarithm of the largest reported evidence, which keeps it finite."""
 
 
 class QuestionOrder(NamedTuple):
-    """The order of asking: positions of questions, and the cluster of each."""
+    """The order of questions: their positions, and the cluster of each."""
 
     positions: tuple[int, ...]
     clusters: tuple[str, ...]
 
     def first(self, until: int) -> tuple[int, ...]:
-        """Return the positions of the first ``until`` questions, and of those that share the last one's cluster."""
+        """Return the positions of the first ``until`` questions, and of the rest of the last cluster."""
         end = min(max(until, 0), len(self.positions))
         while 0 < end < len(self.positions) and self.clusters[end] == self.clusters[end - 1]:
             end += 1
@@ -50,11 +50,11 @@ class QuestionOrder(NamedTuple):
 
 
 def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrder:
-    """Put questions into one random order for all configs; any first part holds each category in proportion.
+    """Order questions randomly, equally for all configs; any prefix has each category in proportion.
 
-    Strata are those of a partition (category and kind). Each spreads its clusters evenly over the whole order, in a
-    random sequence, each at a random place of its stretch; the questions of a cluster stay together. It depends on the
-    seed and the questions, not on the order in which they are given.
+    Strata are those of a partition (category and kind). The clusters of a stratum, in random sequence, are spread
+    evenly over the order, each at a random place of its segment; the questions of a cluster stay together. The order
+    depends on the seed and the questions, not on their input order.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for position, cluster in enumerate(clusters(questions)):
@@ -84,9 +84,9 @@ def _chance(cluster: str, seed: int, what: str) -> float:
 class RaceDecision:
     """The state of a race after some questions.
 
-    ``evidence`` is, for each config still in the race, the largest capital so far of the bet that it is worse than the
-    best: a config that reached 1 / (1 - level) is dropped, unless it leads. ``deficit`` is, for each dropped config, a
-    lower bound of its difference to the best at the same level.
+    ``evidence`` is, for each remaining config, the largest capital so far of the bet that it is worse than the best: a
+    config that reaches 1 / (1 - level) is dropped, unless it leads. ``deficit`` is, for each dropped config, a lower
+    bound of its difference to the best at the same level.
     """
 
     leaders: tuple[str, ...]
@@ -97,18 +97,18 @@ class RaceDecision:
 
 @dataclass(frozen=True)
 class Betting:
-    """Drop configs that are shown to be worse than the best by more than a margin, by bets valid at any time.
+    """Drops configs that are shown to be worse than the best by more than a margin, by anytime-valid bets.
 
     Each question is a bet that a config scores less than the leader before that question. The best config, or one
     within the margin of it, is dropped with probability at most 1 - level, whatever the number of configs and
-    decisions. Assumptions: configs are chosen before their questions are asked, and the clusters of questions are a
-    random sample; scores need bounds, no distribution. Of several configs within the margin each one is kept with that
-    probability, not all of them together.
+    decisions. Assumptions: configs are fixed before their questions are asked, and the clusters of questions are a
+    random sample; scores need bounds, but no distribution. The probability holds for each config within the margin
+    separately, not for all of them jointly.
 
     Args:
         margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
-        level: The probability that the best one is not dropped, at least.
-        spread: The metric's highest value less its lowest.
+        level: Lower bound of the probability that the best config is not dropped.
+        spread: The width of the metric's range.
         higher_is_better: Whether more of the metric is better.
     """
 
@@ -139,15 +139,15 @@ class Betting:
         """Decide from all scores so far; the same scores give the same decision.
 
         Args:
-            scores: Of every config that took part, one a question in the order of asking, NaN where one could not be
-                scored. Configs dropped before have fewer; they are needed, as they may have led.
-            groups: The cluster of each question, in the order of asking; by default each is its own.
+            scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
+                before have fewer; they are needed, as they may have led.
+            groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:
             InputError: Two scores of a question are further apart than ``spread``, or the clusters are too few.
         """
         asked = np.array([len(row) for row in scores.values()], dtype=np.int64)
-        values = np.full((len(asked), asked.max(initial=0)), np.nan)  # NaN after a config was dropped
+        values = np.full((len(asked), asked.max(initial=0)), np.nan)  # NaN after the config is dropped
         for row, known in zip(values, scores.values(), strict=True):
             row[: len(known)] = known
         values *= 1.0 if self.higher_is_better else -1.0
@@ -183,7 +183,7 @@ class Betting:
 
 
 def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
-    """Number the clusters in order, and return for each question the position where its cluster begins."""
+    """Number the clusters in order; return for each question the start position of its cluster."""
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}

@@ -1,4 +1,4 @@
-"""Find recorded results and sweeps by what a user types: an id, its beginning, a given name, ``SWEEP#NUMBER``."""
+"""Find recorded results and sweeps by an id, a prefix of it, a given name, or ``SWEEP#NUMBER``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ragsweep.report.naming import number_configs
 
 
 class RecordedRun(NamedTuple):
-    """A result, the id of the MLflow run that shows it ("" if untracked), and that of its sweep.
+    """A result, the id of its MLflow run ("" if untracked), and the id of its sweep's.
 
-    ``typed``: its sweep and number, where it was given so.
+    ``typed``: its sweep and number, if given as such.
     """
 
     run: str
@@ -26,7 +26,7 @@ class RecordedRun(NamedTuple):
     sweep: str | None = None
 
     def __str__(self) -> str:
-        """Return the config's name, and its sweep and number, or the beginning of the run's id."""
+        """Return the config's name with its sweep and number, or with a prefix of the run's id."""
         return f"{self.result.name} ({self.typed or self.run[:8]})"
 
     @property
@@ -36,7 +36,7 @@ class RecordedRun(NamedTuple):
 
 
 def open_ledger(path: str) -> Ledger:
-    """Open the ledger in a folder; raises InputError where there is none."""
+    """Open the ledger in a folder; raises InputError if there is none."""
     folder = Path(path)
     if not (folder / "ledger.db").exists():
         raise InputError(f"{folder}: no ledger.db in it; give the folder of store.path with --path")
@@ -44,9 +44,9 @@ def open_ledger(path: str) -> Ledger:
 
 
 def find_run(path: str, run: str) -> RecordedRun:
-    """Read a result by ``SWEEP#NUMBER``, by a given name, or by its MLflow run, or the beginning of the id.
+    """Read a result by ``SWEEP#NUMBER``, a given name, its MLflow run id, or a prefix of the id.
 
-    Raises InputError where not just one matches.
+    Raises InputError unless exactly one matches.
     """
     ledger = open_ledger(path)
     target = ledger.names.all().get(run, run)
@@ -70,7 +70,7 @@ def find_run(path: str, run: str) -> RecordedRun:
 
 
 def find_target(path: str, text: str) -> str:
-    """Return what a name is to stand for, a sweep or a config of any way to refer to one, by whole ids."""
+    """Return the sweep or config that a reference of any form resolves to, by full ids."""
     ledger = open_ledger(path)
     target = ledger.names.all().get(text, text)
     if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
@@ -106,9 +106,9 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int) -> Recorded
 
 
 def find_sweep(path: str, run: str) -> list[Result]:
-    """Read the results of a sweep, named as `find_sweep_record` says, in the order of its configs, without failed ones.
+    """Read the results of a sweep, found as by `find_sweep_record`, in config order, without failed ones.
 
-    Raises InputError where there is not just one such sweep, or nothing of it was measured.
+    Raises InputError unless exactly one sweep matches and has results.
     """
     ledger = open_ledger(path)
     results = sweep_results(ledger, find_sweep_record(ledger, path, run).id)
@@ -118,7 +118,7 @@ def find_sweep(path: str, run: str) -> list[Result]:
 
 
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
-    """Find a sweep by a given name, the id of its parent run in MLflow or its own id, or the beginning of one."""
+    """Find a sweep by a given name, its id or the id of its MLflow parent run, or a prefix of one."""
     name = ledger.names.all().get(name, name)
     if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:
         return exact[0]
@@ -126,15 +126,15 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     if len({sweep.key for sweep in sweeps}) > 1:
         raise InputError(f'{len(sweeps)} sweeps begin with "{name}"; give more of the id')
     if not sweeps:
-        why = "it is the run of one config; a sweep is its parent" if name and ledger.of_run(name) else (
-            "its id is printed when it ends, and --path says which ledger is read"
-        )  # fmt: skip
+        why = "its id is printed when it ends, and --path says which ledger is read"
+        if name and ledger.of_run(name):
+            why = "it is the run of one config; a sweep is its parent"
         raise InputError(f'{path}: no sweep "{name}"; {why}')
     return sweeps[-1]  # the latest round
 
 
 def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:
-    """Read the results of a sweep, in the order of its configs, without failed ones."""
+    """Read the results of a sweep in config order, without failed ones."""
     return [record.outcome for record in ledger.records(sweep) if isinstance(record.outcome, Result)]
 
 

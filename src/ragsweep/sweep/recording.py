@@ -1,4 +1,4 @@
-"""Write the outcome of a job: to the ledger first, then to the screen and the tracker, which may be out of reach."""
+"""Write the outcome of a job: to the ledger first, then to the terminal and the tracker, which may be unreachable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ragsweep.sweep.command import OPERATIONAL
 from ragsweep.sweep.session import RunContext
 
 _JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
-"""Keys of a config by which its results are read: names of metrics, numbers."""
+"""Keys of a config that reading its results requires: names of metrics, numbers."""
 
 _WORDS = ("name", "overrides", "parameters", "warnings", "error", "traceback")
 
@@ -34,14 +34,14 @@ Outcome = TypeVar("Outcome", Result, Failure)
 
 @dataclass(frozen=True)
 class OutcomeWriter:
-    """Write one job's outcome everywhere, secrets masked.
+    """Writes one job's outcome everywhere, with masked secrets.
 
     Args:
         context: The command and its sweep; without a sweep the job is a single config.
         number: The job's number.
         kind: CONFIG or FINALIST.
-        position: Shown on the screen, with the total; None: the job's number.
-        fenced: The job may be assigned to another process; a result that comes too late then raises InputError.
+        position: The number shown with the total; None: the job's number.
+        fenced: The job may be reassigned to another process; a late result then raises InputError.
     """
 
     context: RunContext
@@ -51,9 +51,9 @@ class OutcomeWriter:
     fenced: bool = False
 
     def keep(self, result: Result) -> None:
-        """Keep and show a result; in a sweep it is shown last, when it is everywhere else.
+        """Record and show a result; in a sweep it is shown last.
 
-        Raises TrackingError for a single config that cannot be tracked, after it is kept and shown.
+        Raises TrackingError for a single config that cannot be tracked, after it is recorded and shown.
         """
         result, terminal, tracker = masked(result, self.context.secrets), self.context.terminal, self.context.tracker
         record, metrics = self._write(result), headline([result])
@@ -72,16 +72,16 @@ class OutcomeWriter:
         terminal.next_steps([(tracker.view_command(), f"the run {run[:8]}")])
 
     def keep_rung(self, result: Result) -> None:
-        """Keep the scores so far of a config that is still in a race, in the ledger only."""
+        """Record the scores so far of a racing config, in the ledger only."""
         self._write(masked(result, self.context.secrets))
 
     def keep_dropped(self, result: Result) -> None:
-        """Keep the scores of a config that a race has dropped."""
+        """Record the scores of a config that a race has dropped."""
         result = masked(result, self.context.secrets)
         self._track(self._write(result), result)
 
     def keep_failure(self, failure: Failure) -> None:
-        """Keep and show a failure; that of a single config is shown by the caller."""
+        """Record and show a failure; the caller shows that of a single config."""
         failure = masked(failure, self.context.secrets)
         self._track(self._write(failure), failure)
         if self.context.sweep:
@@ -97,11 +97,11 @@ class OutcomeWriter:
         return self.context.ledger.write(sweep, self.number, outcome, identity, self.kind, self.fenced)
 
     def _track(self, record: int, outcome: Result | Failure) -> None:
-        """Track a record of the ledger; a tracker that fails is a warning, and nothing is lost."""
+        """Track a record of the ledger; a failing tracker only causes a warning."""
         ledger, tracker = self.context.ledger, self.context.tracker
         if not tracker.identity:
             return
-        if ledger.claims.claim_upload(record) is not True:  # a command that resumes the sweep does it
+        if ledger.claims.claim_upload(record) is not True:  # a command that resumes the sweep retries
             return
         try:
             run = log_outcome(tracker, outcome, self._placement(record))
@@ -115,11 +115,11 @@ class OutcomeWriter:
     def _placement(self, record: int) -> RunPlacement:
         if sweep := self.context.sweep:
             return RunPlacement(sweep.parent, job_tag(self.kind, self.number), self.context.ledger.run(record))
-        return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
+        return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` created
 
 
 def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
-    """Mask all secrets in an outcome; names of metrics, columns and settings, and what judges a config, stay."""
+    """Mask all secrets in an outcome, except in names of metrics, columns and settings, and in deciding settings."""
     words: dict[str, Any] = {name: getattr(outcome, name) for name in _WORDS if hasattr(outcome, name)}
     if isinstance(outcome, Result):
         words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
@@ -143,14 +143,14 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    """Return whether a column holds texts; its values are of one type, or None."""
+    """Return whether a column has texts; its values have one type, or are None."""
     if name == "question_id" or not isinstance(column, list | tuple):
         return False
     return isinstance(next((value for value in column if value is not None), None), str)
 
 
 def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:
-    """Log an outcome to the tracker, under its number in the sweep, and return the run's id."""
+    """Log an outcome to the tracker under its number in the sweep, and return the run's id."""
     if at.parent and at.job and at.job.isdigit():
         outcome = replace(outcome, name=number_configs({int(at.job): outcome.name})[int(at.job)])
     if isinstance(outcome, Result):
@@ -161,7 +161,7 @@ def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -
 def log_single(tracker: Tracker, result: Result, at: RunPlacement, views: int, texts: PageTexts) -> str:
     """Log the result of a single config, with its questions and the files of a sweep's parent; return the run's id."""
     run = tracker.log_result(result, at)
-    if tracker.identity:  # drawing pictures takes longer than all the rest
+    if tracker.identity:  # drawing charts takes longer than everything else
         facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
         tracker.log_artifacts(run, artifacts(facts, [result], [], headline([result])))
         tracker.log_table(run, question_rows(result, texts.chunk))

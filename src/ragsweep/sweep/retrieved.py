@@ -1,4 +1,4 @@
-"""What a recorded config retrieved: its rankings where their stages are stored, else the contexts in its record."""
+"""The retrieved chunks of a recorded config: its stored rankings, else the contexts in its record."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ragsweep.sweep.session import Job, Session
 
 
 class Retrieved(NamedTuple):
-    """Names of chunks by a question's id, best first; ``whole``: as many as were wanted, or as were found."""
+    """Names of chunks by question id, best first; ``whole``: the rankings are not truncated."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
 
 
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
-    """Return the first chunks that a config retrieved for each of its questions; nothing is computed for it."""
+    """Return the first retrieved chunks of a config for each question, without computing anything."""
     columns = result.outcomes
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}
     if int(result.config["top_k"]) >= depth and not result.config.get("context_budget"):
@@ -37,7 +37,7 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
         graph = session.prepare(Job(PlainConfig(values, values, {}), result.name, result.overrides)).graph
     except RagsweepError:
         return Retrieved(contexts, whole=False)
-    searched = [n for n, count in enumerate(columns["retrieved"]) if count > 0]  # NaN: it failed
+    searched = [n for n, count in enumerate(columns["retrieved"]) if count > 0]  # NaN: the search failed
     texts = columns.get("query", columns["question"])
     rows, executor = [texts[n] for n in searched], session.evaluator.executor
     if plan([[Wanted(graph.ranking, rows), Wanted(graph.chunks, ())]], executor).missing:
@@ -58,9 +58,9 @@ def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, 
 
 
 class JudgedContexts(NamedTuple):
-    """How much of two configs' contexts is judged.
+    """The judged share of two configs' contexts.
 
-    ``low`` and ``high``: between what the difference of nDCG lies, whichever of the unjudged chunks are relevant.
+    ``low`` and ``high``: bounds of the difference of nDCG over all relevance labels of the unjudged chunks.
     """
 
     depth: int
@@ -69,7 +69,7 @@ class JudgedContexts(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        """Return it as one sentence."""
+        """Describe it in one sentence."""
         share = f"judged@{self.depth}: {number(100 * self.share)} % of what both retrieved"
         if self.low == self.high:
             return f"{share}; the rest cannot change the difference of ndcg@{self.depth}"
@@ -78,7 +78,7 @@ class JudgedContexts(NamedTuple):
 
 
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
-    """Measure what labels say of two configs' contexts; None where corpus or labels are not as they were."""
+    """Measure the judged share of two configs' contexts; None if corpus or labels have changed."""
     dataset = session.recorded_dataset(before)
     if dataset is None or dataset.golden.digest not in (before.dataset.golden_digest, before.dataset.undivided):
         return None

@@ -1,4 +1,4 @@
-"""The settings of a search that a command runs: its directions, its storage, and the names of its trials."""
+"""The settings of a command's search: its directions, its storage, and the names of its trials."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.storage import is_postgresql
 
 SWEEPER = "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
-"""Our own sweeper, to which a job returns more than one number."""
+"""Our sweeper, whose jobs return more than a number."""
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
-    """Set the direction of each objective where none is configured.
+    """Set the direction of each objective if none is configured.
 
     Raises:
-        ConfigError: A direction is the wrong one, or unknown, or a constraint is about what is not measured.
+        ConfigError: A direction is wrong or unknown, or a constraint names a metric that is not measured.
     """
     settings = dict(command.search or {})
-    # The finalists may change when a search is repeated: they concern its end only.
+    # The finalists may differ when a search is repeated: they only matter at its end.
     command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
     if not is_own(settings):
         return command
@@ -51,7 +51,7 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
 def _direction(name: str, higher: bool | None, typed: str | None) -> str:
     direction = {True: "maximize", False: "minimize", None: typed}[higher]
     if direction is None:
-        raise ConfigError(f"objective={name}: neither more nor less of it is better; give hydra.sweeper.direction")
+        raise ConfigError(f"objective={name}: has no direction; give hydra.sweeper.direction")
     if typed not in (direction, None):
         better = "higher" if higher else "lower"
         raise ConfigError(f"objective={name} is better when {better}; leave hydra.sweeper.direction out")
@@ -74,15 +74,15 @@ def is_on_server(settings: Mapping[str, Any]) -> bool:
 
 
 def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
-    """Name the trials of a search before they are drawn; other processes may have begun more than n_trials."""
+    """Return the names of a search's trials before they are drawn; other processes may run more than n_trials."""
     return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
 
 
 def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
-    """Name a trial by its overrides, without those of all trials of the search.
+    """Name a trial by its overrides, without those shared by all trials.
 
     ``groups``: the config groups; ``searched``: the parameters of the space.
     """
-    general = search.lower().replace("\\", "").split()  # Hydra escapes some characters and writes true as True
+    general = search.lower().replace("\\", "").split()  # Hydra escapes some characters, and normalises true to True
     own = [line for line in defining(overrides) if line.lower().replace("\\", "") not in general]
     return label(read_settings(own), groups, searched) or "defaults"

@@ -1,4 +1,4 @@
-"""The plan of a search: an upper bound of what its trials may compute, from a few configs of its space."""
+"""The plan of a search: an upper bound of its trials' computations, from a few configs of its space."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Part = tuple[str, str]
 
 @dataclass(frozen=True)
 class SearchSize:
-    """The number of trials, further evaluations of a trial's config on other questions, and ranges of the space.
+    """The number of trials, the number of finalist evaluations, and the ranges of the space.
 
     ``ranges`` has the overrides of the configs at both ends of each range, and the number of values in between and at
     the ends; infinite for a continuous range.
@@ -39,7 +39,7 @@ class SearchSize:
 
 
 def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
-    """Bound the work of a search from above; None of a sweeper whose space is not read here.
+    """Bound the work of a search from above; None for a sweeper whose space is unknown.
 
     ``experiments`` are those of the command's jobs. Combinations of options that these do not show, such as each
     embedder beside a retriever that embeds, are prepared as well; those that cannot work are skipped.
@@ -61,7 +61,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """List overrides with each choice beside the choices of all others that have most stages."""
+    """List overrides with each choice, combined with the choices of the other parameters that have most stages."""
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}
     for parameter, probes in space.probes_by_parameter():
@@ -88,8 +88,8 @@ def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: E
 
     Args:
         experiments: Configs that contain each choice of each parameter, and both ends of each range, at least once.
-        size: What the search evaluates.
-        executor: Has the stored results and the measured speeds.
+        size: The size of the search.
+        executor: The executor with the stored results and the measured speeds.
     """
     space = _Space.of(experiments, size, executor)
     bound = Plan(configs=size.trials, upper=True, currency=experiments[0].currency if experiments else "")
@@ -97,7 +97,7 @@ def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: E
         bound.stages[stage] = space.bound(stage)
     for stage, (charge, rows) in _dearest(experiments, executor).items():
         count = bound.stages[stage]
-        runs = size.trials + size.finalists  # the requests of one part differ with what is retrieved
+        runs = size.trials + size.finalists  # the requests of a part depend on the retrieved chunks
         tokens, money = runs * charge.most_tokens, runs * charge.most_money
         count.rows = runs * rows
         count.charge = Charge(runs * charge.calls, tokens, money, bool(charge.calls), tokens, money)
@@ -105,7 +105,7 @@ def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: E
 
 
 class _Unknown:
-    """Results of which none is there: the plan of everything."""
+    """An empty store: everything is planned."""
 
     def __init__(self, executor: Executor) -> None:
         self.estimate = executor.estimate
@@ -119,16 +119,16 @@ class _Unknown:
 
 @dataclass
 class _Space:
-    """The nodes of some configs of a space, and how often a search may compute each part of them."""
+    """The nodes of some configs of a space, and bounds on the computations of their parts."""
 
     size: SearchSize
     nodes: dict[Part, dict[str, Node]] = field(default_factory=lambda: defaultdict(dict))
     slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage and leg
     stored: set[str] = field(default_factory=set)
-    seconds: dict[Part, float | None] = field(default_factory=dict)  # of one node, the highest
-    weights: dict[Part, float] = field(default_factory=dict)  # parts that a range has for each that was seen
-    most: dict[str, StageCount] = field(default_factory=dict)  # of one config, the highest
-    growing: set[str] = field(default_factory=set)  # stages whose rows are unknown before they are computed
+    seconds: dict[Part, float | None] = field(default_factory=dict)  # highest of one node
+    weights: dict[Part, float] = field(default_factory=dict)  # parts of a range per observed part
+    most: dict[str, StageCount] = field(default_factory=dict)  # highest of one config
+    growing: set[str] = field(default_factory=set)  # stages with an unknown number of rows
 
     @classmethod
     def of(cls, experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> _Space:
@@ -158,7 +158,7 @@ class _Space:
         return space
 
     def weigh(self, configs: Mapping[tuple[str, ...], Sequence[Node]]) -> None:
-        """Count the parts of a range: those that differ between the configs at its ends are two of them."""
+        """Count the parts of a range, two of which are observed at its ends."""
         for low, high, values in self.size.ranges:
             first, last = ({_part(node) for node in configs[end]} for end in (low, high))
             for part in first ^ last:
@@ -166,7 +166,7 @@ class _Space:
                 self.weights[part] = max(self.weights.get(part, 1.0), weight)
 
     def bound(self, stage: str) -> StageCount:
-        """Bound a stage: its nodes in all, the distinct and the stored ones, and the seconds of the others."""
+        """Bound a stage: all nodes, the distinct and the stored ones, and the seconds of the others."""
         most, parts = self.most[stage], [part for part in self.nodes if part[0] == stage]
         runs = self.size.trials
         if any(node.kind == "rows" for part in parts for node in self.nodes[part].values()):
@@ -176,7 +176,7 @@ class _Space:
         stored = {part: len(self.stored & self.nodes[part].keys()) for part in parts}
         distinct = max(min(math.ceil(sum(counts.values())), limit), sum(stored.values()))
         left = {part: max(counts[part] - stored[part], 0.0) for part in parts}
-        # Where the rows depend on what was retrieved, such as the pairs of a reranker, each trial may have new ones.
+        # Rows that depend on the retrieved chunks, such as the pairs of a reranker, may be new in each trial.
         of_trials = stage in self.growing
         seconds = math.inf if of_trials else _total(_times(self.seconds[part], left[part]) for part in parts)
         if of_trials and most.seconds is None:
@@ -186,7 +186,7 @@ class _Space:
         return StageCount(max(limit, distinct), distinct, sum(stored.values()), seconds)
 
     def _combinations(self, part: Part) -> float:
-        """Count the nodes of a part: one for each combination of the parts that the space has in the slots below."""
+        """Count the nodes of a part: one for each combination of the space's parts in the slots below."""
         below = walk(self.nodes[part].values())
         slots = {(node.stage, node.label) for node in below if node.stage != SOURCE and _part(node) != part}
         seen = (sum(self.weights.get(one, 1.0) for one in self.slots[slot]) for slot in slots)
@@ -215,7 +215,7 @@ def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str,
 
 
 def _higher(one: Charge, other: Charge) -> Charge:
-    """Return the higher of each amount; unknown where one is unknown."""
+    """Return the maximum of each amount; unknown if either is unknown."""
     calls, tokens, money = (
         math.nan if math.isnan(sum(pair)) else max(pair)
         for pair in (

@@ -1,4 +1,4 @@
-"""Run one search: a multirun whose results decide which jobs it has; several commands may work on it."""
+"""Run a search: a multirun whose results decide its jobs, possibly shared by several commands."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from ragsweep.sweep.search_command import is_on_server, is_own, is_shared, trial
 from ragsweep.sweep.session import Job
 
 PATIENCE = 2.0
-"""Seconds of waiting after which the user is told."""
+"""Seconds of waiting after which a message is printed."""
 
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
 @contextmanager
 def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
-    """Exclude other commands from opening, joining, leaving or closing a sweep of this key."""
+    """Lock the opening, joining, leaving and closing of sweeps of this key."""
     begun, reported = time.monotonic(), False
     while taken := ledger.claims.claim_key(key):
         if not reported and time.monotonic() - begun > PATIENCE:
@@ -59,7 +59,7 @@ def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
 
 
 def leave(ledger: Ledger, sweep: Sweep) -> str:
-    """Leave a sweep that another process closes, and return which; an empty text where this process is to close it."""
+    """Leave a sweep that another process will close, and return a message; "" if this process closes it."""
     others = ledger.claims.others(sweep.id)
     if not others and ledger.sweep(sweep.id).status == RUNNING:
         return ""
@@ -70,7 +70,7 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
-    """Return the key of a search: the same space, storage, base config and tracking place.
+    """Return the key of a search, from its space, storage, base config and tracking place.
 
     The number of trials, the sampler, and the user of the database may change when a search is continued.
     """
@@ -83,16 +83,16 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
 
 
 def _own_overrides(command: Command) -> list[str]:
-    """List the overrides of a search without those of Hydra, and of labels, which change no trial."""
+    """List the overrides of a search without those of Hydra and of labels, which change no trial."""
     others = ("hydra.", "hydra/", "judge.labels=", "by=")
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
 
 class Search(Multirun):
-    """One search: the sweeper decides its jobs, and whether it goes on."""
+    """A search: the sweeper decides its jobs and its end."""
 
     def __post_init__(self) -> None:
-        """Read which processes may share the search."""
+        """Determine which processes may share the search."""
         super().__post_init__()
         self.settings: dict[str, Any] = dict(self.command.search or {})
         self.is_shared, self.elsewhere = is_shared(self.settings), is_on_server(self.settings)
@@ -111,7 +111,7 @@ class Search(Multirun):
             return super()._enter(key, new, planned)
 
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
-        """Return whether a finished search has nothing left to do under the same trials and stop rule."""
+        """Return whether a finished search is complete for the same number of trials and stop rule."""
         summary, wanted = read_summary(self._folder(sweep)), len(new.names)
         if len(sweep.jobs) != wanted or (summary and summary.n_trials < wanted):
             return False
@@ -125,7 +125,7 @@ class Search(Multirun):
         return study_folder(self.ledger.path, sweep.id)
 
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Set how many trials a search has: more than before, perhaps. Failed trials stay failed."""
+        """Set the number of a search's trials, which may have grown. Failed trials stay failed."""
         self.ledger.set_jobs(sweep.id, names)
         done = len(self.ledger.jobs(sweep.id, *DONE))
         sweep = replace(sweep, jobs=((),) * len(names), names=names)
@@ -138,7 +138,7 @@ class Search(Multirun):
         return through_hydra(self.command, HydraTask(self.context.sweep.id, self.context))
 
     def _run_jobs(self, launch: Launch, folder: Path) -> str:
-        """Let our own sweeper launch trials until the study has as many as it should."""
+        """Make our sweeper launch trials until the study is complete."""
         command, composer, sweep = self.command, self.command.composer, self.context.sweep
         assert sweep
         own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
@@ -157,7 +157,7 @@ class Search(Multirun):
         return {"mlflow_run_id": run} if run else {}
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
-        """Record the trials that failed without a record: their process died, or they could not be composed."""
+        """Record the trials without a record that failed: their process died, or they could not be composed."""
         study = None if self.elsewhere else read_summary(self._folder(sweep))
         recorded = self.ledger.jobs(sweep.id, *DONE)
         for job, trial in (study.trials if study else {}).items():
@@ -170,11 +170,11 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """A search may end early; where it was stopped, the next trial is what did not run."""
+        """Allow a search to end early; if it was stopped, only the next trial counts as not run."""
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
-        """Close the search; where others still work on it, or have closed it, only show what there is."""
+        """Close the search, or only show it if other processes still work on it or have closed it."""
         with exclusive(self.ledger, sweep.key, self.terminal):
             left = leave(self.ledger, sweep)
             if not left:
@@ -193,15 +193,15 @@ class Search(Multirun):
             summary.show(self.terminal)
             self.terminal.line("left", left)
         if self.elsewhere and len(records) < len(sweep.jobs):
-            self.terminal.line("ledger", f"holds the {len(records)} trials of this machine; MLflow shows all")
+            self.terminal.line("ledger", f"has the {len(records)} trials of this machine; MLflow shows all")
         return status
 
     # --- finalists ---------------------------------------------------------------------------------------------
 
     def _finalists(self, sweep: Sweep) -> list[tuple[str, Result]]:
-        """Choose the finalists as judged: labels that come later do not spend the holdout again.
+        """Choose the finalists by uncorrected scores, so that later labels do not use the holdout again.
 
-        Each is returned with the name that its trial has in the ledger.
+        Each is returned with its trial's name in the ledger.
         """
         records = self.ledger.records(sweep.id)
         names = {record.job: record.outcome.name for record in records}
@@ -210,7 +210,7 @@ class Search(Multirun):
         return [(stored[result.name], result) for result in summary.contenders(self.values["finalists"])]
 
     def _evaluate_finalists(self, sweep: Sweep) -> None:
-        """Evaluate the finalists that were not evaluated yet; one that fails is recorded, and stops no other."""
+        """Evaluate the pending finalists; a failure is recorded, and stops no other."""
         chosen = self._finalists(sweep)
         if not chosen:
             return
@@ -219,7 +219,7 @@ class Search(Multirun):
             for _, result in chosen
         )
         configs = compose_jobs(replace(self.command, jobs=jobs, cases={}))
-        # Those of an earlier attempt or choice keep their numbers.
+        # Finalists of an earlier attempt or choice keep their numbers.
         earlier = self.ledger.finalists(sweep.id)
         numbers = {record.outcome.name.removesuffix(SUFFIX): record.job for record in earlier}
         for position, ((name, _), config, overrides) in enumerate(zip(chosen, configs, jobs, strict=True)):

@@ -1,4 +1,4 @@
-"""Turn configs into experiments: here config meets domain."""
+"""Build experiments from configs: the boundary between config and domain."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from ragsweep.sweep.settings import check_config, checked_metrics
 from ragsweep.sweep.trees import spell
 
 EXPECTED = frozenset({"distractors", "section", "count"})
-"""Needs of metrics that no digest of a golden set covers."""
+"""Needs of metrics that the digest of a golden set does not cover."""
 
 METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
-"""What a metric must have, see types.Metric."""
+"""Required attributes of a metric, see types.Metric."""
 
 
 @dataclass
@@ -59,12 +59,12 @@ class Job:
     name: str
     overrides: tuple[str, ...]
     number: int = 0
-    searching: bool = False  # its result decides which configs are tried next
-    experiment: Experiment | None = None  # once it is prepared
+    searching: bool = False  # its result decides the next configs
+    experiment: Experiment | None = None  # set when prepared
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The config as a user would type it, with the options of its groups; once prepared, with its language."""
+        """The config as a user would type it, with the options of its groups, and its language once prepared."""
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 
     def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Job:
 
 
 class MetricSet(NamedTuple):
-    """The metrics of a config, and those of them that call a judge, by name."""
+    """The metrics of a config, and those that call a judge, by name."""
 
     parts: list[BuiltPart]
     judged: dict[str, BuiltPart]
@@ -87,7 +87,7 @@ class MetricSet(NamedTuple):
 
 @dataclass
 class Session:
-    """State shared by the jobs of one process: parts, datasets, and everything computed."""
+    """State shared by the jobs of one process: parts, datasets and computed results."""
 
     evaluator: Evaluator = field(default_factory=Evaluator)
     folder: Path = Path(".ragsweep")
@@ -106,20 +106,20 @@ class Session:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Open the ledger beside the store; where nothing is run, none is made."""
+        """Open the ledger beside the store; a command without runs creates none."""
         return Ledger(self.folder)
 
     def experiment(self, job: Job) -> Experiment:
-        """Return the experiment of a job, which is prepared once; from here on the job's own budget and prices hold."""
+        """Return the experiment of a job, prepared once, and apply the job's budget and prices."""
         if job.experiment is None:
             job.experiment = self.prepare(job)
         self._apply_budget(job.config.values)
         return job.experiment
 
     def prepare(self, job: Job) -> Experiment:
-        """Build and check everything that a config names; nothing heavy is loaded, nothing is computed.
+        """Build and check everything that a config names, without loading models or computing.
 
-        Raises a RagsweepError, with the key or the file and line, for whatever could not work.
+        Raises a RagsweepError, with the key or the file and line, for anything that would fail later.
         """
         plain = job.config.values
         check_config(plain)
@@ -185,10 +185,10 @@ class Session:
         drawn = self._load(node, share)
         if typed in (None, ALL) and not searching:
             return drawn
-        # A sample must not move the border: what it shows to a search is not in the holdout of all questions.
+        # Partition before sampling: a question that a sample shows to a search is never in the full holdout.
         whole = self._load({**node, "limit": None}, share) if node.get("limit") else drawn
         chosen = partition.choose(typed, len(whole.golden.questions), searching)
-        key = f"{id(drawn)} {chosen}"  # what is loaded once stays
+        key = f"{id(drawn)} {chosen}"  # cached
         if key not in self._datasets:
             divided = drawn if chosen.name == ALL else partition.select_partition(whole, chosen.name, drawn)
             self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.note])))
@@ -205,7 +205,7 @@ class Session:
         return self._datasets[key]
 
     def recorded_dataset(self, result: Result) -> Dataset | None:
-        """Load a result's questions with their corpus; None where that is not there any more as it was searched."""
+        """Load a result's questions with their corpus; None if the corpus is missing or has changed."""
         try:
             share = (result.config.get("success") or {}).get("unanswerable")
             dataset = self._load(result.config["dataset"], share) if result.config.get("dataset") else None
@@ -214,19 +214,22 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return what the page of these results reads beside the records, as far as corpus and questions are there."""
+        """Return the page's texts beyond the records, if corpus and questions are available."""
         dataset = self.recorded_dataset(results[0]) if results else None
         if dataset is None:
             return PageTexts(secrets)
         evidence = {
-            question.id: [f"{one.document}: {one.anchor}" if one.anchor else one.document
-                          for one in question.evidence if one.grade > 0]
+            question.id: [
+                f"{one.document}: {one.anchor}" if one.anchor else one.document
+                for one in question.evidence
+                if one.grade > 0
+            ]
             for question in dataset.golden.questions
-        }  # fmt: skip
+        }
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
-        """Return what writes the prompts of a config anew, as they were sent; None where it has none."""
+        """Return a function that reconstructs a config's prompts as sent; None if it has no prompts."""
         node = (result.config.get("llm") or {}).get("prompt")
         if not node:
             return None
@@ -248,12 +251,12 @@ class Session:
         return read
 
     def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
-        """Set the budget and the prices of the calls that follow."""
+        """Set the budget and the prices of later calls."""
         prices: Prices = self.builder.build(plain["prices"], "prices").value
         limits = plain["budget"] or {}
         for key in limits:
             if key not in LIMITS:
-                raise ConfigError(f"budget.{key}: there is no such limit{nearest(key, LIMITS)}")
+                raise ConfigError(f"budget.{key}: no such limit{nearest(key, LIMITS)}")
         budget = Budget(**limits)
         budget.check()
         if self.services.meter.limit(budget, prices.money, prices.currency):
@@ -261,12 +264,10 @@ class Session:
         return prices
 
     def _external(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
-        """Build the graph of a system that answers by itself."""
+        """Build the graph of an external system."""
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if optional_part(self.builder, plain, group):
-                raise ConfigError(
-                    f"{group}: a system of yours answers by itself; choose {group}={silent} beside system=..."
-                )
+                raise ConfigError(f"{group}: not used with an external system; choose {group}={silent} with system=...")
         questions = tabulate(dataset.golden.questions).wordings
         labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in labelled]
@@ -275,7 +276,7 @@ class Session:
         )
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
-        """Build the parts of a group of which a config has several; those that are null are left out."""
+        """Build the parts of a group with several parts, skipping null ones."""
         return {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
 
     def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:
@@ -302,7 +303,7 @@ class Session:
 
 
 def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
-    """Open a session on the store that a config names. Raises ConfigError for settings of no store."""
+    """Open a session on the store that a config names. Raises ConfigError for invalid settings."""
     path, stages, url = values["store"]["path"], values["store"]["stages"], values["store"].get("remote")
     if not isinstance(path, str) or not path:
         raise ConfigError(f"store.path: must be a folder, given {path!r}")
@@ -322,7 +323,7 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
     if url is not None and not stages:
         raise ConfigError("store.remote: shares the results of stages, and store.stages=false keeps none")
 
-    def warn(text: str) -> None:  # looked up at each warning: a stage's progress may be on the screen by then
+    def warn(text: str) -> None:  # looked up at each warning: a progress line may be active by then
         executor.listener.warned(text)
 
     remote = open_remote(url, warn)
@@ -333,15 +334,15 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
 
 @dataclass
 class RunContext:
-    """Everything that the jobs of one command need beside their configs."""
+    """The context shared by the jobs of one command."""
 
     session: Session
     tracker: Tracker
     terminal: Terminal
     secrets: Secrets
     sweep: Sweep | None = None
-    search: Mapping[str, Any] | None = None  # the sweeper's settings, where results decide what is tried next
-    labels: Sequence[HumanLabel] = ()  # of people, which correct the verdict
+    search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
+    labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
 
     @property
     def ledger(self) -> Ledger:

@@ -1,4 +1,4 @@
-"""Check the settings of a config that belong to no part; nothing is loaded."""
+"""Check the settings of a config outside its parts, without loading anything."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ragsweep.stats.costs import COSTS
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number; true and false are none."""
+    """Return whether a value is a number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether a value is a whole number; true and false are none."""
+    """Return whether a value is a whole number; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check_command(values: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a setting of the command as a whole that is invalid."""
+    """Raise ConfigError for an invalid setting of the whole command."""
     if not is_whole(values["finalists"]) or values["finalists"] < 0:
         raise ConfigError(f"finalists: must be a whole number, 0 for none, given {values['finalists']!r}")
     if values.get("progress") not in (None, "questions"):
@@ -49,7 +49,7 @@ def check_command(values: Mapping[str, Any]) -> None:
 
 
 def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
-    """Raise ConfigError for an invalid name, or for a label by which no golden set can be divided."""
+    """Raise ConfigError for an invalid name, or for a label that cannot divide a golden set."""
     for key in ("name", "by"):
         if any(config[key] != configs[0][key] for config in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
@@ -61,7 +61,7 @@ def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -
 
 
 def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
-    """Read the labels of people that a command names, by ``judge.labels``; raises a RagsweepError where it cannot."""
+    """Read the human labels that ``judge.labels`` names; raises a RagsweepError on failure."""
     paths = dict.fromkeys((config["judge"] or {}).get("labels") for config in configs)
     given = [path for path in paths if path is not None]
     if len(given) > 1:
@@ -73,7 +73,7 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
 
 
 def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError where all labels are of metrics that no config measures, InputError for another scale."""
+    """Raise ConfigError if no config measures a labelled metric, and InputError for labels on another scale."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         raise ConfigError(f"judge.labels: are of {', '.join(named)}, which is not measured{nearest(named[0], metrics)}")
@@ -133,7 +133,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
 
 
 def check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
-    """Refuse a limit on what is no cost, or is not measured: it could never be kept."""
+    """Raise ConfigError for a limit on an unknown or unmeasured cost, which could never be met."""
     for name, limit in limits.items():
         if name not in COSTS:
             raise ConfigError(f"constraints.{name}: no such cost{nearest(str(name), COSTS)}")

@@ -1,8 +1,8 @@
-"""SLURM between the command and its jobs: which of them have ended, and what a job does that SLURM takes back.
+"""SLURM support: the states of jobs by squeue, and the preemption of jobs.
 
-submitit itself reads the jobs' states from ``sacct``. Where SLURM keeps no accounts that fails, and a job that was
-killed is waited for without end; elsewhere it is noticed after up to ten minutes, and a suspended job counts as ended.
-``squeue`` works everywhere.
+submitit reads the jobs' states from ``sacct``. Without SLURM accounting that fails, and submitit waits forever for a
+killed job; with accounting it detects it after up to ten minutes, and treats a suspended job as ended. ``squeue`` works
+everywhere.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ POLL = 10.0
 """Seconds between two calls of squeue."""
 
 PATIENCE = 30.0
-"""Seconds after which a call of SLURM is given up: while its controller is down, commands try again for minutes."""
+"""Timeout in seconds of a SLURM command, which retries for minutes while the controller is down."""
 
 LIST = ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%i %T")
 
 ENDED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
-)  # fmt: skip
-"""States of a job that will not run again; SLURM lists it for some minutes, then no more."""
+)
+"""Final states of a job; SLURM lists it for some more minutes."""
 
 GONE = "COMPLETED"
-"""The state of a job that SLURM lists no more."""
+"""The state of a job that SLURM no longer lists."""
 
 _log = logging.getLogger(__name__)
 
 
 class SlurmQueue:
-    """The jobs of one launch in SLURM's queue, as submitit's jobs look them up."""
+    """The jobs of one launch in SLURM's queue, with the interface of submitit's watcher."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
         self._next = 0.0
 
     def register_job(self, job_id: str) -> None:
-        """Add a job: its number, in an array with its place behind ``_``."""
+        """Add a job id; in an array, with ``_`` and the index."""
         self._states.setdefault(job_id, "UNKNOWN")
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        """Return a job's state in SLURM's words; in no mode is squeue called more often than every `POLL` seconds."""
+        """Return SLURM's state of a job; squeue is called at most every `POLL` seconds in any mode."""
         self.register_job(job_id)
         if mode != "cache":
             self._refresh()
         return self._states[job_id]
 
     def is_done(self, job_id: str, mode: str = "standard") -> bool:
-        """Return whether a job has ended, however it did."""
+        """Return whether a job has ended, successfully or not."""
         return self.get_state(job_id, mode) in ENDED
 
     def wait(self) -> None:
@@ -73,7 +73,7 @@ class SlurmQueue:
             time.sleep(1)
 
     def cancel(self) -> None:
-        """Take the jobs that have not ended out of the queue, and end those that run."""
+        """Cancel the pending and running jobs."""
         self._next = 0.0
         if living := self._living():
             _call("scancel", *living)
@@ -82,7 +82,7 @@ class SlurmQueue:
         return [job for job in list(self._states) if not self.is_done(job)]
 
     def _refresh(self) -> None:
-        """List the user's jobs; while SLURM gives no list, what was known stays."""
+        """Update the states of the user's jobs; keep the known states while squeue fails."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + POLL
@@ -95,7 +95,7 @@ class SlurmQueue:
 
 
 def _call(*command: str) -> str | None:
-    """Call one of SLURM's commands; None where it fails, or takes longer than a controller needs that is there."""
+    """Run a SLURM command; None on failure or timeout."""
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as fault:
@@ -105,10 +105,10 @@ def _call(*command: str) -> str | None:
 
 
 def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
-    """Return a launcher that, where it is SLURM's, leaves no job behind in the queue.
+    """Wrap a launcher so that a SLURM launcher leaves no job behind in the queue.
 
-    submitit stops waiting at the first job that is lost: the others are waited for, so that what they send is recorded
-    and none of them is launched a second time. Jobs of a command that is interrupted are cancelled.
+    submitit stops waiting at the first lost job; the wrapper waits for the others, so that their outcomes are recorded
+    and none of them is launched twice. The jobs of an interrupted command are cancelled.
     """
     if not str(launcher["_target_"]).endswith(".SlurmLauncher"):
         return launch
@@ -118,7 +118,7 @@ def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
             try:
                 return launch(jobs, first)
             except Exception as fault:
-                fault.args = (" ".join(str(fault).splitlines()[:2]),)  # without the job's whole log
+                fault.args = (" ".join(str(fault).splitlines()[:2]),)  # without the complete log of the job
                 queue.wait()
                 raise
 
@@ -127,7 +127,7 @@ def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
 
 @contextmanager
 def _watching() -> Iterator[SlurmQueue]:
-    """Let submitit look jobs up in a queue of ours."""
+    """Make submitit look jobs up in our queue."""
     from submitit import SlurmJob
 
     kind: Any = SlurmJob
@@ -138,7 +138,7 @@ def _watching() -> Iterator[SlurmQueue]:
     except Exception:
         raise
     except BaseException:
-        stop_raising()  # or the signal would also interrupt this
+        stop_raising()  # otherwise the signal would also interrupt this command
         queue.cancel()
         raise
     finally:
@@ -149,7 +149,7 @@ def _watching() -> Iterator[SlurmQueue]:
 
 
 class _Withdrawn(BaseException):
-    """SLURM takes the job back; ``cause`` is what submitit raised after it has, or has not, queued it again."""
+    """SLURM preempts the job; ``cause`` is submitit's exception, whether or not it requeued the job."""
 
     def __init__(self, cause: Exception | SystemExit) -> None:
         super().__init__(str(cause))
@@ -158,10 +158,10 @@ class _Withdrawn(BaseException):
 
 @contextmanager
 def withdrawable() -> Iterator[None]:
-    """Let what submitit raises in the midst of a job, where SLURM takes it back, be no failure of its config.
+    """Do not record a preempted SLURM job as a failed config.
 
-    Before a job's time is over, and before it is preempted, SLURM sends a signal. submitit's handler queues the job
-    again and raises SystemExit, or, where it may not be queued again, an error of its own.
+    SLURM sends a signal before a job's timeout or preemption. submitit's handler requeues the job and raises
+    SystemExit, or, if it must not be requeued, another error.
     """
     number = _warning_signal()
     before = signal.getsignal(number) if number else None
@@ -186,7 +186,7 @@ def withdrawable() -> Iterator[None]:
 
 
 def _warning_signal() -> int | None:
-    """Return the signal by which SLURM warns submitit's jobs; None elsewhere."""
+    """Return the signal with which SLURM warns submitit's jobs; None outside SLURM."""
     if "SUBMITIT_EXECUTOR" not in os.environ or threading.current_thread() is not threading.main_thread():
         return None
     from submitit import JobEnvironment

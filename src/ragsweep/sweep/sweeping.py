@@ -1,4 +1,4 @@
-"""Run a command: check and plan all its configs, run them, and close what was opened, however it ends."""
+"""Run a command: check and plan all its configs, run them, and release all resources."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _run(command: Command) -> int:
     command, configs = with_baseline(command, compose_jobs(command))
     values = configs[0].values
     check_command(values)
-    # Where results are kept cannot differ within a sweep: they would not be found again.
+    # The place of results cannot differ within a sweep: the results would not be found again.
     for key in ("store", "tracking", "compute"):
         if any(config.values[key] != values[key] for config in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
@@ -65,7 +65,7 @@ def _run(command: Command) -> int:
         command = with_directions(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         bound = bound_search(session, command, experiments)
-        del experiments[1:]  # the others show what is searched, and that it is possible
+        del experiments[1:]  # the others only prove that each searched value composes
     planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
     needed = _missing(planned, experiments)
     estimate_costs(planned, experiments, session.evaluator.executor)
@@ -80,7 +80,7 @@ def _run(command: Command) -> int:
     _check_keys([*needed, *possible])
     notes = [*command.notes, *_baseline_notes(values["baseline"], session, experiments)]
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
-    _ = context.ledger  # an error before anything is computed, where it cannot be opened
+    _ = context.ledger  # fails before any computation if it cannot be opened
     _show(terminal, [*languages, *(("note", note) for note in notes)])
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
@@ -107,9 +107,9 @@ def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
 
 
 def _baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
-    """Yield what is to be known of a recorded baseline.
+    """Check a recorded baseline, and yield notes on it.
 
-    Raises InputError where it does not exist, answered other questions, or lacks the objective.
+    Raises InputError if it does not exist, answered other questions, or lacks the objective.
     """
     found = find_recorded(declared, session.ledger)
     if found is None:
@@ -144,7 +144,7 @@ def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def prepare_jobs(session: Session, command: Command, configs: Sequence[JobConfig]) -> list[Job]:
-    """Check every config before the first one starts, and raise all faults at once."""
+    """Check every config before the first job starts, and raise all faults at once."""
     jobs, faults = [], dict[str, RagsweepError]()
     for number, (config, name) in enumerate(zip(configs, command.names(), strict=True)):
         job = Job(config, name, command.jobs[number], number, searching=command.searching)
@@ -160,16 +160,16 @@ def prepare_jobs(session: Session, command: Command, configs: Sequence[JobConfig
 
 
 def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:
-    """Prepare the race that the sweeper runs; None where it runs none."""
+    """Prepare the race that the sweeper runs; None without a race."""
     if command.race is None:
         return None
     if session.evaluator.executor.store is None:
-        raise ConfigError("store.stages=false: a race asks again what was asked before; let it be stored")
+        raise ConfigError("store.stages=false: a race re-reads the results of earlier rungs; set store.stages=true")
     if len(names := objectives(experiments[0].config)) > 1:
-        raise ConfigError(f"{WHERE}: a race is about one number, and objective names {len(names)}")
+        raise ConfigError(f"{WHERE}: a race compares one number, and objective names {len(names)}")
     if (command.search or {}).get("constraints"):
         raise ConfigError(
-            f"{WHERE}: drops by the objective alone, so that none that keeps hydra.sweeper.constraints might be left;"
+            f"{WHERE}: drops configs by the objective only, and could drop all that meet hydra.sweeper.constraints;"
             " give one of the two"
         )
     settings = session.builder.build(command.race, WHERE).value
@@ -178,24 +178,24 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
 
 
 def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
-    """List the nodes of which something must be computed."""
+    """List the nodes that need computation."""
     nodes = walk([one.node for experiment in experiments for one in experiment.wanted])
     found = [(node, planned.missing.get(node.address)) for node in nodes]
     return [node for node, rows in found if rows is not None and (rows or node.kind == "whole")]
 
 
 def _try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
-    """Warn of metrics that fail on one question, before anything is paid for."""
+    """Warn of metrics that fail on one question, before any paid call."""
     faults: dict[str, str] = {}
     for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
         answered, routed = one.graph.answer is not None, one.graph.route is not None
         faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed)
     for name, fault in faults.items():
-        terminal.line("warning", f"the metric {name}, tried on one question, fails: {fault}; where it fails it is NaN")
+        terminal.line("warning", f"the metric {name} fails on a trial question: {fault}; failed scores are NaN")
 
 
 def _check_keys(nodes: Sequence[Node]) -> None:
-    """Raise ConfigError for all missing API keys that computing these nodes needs."""
+    """Raise ConfigError for all missing API keys that these nodes need."""
     faults: dict[str, None] = {}
     for check in (node.check for node in nodes if node.check):
         try:
@@ -207,7 +207,7 @@ def _check_keys(nodes: Sequence[Node]) -> None:
 
 
 def plan_as_json(planned: Plan) -> dict[str, object]:
-    """Return a plan in JSON types, with null for what is unknown."""
+    """Return a plan in JSON types, with null for unknown values."""
     stages = {
         stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
         | ({"rows": count.rows} if count.rows else {})
@@ -231,7 +231,7 @@ def _charge_as_json(charge: Charge) -> dict[str, object]:
 
 
 def _name_single(context: RunContext, job: Job) -> None:
-    """Put the given name of a single config in front of its settings. Raises ConfigError where it is taken."""
+    """Put the given name of a single config before its settings. Raises ConfigError if the name is taken."""
     if name := job.config.values["name"]:
         assert job.experiment
         context.ledger.names.check_free(name, "", job.experiment.signature)
@@ -249,15 +249,15 @@ def _run_single(command: Command, context: RunContext, job: Job) -> int:
         logs = folders.logs
         if fault := exception_of(ended):
             raise fault
-    except TrackingError as fault:  # the place was there when the command began, and the result is kept
+    except TrackingError as fault:  # the tracker was reachable at the start, and the result is in the ledger
         print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)
         return 1
-    except (Partial, TargetsMissed):  # which the table says
+    except (Partial, TargetsMissed):  # the table shows it
         return 1
     except RagsweepError:
         raise
     except Exception as fault:
-        if not logs:  # the job's folder could not be made, or logging is off
+        if not logs:  # the job's folder could not be created, or logging is off
             traceback.print_exception(fault)
         log = f"; the traceback is in {', '.join(logs)}" if logs else ""
         print(f"ragsweep: {describe_fault(fault)}{log}", file=sys.stderr)

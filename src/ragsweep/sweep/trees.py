@@ -1,4 +1,4 @@
-"""Trees of plain values: leaves, values at dotted keys, keys that interpolations read, and how a user types them."""
+"""Trees of plain values: leaves, values at dotted keys, keys of interpolations, and command-line spelling."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ragsweep.core.secrets import mask
 
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _RESOLVED = "\0"
-"""Stands for an interpolation that was taken out of the one around it."""
+"""Placeholder of a nested interpolation."""
 
 _READS_NO_KEY = ("oc.env", "now", "hydra", "python_version")
-"""Resolvers whose arguments are no keys of the config."""
+"""Resolvers whose arguments are not keys of the config."""
 
 _NO_PARAMETERS = {
     "metrics", "targets", "tracking", "prices", "budget", "store", "plan", "progress", "rerun", "timeout",
@@ -22,17 +22,17 @@ _NO_PARAMETERS = {
 """Keys that cannot change a result, or are shown as metrics."""
 
 _BARE = re.compile(r"(?!\s)[\w/.:+%*@?|$ -]*(?<!\s)", re.ASCII)
-"""Text that Hydra reads without quotes."""
+"""Matches text that Hydra reads without quotes."""
 
 _OTHER = re.compile(r"null|true|false|[+-]?(nan|inf|(?=[\d.])[\d_]*\.?[\d_]*(e[+-]?[\d_]+)?)", re.IGNORECASE | re.ASCII)
-"""Text that Hydra reads as something else where it stands without quotes."""
+"""Matches text that Hydra misreads without quotes."""
 
 _BEFORE_QUOTE = re.compile(r"(\\*)'")
-"""A quote, and the backslashes before it: within quotes both are escaped."""
+"""Matches a quote and the backslashes before it, which are escaped within quotes."""
 
 
 def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and the values of a tree that hold no others."""
+    """Yield the dotted keys and values of a tree's leaves."""
     if isinstance(tree, Mapping):
         for key, item in tree.items():
             yield from leaves(item, f"{where}.{key}" if where else str(key))
@@ -44,7 +44,7 @@ def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def with_values(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree with values set at dotted keys, whose parents exist; other branches are those of the first."""
+    """Return a tree with values set at dotted keys, whose parents exist; other branches are shared."""
     copied: dict[str, Any] = dict(tree)
     for key, value in changes.items():
         *above, last = key.split(".")
@@ -57,7 +57,7 @@ def with_values(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
 
 
 def value_at(tree: Mapping[str, Any], key: str) -> Any:
-    """Return the value at a dotted key, which exists."""
+    """Return the value at an existing dotted key."""
     node: Any = tree
     for part in key.split("."):
         node = node[part]
@@ -65,7 +65,7 @@ def value_at(tree: Mapping[str, Any], key: str) -> Any:
 
 
 def keys_read(text: str, where: str) -> set[str] | None:
-    """List the keys that the interpolations in a value read; None where one of them is computed."""
+    """List the keys that the interpolations in a value read; None if one is computed."""
     found: set[str] = set()
     while innermost := _INNERMOST.search(text):
         inside = innermost[1].strip()
@@ -81,7 +81,7 @@ def keys_read(text: str, where: str) -> set[str] | None:
 
 
 def absolute(key: str, where: str) -> str:
-    """Return the key that an interpolation at ``where`` names: each leading dot goes one level up."""
+    """Return the absolute key of an interpolation at ``where``: each leading dot goes one level up."""
     key = re.sub(r"\[['\"]?(\w+)['\"]?\]", r".\1", key)
     named = key.lstrip(".")
     above = re.sub(r"\[(\d+)\]", r".\1", where).split(".")
@@ -90,9 +90,9 @@ def absolute(key: str, where: str) -> str:
 
 
 def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
-    """Flatten a config to parameters, every value once, secrets masked.
+    """Flatten a config to parameters, each value once, with masked secrets.
 
-    A part that another names by interpolation (``embedder: ${embedder}``) appears under its own key only.
+    A part that another part interpolates (``embedder: ${embedder}``) appears only under its own key.
 
     Args:
         written: The config with its interpolations.
@@ -108,14 +108,14 @@ def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, st
             if not isinstance(value, Mapping):
                 found[name] = _spell_value(value)
             elif isinstance(child := node[key], Mapping):
-                walk(child, value, f"{name}.")  # else the whole of it is another key's
+                walk(child, value, f"{name}.")  # otherwise all of it belongs to another key
 
     walk(written, values, "")
     return {name: str(mask(value, name)) for name, value in found.items()}
 
 
 def _spell_value(value: Any) -> str:
-    """Spell a value as it is typed on the command line."""
+    """Format a value as typed on the command line."""
     if isinstance(value, list | tuple):
         return "[" + ",".join(_spell_value(item) or "''" for item in value) + "]"
     if value is None or isinstance(value, bool):

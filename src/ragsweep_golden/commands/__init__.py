@@ -1,4 +1,4 @@
-"""``ragsweep golden``: judge golden sets; one file a subcommand."""
+"""``ragsweep golden``: judge golden sets; one file per subcommand."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ragsweep.core.errors import ConfigError, nearest
 SUBCOMMANDS = {
     "add": "add a question, with evidence found by searching the corpus",
     "build": "build a golden set from a corpus, by rule or with a model",
-    "check": "list every fault of a golden file, with its line and the nearest passage",
-    "diff": "name the questions and fields in which two golden sets differ",
-    "export": "write a golden set in the format of another tool, and count what is lost",
+    "check": "list every fault of a golden file, with line and nearest passage",
+    "diff": "list the questions and fields in which two golden sets differ",
+    "export": "write a golden set in the format of another tool, and count the losses",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
     "harvest": "add questions from production logs, with the evidence that a search proposes",
-    "import": "make a golden file of questions in another format, and find their evidence",
-    "items": "say which questions earn their keep, by past sweeps, and write a mini set of them",
-    "partition": "write the questions of a search and those of the holdout into two files",
-    "pool": "list what a sweep's configs retrieved and nobody has judged, most influential first",
+    "import": "import questions of another format as a golden file, and find their evidence",
+    "items": "report which questions discriminate between configs, by past sweeps, and write a mini set",
+    "partition": "write the tune and holdout questions to two files",
+    "pool": "list the unjudged chunks that a sweep's configs retrieved, most influential first",
     "review": "judge generated questions, or the passages of a pool, on a local page",
-    "verify": "name the labels that a change of the corpus hurt, and repair the sure ones",
+    "verify": "list the labels that a change of the corpus invalidates, and repair the unambiguous ones",
 }
 
 _USAGE = "usage: ragsweep golden COMMAND ...; each has --help\n\n"

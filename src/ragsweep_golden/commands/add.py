@@ -1,4 +1,4 @@
-"""``ragsweep golden add``: add a question, with evidence taken from what a search of the corpus proposes."""
+"""``ragsweep golden add``: add a question, with evidence chosen from a search of the corpus."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ragsweep_golden.changelog import record_change
 from ragsweep_golden.commands.inputs import need_corpus, read_config, split, user_name
 from ragsweep_golden.entries import lacks_evidence
 
-_ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the one that is
-taken as its evidence; without a question, each question of the file that has no evidence is shown, and gets it. Exit
-status: 0 added, 1 not, 2 bad input."""
+_ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the chosen
+passage as its evidence; without a question, do so for each question of the file that has no evidence. Exit status: 0
+added, 1 not added, 2 bad input."""
 _OVERRIDE = re.compile(r"[~+]*[\w.]+=")
 
 
 def add(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden add``; return the exit status."""
     parser = Parser("ragsweep golden add", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("file", metavar="FILE", type=Path, help="the golden file; it is made where it is missing")
+    parser.add_argument("file", metavar="FILE", type=Path, help="the golden file, created if missing")
     words = "the question, in quotes; corpus=FOLDER or FILE, chunker=..."
     parser.add_argument("words", nargs="*", metavar="QUESTION | KEY=VALUE", help=words)
     parser.add_argument("--answer", default="", metavar="TEXT", help="the right answer")
@@ -59,7 +59,7 @@ def add(arguments: Sequence[str]) -> int:
 
 
 def _asked(options: Any, file: Path) -> dict[str, str]:
-    """Return the question of the command, or those of the file without evidence, each with its right answer."""
+    """Return the given question, or the questions of the file without evidence, each with its right answer."""
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1 or (not given and (options.answer or options.take is not None)):
         raise ConfigError(f"golden add: give one question, in quotes, not {len(given)}")
@@ -86,7 +86,7 @@ def show(terminal: Terminal, found: Sequence[SentenceSpan], chunks: Chunks) -> N
 
 
 def _ask(count: int) -> int | None:
-    """Ask for the number of a passage; 0 where none is wanted, None at the end of the input."""
+    """Read the number of a passage from the terminal; 0 for none, None at the end of the input."""
     try:
         while count:
             given = input(f"Which one answers the question? 1 to {count}, or Enter for none: ").strip()

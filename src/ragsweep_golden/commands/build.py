@@ -41,17 +41,17 @@ from ragsweep_golden.mix import UNANSWERABLE, compare_mix
 from ragsweep_golden.strata import Quotas
 from ragsweep_golden.subject import Subject
 
-_ABOUT = """Build a golden set from a corpus in six phases; a command that was interrupted goes on where it ended.
+_ABOUT = """Build a golden set from a corpus in six phases; an interrupted command resumes at its last phase.
 Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""
 _OVERRIDES = "as in conf/golden.yaml: corpus=FOLDER or FILE, out=FOLDER or FILE.jsonl, language=fr, questions=200"
 _EMBEDDER = "embedder=minilm"
 _NOT_MADE_FROM = ("out", "corpus", "gates", "profile", "profiles", "quotas", "metrics")
 MOST_SHOWN = 20
-"""Dropped questions that are printed; the file of the last phase has all."""
+"""Most dropped questions printed; the file of the last phase has all."""
 
 
 class Embedding:
-    """Embed texts, each once."""
+    """Embed texts, each only once."""
 
     def __init__(self, values: Mapping[str, Any], builder: Builder) -> None:
         self._values, self._builder = values, builder
@@ -72,7 +72,7 @@ def build(arguments: Sequence[str]) -> int:
     if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
         given = [_EMBEDDER, *given]
     if "embedder=null" in given and any(one.startswith("llm=") for one in given):
-        given = [*given, "~metrics.semantic_similarity"]  # which every llm brings along, for evaluations
+        given = [*given, "~metrics.semantic_similarity"]  # every llm sets it for evaluations
     values = read_config([one for one in given if one != "embedder=null"], Secrets())
     settings = read_settings(values)
     golden, folder = read_places(values)
@@ -123,7 +123,7 @@ def build(arguments: Sequence[str]) -> int:
 
 
 def _show_left_out(terminal: Terminal, built: Built, settings: BuildSettings) -> None:
-    """Print the types of the set beside the wanted ones, and what was left out; questions that fail a gate by name."""
+    """Print the types of the set beside the wanted ones, and the dropped questions, with ids if they fail a gate."""
     wanted = dict(settings.mix) | {UNANSWERABLE: settings.unanswerable}
     terminal.block("MIX", [row.as_text() for row in compare_mix(built.entries, wanted)])
     left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
@@ -133,7 +133,7 @@ def _show_left_out(terminal: Terminal, built: Built, settings: BuildSettings) ->
 
 
 def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings) -> Iterator[str]:
-    """Yield what would mend a set that lacks questions, or fails a gate that a key decides."""
+    """Yield remedies for a set with too few questions, or with a failed gate that a setting decides."""
     if not any(one["answerable"] for one in built.entries):
         yield "No sentence could be asked about by rule: that takes whole sentences in English or French."
         yield "llm=openai llm.model=NAME has a model write the questions."
@@ -148,18 +148,23 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
 
 
 class PhaseJudge:
-    """Judge what each phase leaves by the gates of its number, write their report, and print a line."""
+    """Judge the result of each phase by its gates, write the report, and print a line."""
 
     def __init__(
-        self, corpus: Corpus, spans: Spans, rules: Mapping[str, GateRule], folder: Path, embedding: Embedding | None,
+        self,
+        corpus: Corpus,
+        spans: Spans,
+        rules: Mapping[str, GateRule],
+        folder: Path,
+        embedding: Embedding | None,
         terminal: Terminal,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._corpus, self._spans, self._rules, self._folder = corpus, spans, rules, folder
         self._embedding, self._terminal = embedding, terminal
         self._strata: dict[str, str] = {}
 
     def subject(self, entries: Sequence[Any]) -> Subject:
-        """Return a set as the gates judge it."""
+        """Return a set as the input of the gates."""
         subject = Subject(entries, self._corpus, self._spans, strata=self._strata)
         return with_vectors(subject, self._embedding) if self._embedding else subject
 
@@ -186,15 +191,15 @@ def _summary(results: Sequence[GateResult]) -> str:
 
 
 def read_places(values: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Return the golden file and the folder of the phases. Raises ConfigError where ``out`` is missing."""
+    """Return the golden file and the folder of the phases. Raises ConfigError if ``out`` is missing."""
     if not values["out"]:
-        raise ConfigError("golden build: say where the set goes: out=FOLDER, or out=FILE.jsonl")
+        raise ConfigError("golden build: give the destination: out=FOLDER, or out=FILE.jsonl")
     out = Path(str(values["out"])).expanduser()
     return (out, out.with_suffix(".build")) if out.suffix == ".jsonl" else (out / "golden.jsonl", out)
 
 
 def read_settings(values: Mapping[str, Any]) -> BuildSettings:
-    """Read what is to be built. Raises ConfigError with the key of a value that means nothing."""
+    """Read the settings of the build. Raises ConfigError with the key of an invalid value."""
     language, mix, strata = values["language"], values["mix"], values["strata"]
     if language not in ("auto", *LANGUAGES):
         raise ConfigError(f"language: {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")

@@ -38,7 +38,7 @@ def check(arguments: Sequence[str]) -> int:
     find_faults(raw.questions, corpus, faults)
     lines = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
     if not all(lines.values()):
-        raise InputError("\n".join(lines))  # the file cannot be read, which both readers find
+        raise InputError("\n".join(lines))  # both readers report an unreadable file
     found = sorted(lines, key=lambda fault: int(lines[fault][1]))  # type: ignore[index]
     with ignore_closed_pipe():
         print("".join(f"{fault}\n" for fault in found), end="")

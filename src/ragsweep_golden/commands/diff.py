@@ -1,4 +1,4 @@
-"""``ragsweep golden diff``: the questions that two golden sets do not have in common, and the fields that differ."""
+"""``ragsweep golden diff``: the questions in only one of two golden sets, and the fields that differ."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ragsweep.core.errors import Faults
 from ragsweep.report.terminal import Terminal
 from ragsweep_golden.changelog import compare, describe_version, read_state, version_facts
 
-_ABOUT = """Compare two golden files by the ids of their questions. A question with another id and the same text is
-renamed."""
+_ABOUT = """Compare two golden files by question id. A question with a different id and the same text is renamed."""
 
 
 def diff(arguments: Sequence[str]) -> int:
@@ -38,7 +37,7 @@ def diff(arguments: Sequence[str]) -> int:
 
 
 def show(terminal: Terminal, found: dict[str, Any]) -> None:
-    """Print the versions and the counts, then a line a question."""
+    """Print the versions and the counts, then one line per question."""
     for word, facts in zip("AB", found["sets"], strict=True):
         terminal.line(word, f"{facts['file']}: {describe_version(facts)}")
     terminal.table([f">{kind}" for kind in found["counts"]], [[f"{count:,}" for count in found["counts"].values()]])

@@ -29,7 +29,7 @@ from ragsweep_golden.exchange.fields import Exported
 from ragsweep_golden.exchange.triplets import export_triplets
 from ragsweep_golden.files import write_whole
 
-_ABOUT = """Write a golden set in the format of another tool, and count what has no place in it, field by field."""
+_ABOUT = """Write a golden set in the format of another tool, and count the losses by field."""
 
 _WORDS = """the golden file, or dataset=squad dataset.path=FILE; format=beir, trec (out=FOLDER), squad, ragas, mlflow,
 argilla, labelstudio, csv or triplets (out=FILE); corpus=FOLDER or FILE"""
@@ -48,7 +48,7 @@ def export(arguments: Sequence[str]) -> int:
     if name not in _FORMATS:
         raise ConfigError(f'golden export: format="{name}"{nearest(name, _FORMATS)}')
     if not values["out"]:
-        raise ConfigError("golden export: say where the set goes: out=FILE, or out=FOLDER for beir and trec")
+        raise ConfigError("golden export: give the destination: out=FILE, or out=FOLDER for beir and trec")
     given = without_rejected(read_given_set(only_file(options, "export"), values, Builder()))
     out = Path(str(values["out"])).expanduser()
     corpus = read_given_corpus(values["corpus"]) or given.own_corpus
@@ -61,7 +61,7 @@ def export(arguments: Sequence[str]) -> int:
 
 
 def without_rejected(given: Given) -> Given:
-    """Leave out the questions that their validation rejected, as an evaluation does."""
+    """Drop the questions that validation rejected, as an evaluation does."""
     kept = [n for n, entry in enumerate(given.entries) if value(entry, "validation", "status") != REJECTED]
     return given._replace(entries=[given.entries[n] for n in kept], questions=[given.questions[n] for n in kept])
 
@@ -80,7 +80,7 @@ def _export(name: str, given: Given, corpus: Corpus | None, values: Mapping[str,
 
 
 def show(terminal: Terminal, exported: Exported, name: str, out: Path, questions: int) -> None:
-    """Print what has no place in the format, field by field, and what was changed."""
+    """Print the fields that the format cannot express, and the changes."""
     fields = ", ".join(f"{field} of {count:,}" for field, count in exported.lost.most_common())
     terminal.block(
         "LOST",

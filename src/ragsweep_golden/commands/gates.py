@@ -59,7 +59,7 @@ measured has not passed. Exit status: 0 no blocking gate failed, 1 one failed, 3
 
 _GAP, _NARROWEST = 3, 30
 MOST_FAULTS, MOST_WARNED = 20, 5
-"""Questions at fault that are printed for a gate that fails or warns; the report has all."""
+"""Most failed questions printed for a gate that fails or warns; the report has all."""
 _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 
 
@@ -105,7 +105,7 @@ def gates(arguments: Sequence[str]) -> int:
 
 
 def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> Ask:
-    """Return a function that has the chosen model answer; its answers are stored in a folder."""
+    """Return a function that answers with the chosen model; its answers are cached in a folder."""
     model = Model(values, services, folder, listener)
     part = model.prompted("answer_prompt")
 
@@ -118,7 +118,7 @@ def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, 
 
 
 def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
-    """Read thresholds from the config. Raises ConfigError for an unknown gate, or a threshold that is no number."""
+    """Read thresholds from the config. Raises ConfigError for an unknown gate, or a non-numeric threshold."""
     rules = {}
     for gate, rule in node.items():
         if gate not in GATES:
@@ -185,7 +185,7 @@ def as_json(
 
 
 def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult], profile: Profile) -> None:
-    """Print a row a gate, the questions at fault, and the verdict."""
+    """Print one row per gate, the failed questions, and the verdict."""
     rows = [
         [one.gate, one.title, _amount(one), comparison(one), _WORDS.get(one.verdict, one.verdict)] for one in results
     ]
@@ -207,7 +207,7 @@ def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult], pr
 
 
 def _faults(one: GateResult) -> list[str]:
-    """List the questions at fault of a gate that has not passed."""
+    """List the questions that fail a gate that has not passed."""
     if one.verdict == PASSED:
         return []
     shown = one.faults[: MOST_FAULTS if one.verdict == FAILED else MOST_WARNED]
@@ -229,15 +229,16 @@ def _amount(one: GateResult) -> str:
 
 
 def show_admissions(terminal: Terminal, admissions: Sequence[Admission]) -> None:
-    """Print what the admission tests find."""
-    terminal.block("ADMISSION", [
+    """Print the results of the admission tests."""
+    lines = [
         f"{one.title}: {f'{len(one.found):,} of {one.measured:,}' if one.measured else 'not measured'}"
         f"{f' ({one.note})' if one.note else ''}"
         for one in admissions
-    ])  # fmt: skip
+    ]
+    terminal.block("ADMISSION", lines)
 
 
 def comparison(one: GateResult) -> str:
-    """Write a gate's threshold: ``>= .8``."""
+    """Format a gate's threshold: ``>= .8``."""
     sign, threshold = GATES[one.gate][1], f"{one.rule.threshold:g}"
     return f"{threshold} to {one.rule.highest:g}" if one.rule.highest is not None else f"{sign} {threshold}"

@@ -27,10 +27,10 @@ from ragsweep_golden.entries import read_entries
 from ragsweep_golden.harvest import Harvest, as_entries, find_question, read_log
 from ragsweep_golden.harvest import harvest as choose
 
-_ABOUT = """Add the questions of a log to a golden file, each once and without those that the file has, as silver and
-with the evidence that BM25 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
+_ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver and with the evidence that BM25
+proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
 
-_WORDS = """the golden file, which is made where it is missing; corpus=FOLDER or FILE; log=FILE (a table or JSON lines),
+_WORDS = """the golden file, created if missing; corpus=FOLDER or FILE; log=FILE (a table or JSON lines),
 or traces=MLFLOW_URI experiment=NAME; embedder=minilm leaves out similar questions too"""
 
 _SHOWN = 10
@@ -40,7 +40,7 @@ def harvest(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden harvest``; return the exit status."""
     parser = Parser("ragsweep golden harvest", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
-    parser.add_argument("--model", help=f"take them from the traces of {MODEL}; traces=MLFLOW_URI says where")
+    parser.add_argument("--model", help=f"take them from the traces of {MODEL}, stored at traces=MLFLOW_URI")
     parser.add_argument("--since", metavar="WHEN", help=f"of --model, {SINCE} (7d)")
     parser.add_argument("--weights", action="store_true", help="weight each new question by how often it was asked")
     options = parser.parse_args(arguments)
@@ -62,7 +62,7 @@ def harvest(arguments: Sequence[str]) -> int:
 
 
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
-    """Read the entries there are; raises InputError where only these, or only the new ones, would have a weight."""
+    """Read the existing entries; raises InputError if only these, or only the new ones, would have a weight."""
     faults = Faults()
     entries = read_entries(file, faults) if file.exists() else []
     faults.raise_any()
@@ -86,7 +86,7 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
             print(f"harvest: {describe_skipped(skipped)}", file=sys.stderr)
         return [one.question for one in found]
     if options.since:
-        raise ConfigError("--since: is of --model; of a log or an experiment all questions are taken")
+        raise ConfigError("--since: needs --model; all questions of a log or an experiment are taken")
     if (log is None) == (traces is None) or (traces is None) != (experiment is None):
         raise ConfigError("golden harvest: give --model NAME@ALIAS, log=FILE, or traces=MLFLOW_URI and experiment=NAME")
     if log is not None:
@@ -95,7 +95,7 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
 
 
 def _traced_question(inputs: Any) -> str:
-    """Return the question of a trace, which nobody can mend; empty where its inputs are not readable."""
+    """Return the question of a trace; empty if its inputs are unreadable, since traces cannot be corrected."""
     try:
         return find_question(inputs)
     except ValueError:

@@ -1,4 +1,4 @@
-"""``ragsweep golden import``: make a golden file of questions in another format."""
+"""``ragsweep golden import``: convert questions of another format to a golden file."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ragsweep_golden.exchange.importing import Imported, finish, import_file
 from ragsweep_golden.exchange.layouts import COLUMNS
 from ragsweep_golden.files import write_rows
 
-_ABOUT = """Make a golden file of questions in another format, find their evidence in the corpus, and count what is
-lost. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
+_ABOUT = """Convert questions of another format to a golden file, find their evidence in the corpus, and count the
+losses. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
 
 _WORDS = """a table, JSON lines, JSON, Parquet, YAML or topics, or dataset=squad dataset.path=FILE (beir, trec);
-out=GOLDEN.jsonl; corpus=FOLDER or FILE; format=NAME, where it is not recognised, or the names of the fields:
+out=GOLDEN.jsonl; corpus=FOLDER or FILE; format=NAME if it is not recognised, or the names of the fields:
 question=FIELD reference=FIELD passages=FIELD"""
 
 
@@ -39,7 +39,7 @@ def import_(arguments: Sequence[str]) -> int:
     columns = {key: name for key, name in pairs.values() if key in COLUMNS}
     values = read_config([word for word, (key, _) in pairs.items() if key not in COLUMNS], Secrets())
     if not values["out"]:
-        raise ConfigError("golden import: say where the set goes: out=GOLDEN.jsonl")
+        raise ConfigError("golden import: give the destination: out=GOLDEN.jsonl")
     out, file = Path(str(values["out"])).expanduser(), only_file(options, "import")
     if out.exists() and not values["overwrite"]:
         raise ConfigError(f"golden import: {out} is there already; name another out=, or overwrite=true")
@@ -60,7 +60,7 @@ def import_(arguments: Sequence[str]) -> int:
 
 
 def _import_dataset(values: Mapping[str, Any], out: Path, terminal: Terminal) -> Imported:
-    """Read a set by the reader that ``dataset=`` names; the documents that only SQuAD's file has are written too."""
+    """Read a set with the reader that ``dataset=`` names; also write the documents that only SQuAD's file contains."""
     dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
     name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
     corpus = dataset.corpus
@@ -74,14 +74,15 @@ def _import_dataset(values: Mapping[str, Any], out: Path, terminal: Terminal) ->
 
 
 def show(terminal: Terminal, imported: Imported, out: Path, corpus: str | None) -> None:
-    """Print what became of the fields and of the texts, and what to do next."""
+    """Print the fate of the fields and texts, and the next steps."""
     rows = len(imported.entries)
-    terminal.block("LOST", [
+    lost = [
         *(_unplaced(name, count, "kept in notes") for name, count in imported.in_notes.items()),
         *(_unplaced(name, count, "left out") for name, count in imported.left.items()),
         *([f"{counted(imported.repeated, 'repeated row')}: left out"] if imported.repeated else []),
         *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms"] if imported.gold else []),
-    ])  # fmt: skip
+    ]
+    terminal.block("LOST", lost)
     for identifier, text in imported.unfound:
         why = "not in the corpus" if corpus else "give the documents, corpus=FOLDER or FILE"
         terminal.line("NOT FOUND", f' "{identifier}": {" ".join(text.split())[:80]} ({why})')

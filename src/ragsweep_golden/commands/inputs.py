@@ -1,4 +1,4 @@
-"""What the subcommands of ``ragsweep golden`` read: their config, corpora, entries, vectors."""
+"""Inputs of the subcommands of ``ragsweep golden``: config, corpora, entries and vectors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHER_LAYOUT = "a set of another layout is read by dataset=beir dataset.path=FOL
 
 
 def read_config(overrides: Sequence[str], secrets: Secrets) -> dict[str, Any]:
-    """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for what it has not."""
+    """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key."""
     for word in overrides:
         if "=" not in word and not word.startswith("~"):
             raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE")
@@ -46,12 +46,12 @@ def read_config(overrides: Sequence[str], secrets: Secrets) -> dict[str, Any]:
 
 
 def read_given_corpus(place: str | None) -> Corpus | None:
-    """Read the corpus that ``corpus=`` names; None where none is given. Raises as ``read_documents``."""
+    """Read the corpus that ``corpus=`` names; None if none is given. Raises as ``read_documents`` does."""
     return read_documents(place) if place else None
 
 
 def need_corpus(values: Mapping[str, Any], command: str) -> Corpus:
-    """Read the corpus that ``corpus=`` names; raises ConfigError where none is given."""
+    """Read the corpus that ``corpus=`` names; raises ConfigError if none is given."""
     corpus = read_given_corpus(values["corpus"])
     if corpus is None:
         raise ConfigError(f"golden {command}: give the documents, corpus=FOLDER or FILE")
@@ -59,7 +59,7 @@ def need_corpus(values: Mapping[str, Any], command: str) -> Corpus:
 
 
 class Given(NamedTuple):
-    """A golden set as it was given: its entries, what an evaluation reads of each, and the corpus that came with it."""
+    """A golden set as given: its entries, the question that an evaluation reads of each, and its own corpus, if any."""
 
     entries: list[dict[str, Any]]
     questions: Sequence[Question]
@@ -69,7 +69,7 @@ class Given(NamedTuple):
 def read_given_set(file: str | None, values: Mapping[str, Any], builder: Builder) -> Given:
     """Read the golden set of a file, or of the reader that ``dataset=`` names.
 
-    Raises ConfigError where neither or both are given, and InputError for faults of the files.
+    Raises ConfigError if neither or both are given, and InputError for faults of the files.
     """
     if (file is None) == ("dataset" not in values):
         raise ConfigError("give the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
@@ -89,9 +89,9 @@ def read_given_set(file: str | None, values: Mapping[str, Any], builder: Builder
 def read_given_entries(
     file: str | None, values: Mapping[str, Any], builder: Builder
 ) -> tuple[list[Any], Corpus | None]:
-    """Read the entries of a golden set and the corpus; labels of another format that mean "not relevant" are left out.
+    """Read the entries of a golden set and the corpus; irrelevant labels of another format are dropped.
 
-    Raises as ``read_given_set``.
+    Raises as ``read_given_set`` does.
     """
     corpus = read_given_corpus(values["corpus"])
     given = read_given_set(file, values, builder)
@@ -102,7 +102,7 @@ def read_given_entries(
 
 
 def only_file(options: Any, command: str) -> str | None:
-    """Return the one file among the words of a command; None where none is given. Raises ConfigError for several."""
+    """Return the only file among the arguments of a command; None without one. Raises ConfigError for several."""
     files = [word for word in options.words if "=" not in word]
     if len(files) > 1:
         raise ConfigError(f"golden {command}: one file at a time, given {', '.join(files)}")
@@ -110,7 +110,7 @@ def only_file(options: Any, command: str) -> str | None:
 
 
 def need_file(options: Any, command: str) -> Path:
-    """Return the one file among the words of a command; raises ConfigError for none or several."""
+    """Return the only file among the arguments of a command; raises ConfigError for none or several."""
     file = only_file(options, command)
     if file is None:
         raise ConfigError(f"golden {command}: give the golden file")
@@ -118,7 +118,7 @@ def need_file(options: Any, command: str) -> Path:
 
 
 def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> list[tuple[Sequence[str], str]]:
-    """Return the command that takes the evidence of entries without any, as a next step; nothing where all have it."""
+    """Return the command that adds evidence to entries without any, as a next step; empty if all have evidence."""
     lacking = counted(sum(map(lacks_evidence, entries)), "question")
     command = ["ragsweep", "golden", "add", str(file), f"corpus={corpus}"]
     is_needed = file and corpus and any(map(lacks_evidence, entries))
@@ -126,7 +126,7 @@ def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> lis
 
 
 def user_name() -> str:
-    """Return the user's name: git's, or that of the system."""
+    """Return the user name of git, else of the system."""
     try:
         named = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=False).stdout
     except OSError:
@@ -135,7 +135,7 @@ def user_name() -> str:
 
 
 def split(corpus: Corpus, values: Mapping[str, Any], builder: Builder) -> Spans:
-    """Cut the corpus by the chosen chunker."""
+    """Chunk the corpus by the chosen chunker."""
     chunker = resolve_language(values["chunker"], corpus, "chunker")
     spans: Spans = builder.build(chunker, "chunker").value.split(corpus)
     return spans
@@ -152,7 +152,7 @@ def embed(texts: Sequence[str], values: Mapping[str, Any], builder: Builder) -> 
 
 
 class Model:
-    """The chosen ``llm`` with any of the config's prompts; its replies are stored in a folder."""
+    """The chosen ``llm`` with any of the config's prompts; its replies are cached in a folder."""
 
     def __init__(self, values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:
         self._values, self._builder = values, Builder(services.connect)

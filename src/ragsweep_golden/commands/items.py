@@ -1,4 +1,4 @@
-"""``ragsweep golden items``: which questions of a golden set earn their keep, by the scores of past sweeps."""
+"""``ragsweep golden items``: which questions of a golden set discriminate between configs, by past sweeps."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from ragsweep_golden.files import write_whole
 
 FORMAT = "ragsweep.items/1"
 MOST = 10
-"""Questions of a kind that the terminal lists."""
+"""Most questions of a kind in the terminal's list."""
 _SHARE = 0.3
 _TEXT = 70
 
-_ABOUT = """Say which questions earn their keep, by the scores of all configs of past sweeps on one golden set: how hard
-each is, how well it tells configs apart, labels that may be wrong, redundant questions; with --mini write a set of the
-most informative ones for quick checks, and say how well it ranks configs."""
+_ABOUT = """Report which questions discriminate between configs, by the scores of all configs of past sweeps on one
+golden set: the difficulty and discrimination of each, labels that may be wrong, redundant questions; with --mini write
+a set of the most informative ones for quick checks, and report how well it ranks configs."""
 
 
 class Report(NamedTuple):
-    """What was found of the questions of a matrix with scores between 0 and 1, more is better."""
+    """Item analysis of the questions of a matrix with scores from 0 to 1, where higher is better."""
 
     matrix: Matrix
     scores: np.ndarray
@@ -82,19 +82,22 @@ def items(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the options; raises ConfigError for what means nothing."""
+    """Read the options; raises ConfigError for invalid ones."""
     parser = Parser("ragsweep golden items", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweeps", nargs="+", metavar="SWEEP", help="a sweep, as ragsweep list names it")
-    parser.add_argument("--metric", metavar="M", help="by whose scores; the objective unless given")
+    parser.add_argument("--metric", metavar="M", help="metric of the scores; default: the objective")
     parser.add_argument("--golden", type=Path, metavar="FILE", help="the golden file, for --mini")
     parser.add_argument("--mini", type=Path, metavar="OUT.jsonl", help="write the most informative questions there")
     parser.add_argument(
-        "--share", type=float, default=_SHARE, help=f"of the questions, for --mini; {_SHARE} if not given"
+        "--share", type=float, default=_SHARE, help=f"share of the questions, for --mini; default: {_SHARE}"
     )
     parser.add_argument(
-        "--critical", type=Path, metavar="FILE", help="ids of questions that are in the mini set in any case, "
-        f"one a line; those with labels.{CRITICAL} true unless given"
-    )  # fmt: skip
+        "--critical",
+        type=Path,
+        metavar="FILE",
+        help="ids of questions that are always in the mini set, "
+        f"one per line; default: those with labels.{CRITICAL} true",
+    )
     parser.add_argument("--json", action="store_true", help="all questions, for programs")
     add_path(parser)
     options = parser.parse_args(arguments)
@@ -106,7 +109,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
-    """Return the complete results of all sweeps, and notes; raises InputError for sweeps of different questions."""
+    """Return the complete results of all sweeps, and notes; raises InputError if the sweeps' questions differ."""
     first = next(iter(sweeps))
     for name, results in sweeps.items():
         if _subject(results[0]) != _subject(sweeps[first][0]):
@@ -157,7 +160,7 @@ def _add_mini(report: Report, result: Result, options: argparse.Namespace) -> Re
     """Choose and write the mini set.
 
     Raises:
-        InputError: There are too few configs, or the file is not the golden set of the sweeps.
+        InputError: There are too few configs, or the file is not the sweeps' golden set.
     """
     if report.items is None:
         raise InputError(f"golden items: --mini needs {FEWEST} distinct configs, given {len(report.scores)}")
@@ -171,20 +174,18 @@ def _add_mini(report: Report, result: Result, options: argparse.Namespace) -> Re
     chosen = choose_mini(report.matrix, categories, size, forced)
     _write_mini(options.golden, options.mini, {report.matrix.questions[n] for n in chosen} | critical)
     notes = [*report.notes, *([f"{counted(len(critical), 'critical question')} in the mini set"] if critical else [])]
-    return report._replace(
-        mini=chosen, notes=notes, estimate=estimate_mini(report.matrix, categories, size, forced)
-    )  # fmt: skip
+    return report._replace(mini=chosen, notes=notes, estimate=estimate_mini(report.matrix, categories, size, forced))
 
 
 def _find_critical(file: Path | None, result: Result) -> set[str]:
-    """Return the ids of the critical questions: those of a file, or those that the golden set marks."""
+    """Return the ids of the critical questions, from a file or from the marks in the golden set."""
     if file is None:
         return set(marked_questions(result))
     return set(read_questions(file, set(map(str, result.outcomes["question_id"]))))
 
 
 def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
-    """Copy the lines of the chosen questions; raises InputError for ids that the file does not have."""
+    """Copy the lines of the chosen questions; raises InputError for ids that are not in the file."""
     faults = Faults()
     lines = dict(read_lines(golden, faults))
     places = {str(row.values.get("id", row.values.get("_id"))): row.where for row in read_rows(golden, faults)}
@@ -247,15 +248,16 @@ def _show_suspects(report: Report, items: Items, terminal: Terminal) -> None:
     by_chance = math.ceil(0.025 * int((~np.isnan(items.discrimination)).sum()))
     what = "the best configs fail, or better configs do worse: check the label"
     terminal.line("check", f"{len(suspects):,} questions that {what} (by chance some {by_chance} are reversed)")
-    terminal.aligned([
+    rows = [
         [
             report.matrix.questions[one.question],
             f"best {one.good} fail, {one.others} others do not" if one.failed_by_best else "reversed",
-_discrimination(items, one.question),
+            _discrimination(items, one.question),
             _short(report.texts[one.question]),
         ]
         for one in suspects[:MOST]
-    ])  # fmt: skip
+    ]
+    terminal.aligned(rows)
     _more(len(suspects), terminal)
 
 
@@ -296,7 +298,7 @@ def _short(text: str) -> str:
 
 
 def _as_json(report: Report) -> str:
-    """Write all of it; ``questions`` is a table as MLflow's log_table writes it."""
+    """Format the report as JSON; ``questions`` is a table as MLflow's log_table writes it."""
     nobody, everybody = map(set, find_unanimous(report.scores))
     names, mini = report.matrix.questions, set(report.mini)
     suspects = {one.question: one for one in report.suspects}

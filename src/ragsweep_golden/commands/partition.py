@@ -1,4 +1,4 @@
-"""``ragsweep golden partition``: write the two sides of a golden set into files."""
+"""``ragsweep golden partition``: write the tune and holdout questions of a golden set to files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ragsweep_golden.commands.inputs import need_file, read_config, user_name
 from ragsweep_golden.entries import read_entries_with_questions, value
 from ragsweep_golden.files import write_rows
 
-_ABOUT = """Write the questions for a search into NAME.tune.jsonl and those for the end into NAME.holdout.jsonl: the
-same division as that of partition=tune and partition=holdout. Questions about one document, or with nearly the same
-words, are on one side."""
+_ABOUT = """Write the questions for a search to NAME.tune.jsonl and the held-out questions to NAME.holdout.jsonl, split
+as by partition=tune and partition=holdout. Questions about one document, or with nearly the same words, are in one
+part."""
 
 
 def partition(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden partition``; return the exit status."""
     parser = Parser("ragsweep golden partition", description=_ABOUT, allow_abbrev=False)
     parser.add_argument(
-        "words", nargs="*", metavar="FILE | KEY=VALUE", help="the golden file; share=.3, of the holdout"
+        "words", nargs="*", metavar="FILE | KEY=VALUE", help="the golden file; share=.3, the share of the holdout"
     )
     options = parser.parse_intermixed_args(arguments)
     file = need_file(options, "partition")

@@ -26,20 +26,20 @@ from ragsweep_golden.files import write_rows
 from ragsweep_golden.pool import Hole, as_row, find_holes, order_holes
 
 SHOWN = 10
-"""Passages that the terminal lists."""
+"""Most passages in the terminal's list."""
 MOST_CONFIGS = 3
-"""Configs that it names for each."""
+"""Most configs named for a passage."""
 LONGEST = 60
-"""Characters of a question there."""
+"""Most characters of a question in the list."""
 
-_ABOUT = """Pool the first chunks of every config of a sweep, and list those that nobody has judged, by how much a
-judgement could change the ranking of the configs: how far the nDCG of two configs would move apart, for the question,
-if the chunk were relevant. The file is read by ragsweep golden review."""
+_ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged ones by how much a judgement could
+change the ranking of the configs: the largest change of the difference between two configs' nDCG for the question, if
+the chunk were relevant. ragsweep golden review reads the file."""
 _WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), depth=10 (chunks of each config)"
 
 
 class Pool(NamedTuple):
-    """Unjudged passages in order, and how many chunks of how many were judged."""
+    """Unjudged passages in order, the number of judged chunks, and the number of chunks."""
 
     holes: list[Hole]
     judged: int
@@ -81,7 +81,7 @@ def pool(arguments: Sequence[str]) -> int:
 def collect(
     questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus
 ) -> Pool:
-    """Find the unjudged passages of all questions that the configs were asked."""
+    """Find the unjudged passages of all evaluated questions."""
     holes, judged, chunks = list[Hole](), 0, 0
     for question in questions:
         if asked := {name: some[question.id] for name, some in found.items() if question.id in some}:
@@ -95,24 +95,27 @@ def collect(
 def _corpus(given: str | None, result: Result, session: Session) -> Corpus:
     if given is None:
         if (dataset := session.recorded_dataset(result)) is None:
-            raise InputError("the corpus of the sweep is not there any more as it was searched; give it with corpus=")
+            raise InputError("the corpus of the sweep is missing or has changed since; give the original with corpus=")
         return dataset.corpus
     corpus = read_given_corpus(given)
     assert corpus is not None
     if corpus.digest != result.dataset.corpus_digest:
-        raise InputError(f"corpus={given}: the sweep searched another corpus, or another state of it")
+        raise InputError(f"corpus={given}: the sweep searched another corpus, or another version of it")
     return corpus
 
 
 def _show(
-    terminal: Terminal, pooled: Pool, retrieved: Mapping[str, Retrieved], values: Mapping[str, Any],
+    terminal: Terminal,
+    pooled: Pool,
+    retrieved: Mapping[str, Retrieved],
+    values: Mapping[str, Any],
     texts: Mapping[str, str],
-) -> None:  # fmt: skip
+) -> None:
     share = number(100 * pooled.judged / pooled.chunks) if pooled.chunks else "-"
     what = f"{counted(pooled.chunks, 'chunk')} that {counted(len(retrieved), 'config')} retrieved"
     terminal.line("judged", f"judged@{values['depth']}: {share} % of {what}")
     if cut := [name for name, one in retrieved.items() if not one.whole]:
-        terminal.line("note", f"only the contexts of {', '.join(cut)} are stored; rerun=true makes the rankings anew")
+        terminal.line("note", f"only the contexts of {', '.join(cut)} are stored; rerun=true recomputes the rankings")
     if pooled.holes:
         terminal.table([">impact", "question", "passage", "found by"], list(_rows(pooled.holes[:SHOWN], texts)))
     questions = len({one.question for one in pooled.holes})

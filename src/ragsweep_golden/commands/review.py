@@ -20,10 +20,10 @@ from ragsweep_golden.review_server import ReviewServer
 from ragsweep_golden.reviews import Journal, Review, passage_tasks, question_tasks
 
 _ABOUT = """Review generated (silver) questions, or judge the passages of a pool (ragsweep golden pool), by keyboard on
-a page that only this machine can open. Each judgement is on the disk before the page goes on; at the end they are
-written into the golden file, with who and when."""
-_WORDS = """the golden file; corpus=FOLDER or FILE (the passages of questions that came without), pool=FILE.jsonl,
-reviewer=NAME (the user of this machine), port=0 (a free one)"""
+a page that only this machine can open. Each judgement is saved before the next task appears; at the end they are
+written to the golden file, with reviewer and time."""
+_WORDS = """the golden file; corpus=FOLDER or FILE (for questions without a passage), pool=FILE.jsonl,
+reviewer=NAME (default: your git or system user name), port=0 (a free port)"""
 
 
 def review(arguments: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def review(arguments: Sequence[str]) -> int:
 def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None = None) -> Review:
     """Open the review of a golden file's silver questions, or of a pool's passages.
 
-    What an earlier process was killed with is folded into the file first. Raises InputError for faults of the files.
+    The judgements of a killed review are merged into the file first. Raises InputError for faults of the files.
     """
     faults = Faults()
     read_entries(golden, faults)

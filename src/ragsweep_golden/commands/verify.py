@@ -30,11 +30,11 @@ from ragsweep_golden.entries import as_label, value
 from ragsweep_golden.files import write_rows
 from ragsweep_golden.label_changes import KINDS, LabelChange, Verification, verify_labels
 
-_ABOUT = """Name the labels that a change of the corpus hurt: moved, edited, deleted, or ambiguous; out=FILE writes the
-set with those repaired that are sure. Exit status: 0 nothing is left for a person, 1 something is, 2 bad input."""
+_ABOUT = """List the labels that a change of the corpus moved, edited, deleted or made ambiguous; out=FILE writes the
+set with the unambiguous repairs. Exit status: 0 no label needs a person, 1 some do, 2 bad input."""
 
-_WORDS = """the golden file, or dataset=squad dataset.path=FILE; corpus=NEW, the corpus of now; old=CORPUS, for which
-the labels were written (short anchors need it, and whole documents); out=FILE"""
+_WORDS = """the golden file, or dataset=squad dataset.path=FILE; corpus=NEW, the current corpus; old=CORPUS, for which
+the labels were written (needed for short anchors and whole documents); out=FILE"""
 
 
 def verify(arguments: Sequence[str]) -> int:
@@ -64,7 +64,7 @@ def verify(arguments: Sequence[str]) -> int:
 
 
 def repair(given: Given, found: Verification, corpus: Corpus, old: Corpus | None) -> None:
-    """Put the repaired labels into the entries, each with a line in the entry's changelog, ``audit.reviews``."""
+    """Store the repaired labels in the entries, each with a line in the entry's changelog, ``audit.reviews``."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     changes: dict[str, list[LabelChange]] = {}
     for change in found.changes:
@@ -94,9 +94,9 @@ def repair(given: Given, found: Verification, corpus: Corpus, old: Corpus | None
 def _follow(
     entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
 ) -> None:
-    """Let the provenance name the document of the repaired label, and the place of its passage there.
+    """Update the provenance to the document and span of the repaired label.
 
-    The chunk of the build keeps its number in a renamed document; in another one there is none.
+    The chunk of the build keeps its number in a renamed document, and is dropped in another document.
     """
     if value(entry, "provenance", "document") != old.document:
         return
@@ -133,7 +133,7 @@ def as_json(given: Given, found: Verification, corpus: Corpus, old: Corpus | Non
 
 
 def show(terminal: Terminal, given: Given, found: Verification, out: str | None) -> None:
-    """Print the counts by kind, then every changed label with its place in the file."""
+    """Print the counts by kind, then every changed label with its line in the file."""
     counts = Counter((change.kind, change.new is not None) for change in found.changes)
     rows = [[kind, f"{counts[kind, True]:,}", f"{counts[kind, False]:,}"] for kind in KINDS]
     terminal.table(["labels", ">repaired", ">need a person"], rows)

@@ -83,7 +83,7 @@ def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 def _articles(
     corpus: Corpus, questions: Mapping[str, list[dict[str, Any]]], notes: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield an article a document; those named TITLE/NUMBER, as a reader of SQuAD numbers them, keep their name."""
+    """Yield one article per document; a document TITLE/NUMBER, as the SQuAD reader names it, keeps its name."""
     numbers = Counter[str]()
     for name, text in zip(corpus.ids, corpus.texts, strict=True):
         title, _, number = name.rpartition("/")
@@ -96,13 +96,13 @@ def _articles(
 
 
 SURE_WORDS = 5
-"""Words of an answer that is the right one wherever it stands in the document of the evidence."""
+"""Fewest words of an answer that counts as right anywhere in the document of the evidence."""
 
 
 def _answers(
     entry: Entry, labels: Iterable[Mapping[str, Any]], corpus: Corpus, notes: Counter[str]
 ) -> list[dict[str, Any]]:
-    """Return the right answers where they stand in the evidence; in one without any the quote stands for them.
+    """Return the right answers located in the evidence; evidence without one is answered by its quote.
 
     A long answer that occurs once in the document needs no quote around it.
     """
@@ -117,11 +117,11 @@ def _answers(
             at = text.find(reference.strip(), *(() if is_sure else (start, end)))
             if at >= 0:
                 answers[reference.strip(), at] = None
-                notes["quotes are cut to the answer in them"] += label.get("anchor") is not None and (
-                    at, at + len(reference.strip())) != (start, end)  # fmt: skip
+                is_cut = (at, at + len(reference.strip())) != (start, end)
+                notes["quotes are cut to the answer in them"] += label.get("anchor") is not None and is_cut
                 quoted.discard((start, end))
                 used = True
-        notes["right answers that do not stand in the evidence are left out"] += not used
+        notes["right answers that the evidence does not contain are left out"] += not used
     for start, end in sorted(quoted):
         label = spans[start, end]
         if label.get("anchor") is None:

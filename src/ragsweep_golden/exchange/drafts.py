@@ -1,4 +1,4 @@
-"""What the fields of records become: places in an entry, texts that are evidence, notes, or nothing."""
+"""Map the fields of records to fields of an entry, texts to locate as evidence, notes, or nothing."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ragsweep_golden.entries import GROUPS
 from ragsweep_golden.exchange.records import as_mapping, as_passages, as_texts, is_filled, unnested
 
 PASSAGES = "passages"
-"""The field of a draft with the texts in which the answer stands."""
+"""The field of a draft with the texts that contain the answer."""
 CARRIED = "ragsweep"
-"""The field of other tools' metadata in which an export keeps the whole entry."""
+"""The metadata field in which an export to another tool stores the whole entry."""
 
 RANKED = {
     "id": (("id",), ("qid", "query_id")),
@@ -35,12 +35,13 @@ RANKED = {
     "documents": (("reference_context_ids", "retrieval_gt"),),
     "category": (("category",), ("synthesizer_name", "evolution_type")),
 }  # fmt: skip
-"""What fields become: place -> groups of fields, of which the first that a record fills wins. Fields of one group are
-equals: a record in which two of them differ is refused. A field with a name of our own format becomes that."""
-PLACES = {name: (place, rank) for place, groups in RANKED.items() for rank, group in enumerate(groups)
-           for name in group}  # fmt: skip
+"""Target field -> groups of source fields in order of precedence. Fields of one group are aliases: a record in which
+two of them differ is rejected. A source field with the name of one of our fields maps to that field."""
+PLACES = {
+    name: (place, rank) for place, groups in RANKED.items() for rank, group in enumerate(groups) for name in group
+}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Right answers and evidence in a set of questions; in the results of a system what it said, and what it retrieved."""
+"""Right answers and evidence in a question set, but answers and retrieved texts in the results of a system."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
 _LABELS = ("persona_name", "query_style", "query_length")
@@ -52,12 +53,12 @@ _OUTPUTS = (
     "prediction", "predicted_answer", "generated_answer", "model_answer", "actual_output", "retrieval_context",
     "retrieved_context", "predicted_contexts",
 )  # fmt: skip
-"""Fields with what a system answered, or how it was judged: no part of a golden set."""
+"""Fields with a system's outputs or their judgements, which are not part of a golden set."""
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
 
 
 class FlatRecord(NamedTuple):
-    """The fields of a record by name, the entry that an earlier export kept in it, and fields that are left out."""
+    """The fields of a record by name, the entry that an export stored in it, and the dropped fields."""
 
     fields: Mapping[str, Any]
     carried: Mapping[str, Any] = {}
@@ -65,7 +66,7 @@ class FlatRecord(NamedTuple):
 
 
 class RecordDraft(NamedTuple):
-    """An entry whose evidence is still to be found in texts, and which of the record's fields have no place in it."""
+    """An entry whose texts are not located yet, and the fields of the record without a target."""
 
     entry: dict[str, Any]
     passages: Sequence[tuple[str, str | None]] = ()
@@ -74,18 +75,18 @@ class RecordDraft(NamedTuple):
 
 
 def place_of(name: str) -> str:
-    """Return what a field becomes; empty where nothing is known of it."""
+    """Return the target of a field; empty if the field is unknown."""
     if name in QUESTION_KEYS or name in GROUPS or name == "schema_version":
         return name
     return "labels" if name in _LABELS else PLACES.get(name, ("", 0))[0]
 
 
 def fields_of_system(names: Collection[str]) -> list[str]:
-    """Return the fields with what a system said and retrieved, by the names of the fields of all records.
+    """Return the fields with a system's answers and retrieved texts, given the field names of all records.
 
-    Beside a field that can only be the right answer, ``answer`` is the system's; where a system's answers are, or
-    evidence by name, so are ``context`` and ``contexts``. Raises ValueError for contexts beside an answer alone, which
-    may be either.
+    Beside an unambiguous reference field, ``answer`` is the system's answer; beside a system's answers, or
+    named evidence, ``context`` and ``contexts`` are retrieved texts. Raises ValueError for contexts with only an
+    answer, which is ambiguous.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
     said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]
@@ -97,9 +98,9 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 
 
 def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft:
-    """Read one record; fields without a place go to the notes if they are plain, and are left out otherwise.
+    """Read one record; a field without a target goes to the notes if its value is plain, and is dropped otherwise.
 
-    Raises ValueError, with the field, for structure that is not readable, and for two fields in one place that differ.
+    Raises ValueError, with the field, for unreadable structure, and for two different fields with one target.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)
@@ -137,9 +138,9 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
 
 
 def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Return the fields that are read, the names of those for the notes, and of those that are left out.
+    """Return the fields to read, the names of fields for the notes, and the names of dropped fields.
 
-    Raises ValueError where two fields of one place differ, and neither is before the other.
+    Raises ValueError if two fields with one target differ, and neither takes precedence.
     """
     chosen, in_notes, left = dict[str, Any](), list[str](), list(flat.left)
     ranked = sorted(flat.fields, key=lambda name: PLACES.get(name, ("", 0))[1])
@@ -150,7 +151,7 @@ def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any
             continue
         first = winners.setdefault(place, name) if place in RANKED else name
         if name == "supporting_facts":
-            continue  # read with the passages
+            continue  # handled with the passages
         if name in of_system or name in _OUTPUTS:
             left.append(name)
             if first == name:
@@ -173,9 +174,9 @@ def _listed(value: Any) -> list[Any]:
 
 
 def read_turns(value: Any) -> dict[str, Any]:
-    """Return the question of a text, or of the turns of a conversation with those before it as its history.
+    """Return the question of a text, or the last turn of a conversation with the earlier turns as history.
 
-    Raises ValueError for structure that is neither.
+    Raises ValueError for any other structure.
     """
     if not isinstance(value, list):
         return {"question": plain_text(value)}
@@ -191,7 +192,7 @@ def read_turns(value: Any) -> dict[str, Any]:
 
 
 def _content(value: Any) -> str:
-    """Return the text of a message, or of its parts; parts of other kinds, such as images, are left out."""
+    """Return the text of a message or of its parts; other parts, such as images, are dropped."""
     found = decoded(value)
     parts = found if isinstance(found, list) else [found]
     texts = [one for one in parts if not isinstance(one, dict) or one.get("type", "text") == "text"]
@@ -199,7 +200,7 @@ def _content(value: Any) -> str:
 
 
 def as_note(value: Any) -> str:
-    """Return a plain value, or a list of such, as a text; empty for anything else."""
+    """Return a plain value, or a list of plain values, as text; empty for anything else."""
     try:
         return "; ".join(plain_texts(value))
     except ValueError:
@@ -207,7 +208,7 @@ def as_note(value: Any) -> str:
 
 
 def _converted(place: str, value: Any) -> dict[str, Any]:
-    """Return the fields of an entry that a value gives. Raises ValueError for structure that has no place there."""
+    """Return the entry fields for a value. Raises ValueError for unsupported structure."""
     if place == "reference":
         texts = plain_texts(value)
         return {"reference": texts[0] if texts else "", **({"references": texts[1:]} if texts[1:] else {})}

@@ -1,4 +1,4 @@
-"""Write golden sets in the formats of other tools, and count what has no place in them."""
+"""Write golden sets in the formats of other tools, and count the losses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RAGAS_LABELS = ("persona_name", "query_style", "query_length")
 
 
 class RecordFormat(NamedTuple):
-    """How an entry becomes a record, and the fields that it keeps; None: all."""
+    """The conversion of an entry to a record, and the fields that it keeps; None: all."""
 
     write: Callable[[Entry, Corpus | None], dict[str, Any]]
     kept: tuple[str, ...] | None = None
@@ -70,9 +70,12 @@ def _to_argilla(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
 def _to_label_studio(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     shown = {"question": entry["question"], "context": _contexts(entry, corpus)}
     answer = {
-        "id": "reference", "from_name": "reference", "to_name": "question", "type": "textarea",
+        "id": "reference",
+        "from_name": "reference",
+        "to_name": "question",
+        "type": "textarea",
         "value": {"text": [entry.get("reference")]},
-    }  # fmt: skip
+    }
     predictions = [{"model_version": "golden", "result": [answer]}] if entry.get("reference") else []
     return {"data": {**shown, CARRIED: dict(entry)}, "predictions": predictions}
 
@@ -93,7 +96,7 @@ RECORDS = {
 
 
 def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, lines: bool) -> Exported:
-    """Write one record an entry: JSON ``lines``, or one JSON array."""
+    """Write one record per entry: JSON ``lines``, or one JSON array."""
     form = RECORDS[name]
     records = [json.dumps(form.write(entry, corpus), ensure_ascii=False) for entry in entries]
     text = "".join(f"{one}\n" for one in records) if lines else "[\n" + ",\n".join(records) + "\n]\n"
@@ -106,7 +109,7 @@ def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, l
 
 
 def export_table(entries: Sequence[Entry]) -> Exported:
-    """Write a table with one row an evidence; labels have columns of their own."""
+    """Write a table with one row per piece of evidence, and one column per label."""
     own = {*QUESTION_COLUMNS, *EVIDENCE_COLUMNS}
     named = dict.fromkeys(name for entry in entries for name in labels_as_texts(entry) if name not in own)
     notes = Counter[str]()
@@ -116,8 +119,13 @@ def export_table(entries: Sequence[Entry]) -> Exported:
     writer = csv.DictWriter(text, list(dict.fromkeys(["id", "question", *columns, *named])), extrasaction="ignore")
     writer.writerow({name: harmless_cell(name) for name in writer.fieldnames})
     writer.writerows({name: harmless_cell(cell) for name, cell in row.items()} for row in rows)
-    kept = (*own, "language", "content_type", *(f"evidence.{name}" for name in EVIDENCE_COLUMNS),
-            *(f"labels.{name}" for name in named))  # fmt: skip
+    kept = (
+        *own,
+        "language",
+        "content_type",
+        *(f"evidence.{name}" for name in EVIDENCE_COLUMNS),
+        *(f"labels.{name}" for name in named),
+    )
     return Exported({"": text.getvalue()}, count_lost(entries, kept), +notes)
 
 
@@ -136,7 +144,7 @@ def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
 
 
 def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
-    """Return the labels of an entry as texts, as an evaluation reads them."""
+    """Return the labels of an entry as the texts that an evaluation reads."""
     labels = {name: entry[name] for name in ("language", "content_type") if entry.get(name)} | (
         entry.get("labels") or {}
     )

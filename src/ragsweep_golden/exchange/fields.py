@@ -1,4 +1,4 @@
-"""Which fields of an entry are filled, and what an export takes of them."""
+"""The filled fields of an entry, and the fields that an export keeps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ragsweep_golden.passages import sentence_around
 
 @dataclass
 class Exported:
-    """The files of an export, by their path in the folder (empty: the file itself), and what has no place in them."""
+    """The files of an export by their path in the folder (empty: the file itself), and the losses."""
 
     files: dict[str, str]
     lost: Counter[str] = field(default_factory=Counter)  # field -> entries
-    notes: Counter[str] = field(default_factory=Counter)  # anything else that changes -> how often
+    notes: Counter[str] = field(default_factory=Counter)  # other change -> count
 
 
 def filled_fields(entry: Entry) -> Iterator[str]:
-    """Name the fields of an entry that say something, those of groups and labels with their group."""
+    """Name the non-empty fields of an entry; fields of groups and labels are prefixed with their group."""
     for name, value in entry.items():
         if name in (*GROUPS, "labels") and isinstance(value, Mapping):
             yield from (f"{name}.{inner}" for inner, one in value.items() if one not in (None, "", [], {}))
@@ -45,17 +45,17 @@ def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
 
 
 def relevant(entry: Entry) -> list[Mapping[str, Any]]:
-    """Return the labels of an entry that mean "relevant"."""
+    """Return the relevant labels of an entry."""
     return [label for label in entry.get("evidence") or () if label.get("grade", 1) > 0]
 
 
 def references(entry: Entry) -> list[str]:
-    """Return the right answers, the first one first."""
+    """Return the right answers, the reference first."""
     return [str(one) for one in (entry.get("reference"), *(entry.get("references") or ())) if one]
 
 
 def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
-    """Return a grade as the whole number from 0 that other formats need: the next one above."""
+    """Return a grade rounded up to an integer of at least 0, as other formats require."""
     grade = label.get("grade", 1)
     whole = max(0, math.ceil(float(grade)))
     notes["grades became whole numbers of 0 or more"] += whole != grade
@@ -63,7 +63,7 @@ def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
 
 
 def place(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int] | None:
-    """Find the passage of a label in its document: the whole of it without an anchor; None where there is none."""
+    """Find the passage of a label: the whole document without an anchor; None if it is not found."""
     if label["document"] not in corpus.position:
         return None
     text = corpus.texts[corpus.position[label["document"]]]
@@ -73,7 +73,7 @@ def place(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int] | None:
 
 
 def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
-    """Return the sentence around the quote of a label, without a corpus the quote; of a whole document its text."""
+    """Return the sentence around a label's quote, the quote without a corpus, or a whole document's text."""
     found = place(label, corpus) if corpus else None
     if corpus is None or found is None:
         return str(label.get("anchor") or "")

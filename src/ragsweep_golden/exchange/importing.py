@@ -1,4 +1,4 @@
-"""Make entries of records in other formats: fields to their places, texts to evidence, and what is lost counted."""
+"""Convert records of other formats to entries: place fields, find evidence for texts, and count the losses."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from ragsweep_golden.exchange.records import is_filled, read_records
 
 AUTO = "auto"
 NAMED = "columns"
-"""The format of records whose fields are named in the command."""
+"""Format of records whose fields the command names."""
 
 
 @dataclass
 class Imported:
-    """Entries, and what became of the fields and texts of their records."""
+    """Entries, and the fate of the fields and texts of their records."""
 
     format: str
     entries: list[dict[str, Any]] = field(default_factory=list)
@@ -47,10 +47,10 @@ class Imported:
     left: Counter[str] = field(default_factory=Counter)
     exact: int = 0
     near: int = 0
-    unfound: list[tuple[str, str]] = field(default_factory=list)  # id of the question, text
-    gold: int = 0  # entries that were gold before
-    repeated: int = 0  # records that occur twice
-    notes: tuple[str, ...] = ()  # how the file was read
+    unfound: list[tuple[str, str]] = field(default_factory=list)  # question id, text
+    gold: int = 0  # entries that were gold in the source
+    repeated: int = 0  # duplicate records
+    notes: tuple[str, ...] = ()  # format of the file
 
 
 def import_file(
@@ -61,13 +61,13 @@ def import_file(
     Args:
         path: A table, JSON lines, JSON, Parquet, YAML, or TREC's topics.
         name: The format, or "auto": recognised by the fields.
-        corpus: The documents in which texts are found; None leaves texts without their document out.
-        columns: Of format "columns": what a field holds, one of COLUMNS -> its name.
-        encoding: Of a text file without a byte order mark; None: UTF-8.
+        corpus: The documents to search for texts; with None, texts without a document id are dropped.
+        columns: For format "columns": role in COLUMNS -> name of the field.
+        encoding: Encoding of a text file without a byte order mark; None: UTF-8.
 
     Raises:
         InputError: The layout is unknown, or faults of the file, all at once.
-        ConfigError: Fields are named, and none for the question; the encoding is unknown.
+        ConfigError: No field is named for the question, or the encoding is unknown.
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'format="{name}"{nearest(name, known)}')
@@ -93,7 +93,7 @@ def import_file(
 
 
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
-    """Mark entries as imported, and silver: nobody has confirmed them here."""
+    """Mark entries as imported and silver: nobody has confirmed them yet."""
     for entry in entries:
         imported.gold += value(entry, "audit", "status") == "gold"
         audit = {
@@ -108,7 +108,7 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
 def _import_table(
     path: Path, columns: Sequence[str], imported: Imported, count: int, corpus: Corpus | None
 ) -> Imported:
-    """Read a table of our own columns; fields that other names give the same place are left out."""
+    """Read a table of our own columns; drop fields that are aliases of these columns."""
     faults = Faults()
     try:
         of_system = fields_of_system(columns)
@@ -131,7 +131,7 @@ def _import_table(
 def _read_drafts(
     rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults
 ) -> list[tuple[Row, RecordDraft]]:
-    """Read all records; one without an id gets the hash of its content, and is left out where it is repeated."""
+    """Read all records; a record without an id gets a content hash as id, and duplicates of it are dropped."""
     drafts: list[tuple[Row, RecordDraft]] = []
     made: set[str] = set()
     for row, draft in _given_drafts(rows, layout, faults):
@@ -148,7 +148,7 @@ def _read_drafts(
 
 
 def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterator[tuple[Row, RecordDraft]]:
-    """Yield each record with its draft; what is ambiguous, or no readable structure, is a fault of its row."""
+    """Yield each record with its draft; ambiguous or unreadable structure is a fault of its row."""
     flat: list[tuple[Row, FlatRecord]] = []
     for row in rows:
         try:
@@ -169,7 +169,7 @@ def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterat
 
 
 def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported: Imported) -> None:
-    """Turn the texts of each draft into evidence, as far as they are found."""
+    """Convert the texts of each draft to evidence if the corpus contains them."""
     given = [_given(draft, corpus) for draft in drafts]
     found = locate([one for texts in given for one in texts], corpus) if corpus else {}
     for draft, texts in zip(drafts, given, strict=True):
@@ -179,9 +179,9 @@ def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported
 
 
 def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
-    """Return the texts in which the answer stands; without any, a long answer, which a page may have literally.
+    """Return the texts with the answer; without any, a long answer, which a page may contain verbatim.
 
-    A text is searched in its document, and in all of them where the corpus has another name for it.
+    A text is searched for in its document, or in all documents if the corpus names it differently.
     """
     if draft.passages:
         return [
@@ -207,7 +207,7 @@ def _label(
     if place.shared < 1:
         note = f'evidence is the nearest passage: it has {place.shared:.0%} of the words of "{one.text[:60]}"'
     elif place.others:
-        note = f"evidence stands in {place.others} other documents as well"
+        note = f"{place.others} other documents contain the evidence as well"
     else:
         note = ""
     if note:
@@ -221,7 +221,7 @@ def _label(
 
 
 def _check(drafts: Sequence[tuple[Row, RecordDraft]], faults: Faults) -> None:
-    """Raise InputError with the place of every entry that our format does not have."""
+    """Raise InputError with the position of every entry that is invalid in our format."""
     unique = UniqueIds("question")
     for row, draft in drafts:
         given = Row(row.where, draft.entry, faults)

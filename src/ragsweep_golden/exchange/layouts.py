@@ -1,4 +1,4 @@
-"""The layouts of records that are recognised, and how each becomes the fields of one record."""
+"""The known record layouts, and their conversion to flat fields."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ragsweep_golden.passages import sentence_around
 
 
 class Layout(NamedTuple):
-    """How records are recognised and flattened.
+    """A record layout: how it is recognised and flattened.
 
-    ``needs``: groups of fields, of which a record has at least one each; ``names``: fields that mean more in this
-    layout than elsewhere, and the field they become; ``lacks``: fields of another layout with the same needs.
+    ``needs``: groups of fields; a record has at least one field of each group. ``names``: fields with a special
+        meaning in this layout -> the field they become. ``lacks``: fields of another layout with the same needs.
     """
 
     needs: tuple[tuple[str, ...], ...]
@@ -37,8 +37,8 @@ def _of_mlflow(record: Mapping[str, Any]) -> FlatRecord:
     labels = {name: tag for name, tag in tags.items() if not name.startswith("mlflow.")}
     own = {"id": record.get("dataset_record_id"), "labels": labels}
     inputs, expectations = as_mapping(record["inputs"]), as_mapping(record.get("expectations"))
-    return FlatRecord({**own, **inputs, **expectations}, carried, _others(record, "inputs", "expectations", "tags",
-                                                                    "dataset_record_id"))  # fmt: skip
+    others = _others(record, "inputs", "expectations", "tags", "dataset_record_id")
+    return FlatRecord({**own, **inputs, **expectations}, carried, others)
 
 
 def _of_argilla(record: Mapping[str, Any]) -> FlatRecord:
@@ -70,9 +70,9 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return people's answers by field: of several right answers and passages all are kept, of other fields the first.
+    """Return human responses by field: all right answers and passages, and the first response of any other field.
 
-    The right answer is a correction: it wins over what the record has.
+    The right answer is a correction, and overrides the field of the record.
     """
     fields: dict[str, Any] = {}
     ranked = sorted(answers, key=lambda name: PLACES.get(name, ("", 0))[1])
@@ -93,7 +93,7 @@ def _others(record: Mapping[str, Any], *known: str) -> list[str]:
 
 
 def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten an example; its outputs are the right ones, and the only one is the right answer by any name."""
+    """Flatten an example; its outputs are references, and a single output is the right answer by any name."""
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
         raise ValueError('"outputs" of LangSmith is an object; format=mlflow leaves out what a system said')
@@ -104,7 +104,7 @@ def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _content(value: Any) -> Any:
-    """Return the text of a message, or of the last of a list of messages; any other value as it is."""
+    """Return the text of a message, or of the last message of a list; any other value unchanged."""
     found = decoded(value)
     last = found[-1] if isinstance(found, list) and found and isinstance(found[-1], dict) else found
     return last.get("content", value) if isinstance(last, dict) else value
@@ -114,7 +114,7 @@ _ASSERTED = {
     **dict.fromkeys(("equals", "similar", "factuality", "model-graded-factuality"), "reference"),
     **dict.fromkeys(("contains", "icontains", "contains-all", "icontains-all"), "keywords"),
 }
-"""What the value of an assertion of promptfoo is; other assertions have no place."""
+"""The field that the value of a promptfoo assertion becomes; other assertions are dropped."""
 
 
 def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
@@ -145,13 +145,13 @@ def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_deepeval(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a golden; a table of them has bars between the texts of its context."""
+    """Flatten a golden; a table of goldens separates the texts of its context by bars."""
     context = decoded(record.get("context"))
     return FlatRecord({**record, "context": context.split("|") if isinstance(context, str) else context})
 
 
 _NO_EXAMPLE = ("expectations", "dataset_record_id", "tags", "trace", "trace_id", "request_id", "run_type")
-"""Fields of records whose outputs are what a system said: MLflow's, and runs of LangSmith."""
+"""Fields of records whose outputs are a system's answers: MLflow traces and LangSmith runs."""
 LAYOUTS = {
     "langsmith": Layout((("inputs",), ("outputs",)), _of_langsmith, lacks=_NO_EXAMPLE),
     "mlflow": Layout((("inputs",),), _of_mlflow),
@@ -177,11 +177,11 @@ LAYOUTS = {
     "topics": Layout((("question",), ("description",), ("narrative",))),
     "counts": Layout((("question", "query"), ("count", "frequency")), names={"count": "weight", "frequency": "weight"}),
 }
-"""Layouts by the name of their format, those with fields of their own first."""
+"""Layouts by format name; those with unique fields come first."""
 
 
 def recognise(columns: Iterable[str]) -> str:
-    """Return the format of records with these columns. Raises InputError for an unknown one."""
+    """Return the format of records with these columns. Raises InputError for an unknown layout."""
     seen = list(columns)
     for name, layout in LAYOUTS.items():
         if all(any(field in seen for field in either) for either in layout.needs) and not {*layout.lacks} & {*seen}:
@@ -198,7 +198,7 @@ COLUMNS = {
     **{name: name for name in ("id", "question", "reference", "keywords", PASSAGES, "category", "weight", "notes")},
     "documents": "reference_context_ids",
 }
-"""What ``format=columns`` may name a field for, and the field of ours that it becomes."""
+"""Roles that ``format=columns`` can assign to a field, and our field for each."""
 
 
 def layout_of_columns(columns: Mapping[str, str]) -> Layout:
@@ -213,7 +213,7 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
 
 
 def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
-    """Return the named fields, and those of which nothing is known; others may be what a system said."""
+    """Return the named fields and the unknown fields; the other known fields may be a system's outputs."""
     fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
     used = [name for path in columns.values() for name in (path, path.partition(".")[0])]
     left = [name for name in _others(record, *used) if place_of(name)]

@@ -1,4 +1,4 @@
-"""Find texts that came with a question in the documents of a corpus, and quote them as evidence."""
+"""Locate the texts of a question in the documents of a corpus, and quote them as evidence."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ragsweep_golden.evidence_quotes import shortest_anchor
 from ragsweep_golden.ranking import best_sentence
 
 LEAST_SHARED = 0.6
-"""Share of a text's words that the nearest passage must have to be taken for it."""
+"""Lowest share of a text's words in the nearest passage at which the passage counts as the text."""
 
-_CANDIDATES = 5  # documents in which the nearest passage is looked for, the best by BM25
-_LONG = 30  # words from which on a text is quoted by its best sentence
+_CANDIDATES = 5  # best documents by BM25 that are searched for the nearest passage
+_LONG = 30  # fewest words of a text that is quoted by its best sentence
 
 
 class GivenText(NamedTuple):
-    """A text in which an answer stands; ``document`` is where, if that is known; ``exact``: only there literally."""
+    """A text with an answer; ``document`` is its document, if known; ``exact``: match verbatim only."""
 
     text: str
     document: str | None = None
@@ -29,7 +29,7 @@ class GivenText(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where a text stands in the corpus, and the share of its words that are there; ``others``: further documents."""
+    """The location of a text, and the share of its words found there; ``others``: number of other documents."""
 
     document: int
     start: int
@@ -39,9 +39,9 @@ class Found(NamedTuple):
 
 
 def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Found]:
-    """Find texts in a corpus: literally, or else in the passage that shares most of their words.
+    """Find texts in a corpus: verbatim, or else the passage that shares most of their words.
 
-    A text that stands in several documents is found in the first of them.
+    A text that occurs in several documents is located in the first.
     """
     found: dict[GivenText, Found] = {}
     words = {one: visible_words(one.text) for one in given}
@@ -84,10 +84,10 @@ def _nearest(text: str, number: int, document: str) -> Found | None:
 
 
 def quote(place: Found, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
-    """Return a short anchor in a passage, and its start where it is repeated.
+    """Return a short anchor in a passage, and its start if it is repeated.
 
-    It is taken from the right answer where that stands in the passage literally, else from the sentence of a long
-    passage that resembles question and answer most, else from the passage.
+    It is taken from the right answer if the passage contains it verbatim, else from the sentence of a long
+    passage that is most similar to question and answer, else from the passage.
     """
     text = corpus.texts[place.document]
     start, end = place.start, place.end

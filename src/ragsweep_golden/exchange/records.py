@@ -1,4 +1,4 @@
-"""Read the records of a file as they are: a table, JSON lines, JSON, Parquet, YAML, or topics."""
+"""Read the records of a file unchanged: a table, JSON lines, JSON, Parquet, YAML or topics."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 _TEXTS = ("content", "text", "page_content", "passage_text", "paragraph_text")
 _DOCUMENTS = ("doc_uri", "document", "doc_id", "id")
 _MARKS = ("is_selected", "is_supporting")
-"""Fields that say of a passage whether it answers: MS MARCO's and MuSiQue's."""
+"""Fields that mark a passage as relevant, of MS MARCO and MuSiQue."""
 _WRAPPERS = (
     *("data", "records", "samples", "examples", "rows", "items", "input_data", "results"),
     *("questions", "queries", "qa_pairs", "tests"),
 )
-"""Keys of a JSON object under which a file has its records, where it has no question itself."""
+"""Keys of the list of records in a JSON object that has no question itself."""
 _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messages"}
 
 
 def read_records(path: Path, faults: Faults) -> list[Row]:
-    """Read all records; those of a JSON object are its one list. Errors are added to the faults."""
+    """Read all records; a JSON object has them in its only list. Errors are added to the faults."""
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
     of_lines = faults.apart()
@@ -59,13 +59,13 @@ def is_filled(value: Any) -> bool:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object, empty where there is none."""
+    """Return a mapping; empty for any other value."""
     found = decoded(value)
     return found if isinstance(found, dict) else {}
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the texts of a list, or of a text with commas or semicolons between them; ValueError for other shapes."""
+    """Return the texts of a list, or of a comma- or semicolon-separated text; ValueError for other shapes."""
     found = decoded(value)
     if isinstance(found, str):
         found = found.split(";" if ";" in found else ",")
@@ -73,7 +73,7 @@ def as_texts(value: Any) -> list[str]:
 
 
 def unnested(value: Any) -> Any:
-    """Return a list with the items of the lists in it, as AutoRAG nests ids; any other value as it is."""
+    """Flatten nested lists, as AutoRAG nests ids; return any other value unchanged."""
     found = decoded(value)
     if not isinstance(found, list):
         return found
@@ -81,10 +81,10 @@ def unnested(value: Any) -> Any:
 
 
 def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | None]]:
-    """Return the texts of a list, each with the id of its document where it has one.
+    """Return the texts of a list, each with the id of its document if it has one.
 
-    ``supporting`` names the right sentences of titled paragraphs, by title and number from 0, as HotpotQA does. Of
-    passages that are marked as right or wrong the right ones are returned. Raises ValueError for other shapes.
+    ``supporting`` names the relevant sentences of titled paragraphs by title and 0-based number, as in HotpotQA. Of
+    passages marked as relevant or not, the relevant ones are returned. Raises ValueError for other shapes.
     """
     items = as_items(decoded(value))
     if is_filled(supporting):
@@ -97,7 +97,7 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
 
 
 def as_items(found: Any) -> list[Any]:
-    """Return the rows of an object of equally long lists, as data frames have it; a list; or one of another value."""
+    """Return the rows of a mapping of equally long columns; a list unchanged; another value as a list of one."""
     columns = list(found.values()) if isinstance(found, dict) else []
     if columns and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
         return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]

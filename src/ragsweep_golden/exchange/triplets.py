@@ -1,4 +1,4 @@
-"""Write triplets for training retrievers: a question, a chunk that answers it, and one that only resembles it."""
+"""Write triplets for training retrievers: a question, a positive chunk, and a hard negative."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ragsweep.parts.text_ranking import rank_texts
 from ragsweep_golden.entries import Entry
 from ragsweep_golden.exchange.fields import Exported, count_lost
 
-_DEPTH = 50  # chunks of BM25's list among which the negative is looked for
+_DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
 
 
 def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
-    """Write one triplet a chunk with evidence.
+    """Write one triplet per chunk with evidence.
 
-    The negative is the best chunk by BM25 of a document among the entry's distractors, else the best of all; it neither
-    holds evidence nor the right answer literally.
+    The negative is the best chunk by BM25 in the entry's distractors, else the best of all documents; it contains
+    neither evidence nor the right answer verbatim.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
     positives: dict[int, list[int]] = {}
@@ -47,7 +47,7 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
 def _negative(
     question: Question, positives: Sequence[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
 ) -> int | None:
-    """Return the best chunk that does not answer, those of known distractors first."""
+    """Return the best chunk that does not answer, with chunks of known distractors first."""
     known = {chunks.corpus.position.get(name, -1) for name in question.distractors}
     documents = chunks.spans.document
     of_distractors = [n for n in ranked if int(documents[n]) in known]

@@ -1,4 +1,4 @@
-"""``ragsweep ship``: an evaluated config as a model that MLflow serves."""
+"""``ragsweep ship``: register an evaluated config as a model that MLflow can serve."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ UNSERVED = frozenset({
     "cmaes", "hydra-core", "matplotlib", "optuna", "plotly", "prometheus-client", "ragas",
     "langchain-community",
 })  # fmt: skip
-"""Requirements of ragsweep that answering a question needs none of."""
+"""Requirements of ragsweep that answering a question does not need."""
 
-_ABOUT = """Register an evaluated config as a model in MLflow: its chunks and indexes go with it, so that nothing is
-embedded again, and it answers on a machine without the store. With --alias the alias moves to the new version, where
-the gate passes against the version that has it now."""
+_ABOUT = """Register an evaluated config as a model in MLflow. The model contains its chunks and indexes, so nothing is
+embedded again, and it runs on a machine without the store. With --alias the alias moves to the new version if the
+gate passes against the version that has it now."""
 
 
 def ship(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep ship``; return the exit status: 0 done, 2 bad input, 1 or 3 where the gate keeps the alias."""
+    """Run ``ragsweep ship``; return the exit status: 0 done, 2 bad input, 1 or 3 if the gate keeps the alias."""
     parser = Parser("ragsweep ship", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--name", required=True, help="name of the registered model")
     parser.add_argument("--alias", help="alias to move to the new version, such as champion")
-    worse = "how much worse than the alias's present version it may be; may be given several times"
+    worse = "largest acceptable loss against the alias's present version; may be given several times"
     parser.add_argument("--unless-worse", action="append", default=[], metavar="METRIC=X", help=worse)
-    parser.add_argument("--uri", help="MLflow database or server; default: the one of the config, else of MLflow")
-    sample = "share of the requests that the served model traces to MLflow, for ragsweep watch; 0 traces none"
+    parser.add_argument("--uri", help="MLflow database or server; default: that of the config, else MLflow's default")
+    sample = "share of requests that the served model traces to MLflow, for ragsweep watch; 0 for none"
     parser.add_argument("--trace-sample", type=float, default=1.0, metavar="SHARE", help=sample)
     add_path(parser)
     options = parser.parse_args(arguments)
@@ -104,7 +104,7 @@ def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
 
 
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
-    """Decide whether the config may take the alias of another one."""
+    """Decide whether the config may take the alias of another version."""
     if not margins:
         raise ConfigError(
             f"--alias: {champion.uri} has it; say how much worse the new one may be: --unless-worse METRIC=.02"
@@ -125,9 +125,10 @@ def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, mar
 def _files(
     found: RecordedRun, at: tuple[str, str], names: tuple[str, str, float], folder: Path
 ) -> tuple[ModelFiles, Mapping[str, str]]:
-    """Write the bundle into a folder; return the model's files and tags.
+    """Write the bundle to a folder; return the model's files and tags.
 
-    ``at`` is how commands name the config, and the folder of the ledger; ``names`` are those of its reference.
+    ``at`` is the reference of the config in commands, and the folder of the ledger; ``names`` are those of its
+    reference.
     """
     result, (reference, path) = found.result, at
     config = {**result.config, "store": {"path": path, "stages": True}}
@@ -136,7 +137,7 @@ def _files(
     session = open_session(config, Terminal.current())
     dataset = session.recorded_dataset(result)
     if dataset is None:
-        raise InputError(f"{found}: its corpus is not there as it was evaluated; run the config again, and ship that")
+        raise InputError(f"{found}: its corpus has changed since the evaluation; run the config again, and ship that")
     if dataset.excluded:
         raise InputError(
             f"{found}: dataset.exclude_self=true: it was evaluated without the documents that are questions, which a"
@@ -149,8 +150,11 @@ def _files(
     folder.mkdir()
     write_reference(folder, names, result, dataset, (graph, session.evaluator.executor))
     write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
-    summaries = {name: result.summaries[name] for name in (*objectives(config), *shown_metrics(config))
-                 if name in result.summaries}  # fmt: skip
+    summaries = {
+        name: result.summaries[name]
+        for name in (*objectives(config), *shown_metrics(config))
+        if name in result.summaries
+    }
     tags = {
         CONFIG: reference,
         BUNDLE: names[1],
@@ -158,9 +162,11 @@ def _files(
         "ragsweep.signature": result.signature,
         "ragsweep.golden_set": result.dataset.golden_digest,
         "ragsweep.corpus": result.dataset.corpus_digest,
-        **{f"ragsweep.metric.{name}": f"{one.value:.6g} [{one.low:.6g}, {one.high:.6g}]"
-           for name, one in summaries.items()},
-    }  # fmt: skip
+        **{
+            f"ragsweep.metric.{name}": f"{one.value:.6g} [{one.low:.6g}, {one.high:.6g}]"
+            for name, one in summaries.items()
+        },
+    }
     example = {"question": str(result.outcomes["question"][0])}
     packages = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving)]
     code = packages[1] / "mlflow_model.py"
@@ -171,7 +177,8 @@ def _files(
 def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> ConfigGraph:
     """Build the graph of a recorded config.
 
-    Raises InputError, with the key, for a value that is masked in the ledger, and for a part that is not as evaluated.
+    Raises InputError, with the key, for a value masked in the ledger, and for a part that differs from the evaluated
+    one.
     """
     config, fault, proved = found.result.config, None, set()
     try:
@@ -179,14 +186,14 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
         if part := changed_part(graph, found.result.addresses):
             why = "its code, weights or settings have changed since, or an older version of ragsweep evaluated it"
             raise InputError(f"{found}: {part}: {why}; run the config again, and ship that")
-        # With equal addresses, a text in them is as it was evaluated: the user wrote the asterisks.
+        # Equal addresses prove that the texts are as evaluated: the user wrote these asterisks.
         proved = {text for node in walk(graph.own) for text in texts(node.spec.plain())}
     except RagsweepError as caught:
         fault = caught
     for key, text in leaves({key: config[key] for key in SERVED}):
         if MASK in str(text) and text not in proved:
             raise InputError(
-                f"{found}: {key}: a secret or a value of the environment, of which the ledger has {text}, goes into no"
+                f"{found}: {key}: a secret or a value of the environment (the ledger has {text}) is never written to a"
                 " bundle; write a name or an address into the config, and a key into the variable of key_env; run the"
                 " config again, and ship that"
             )
@@ -196,16 +203,16 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
 
 
 def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
-    """Yield the indexes of a retriever, or of its legs, that lie outside of the store."""
+    """Yield the indexes of a retriever, or of its legs, that are outside the store."""
     for leg in getattr(retriever, "legs", {"": retriever}).values():
         if isinstance(index := getattr(leg, "index", None), ExternalIndex):
             yield index
 
 
 def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()) -> list[str]:
-    """Pin what ragsweep requires, and MLflow, and what this config requires beside, to what runs here.
+    """Pin the requirements of ragsweep, MLflow and this config to the installed versions.
 
-    Beside are the libraries of its indexes, and those whose version is among the facts of its parts.
+    The config requires the libraries of its indexes, and those whose version is a fact of its parts.
     """
     lines = requires("ragsweep") or ()
     named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]

@@ -1,4 +1,4 @@
-"""How a shipped corpus differs from today's documents, and which requests that concerns."""
+"""Differences between a shipped corpus and today's documents, and the requests that they affect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ragsweep_serving.bundle import CORPUS, MANIFEST, Bundle
 
 @dataclass(frozen=True)
 class CorpusChanges:
-    """The documents that a model was not made of, or that are not as they were: their ids."""
+    """The ids of documents that were added, changed or removed since a model was made."""
 
     today: Corpus
     new: frozenset[str]
@@ -34,10 +34,10 @@ class CorpusChanges:
         return f"{counted(len(self.changed), 'document')} changed, {len(self.new):,} new, {len(self.gone):,} gone"
 
     def concerned(self, traces: Sequence[ServedTrace]) -> list[float]:
-        """Return for each request 1 where it concerns such a document, else 0.
+        """Return for each request 1 if such a document affects it, else 0.
 
-        It does where its context is of a document that is changed or gone, and where BM25 ranks a new or changed one
-        first among today's.
+        A request is affected if its context contains a changed or removed document, or if BM25 ranks a new or
+        changed document first among today's.
         """
         if not self:
             return [0.0] * len(traces)
@@ -53,7 +53,7 @@ class CorpusChanges:
 
 
 def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges:
-    """Compare two corpora by the ids of their documents. Raises InputError where they have none in common."""
+    """Compare two corpora by document id. Raises InputError if they have none in common."""
     texts = [dict(zip(one.ids, zip(one.titles, one.texts, strict=True), strict=True)) for one in (shipped, today)]
     shared = texts[0].keys() & texts[1].keys()
     if not shared:
@@ -63,7 +63,7 @@ def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges
 
 
 def read_shipped_corpus(registry: ModelRegistry, version: ModelVersion, folder: Path) -> tuple[Corpus, Sequence[str]]:
-    """Download the corpus of a version into a folder; return it, and the pages that its dataset leaves out."""
+    """Download the corpus of a version to a folder; return it, and the pages that its dataset excludes."""
     bundle = Bundle.read(registry.download(version, (MANIFEST, CORPUS), folder), (CORPUS,))
     excluded = ((bundle.manifest["config"].get("dataset") or {}).get("exclude")) or ()
     return bundle.corpus, [excluded] if isinstance(excluded, str) else list(excluded)

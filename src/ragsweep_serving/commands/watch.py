@@ -1,4 +1,4 @@
-"""``ragsweep watch``: what is different between the requests of a served model and its evaluation?"""
+"""``ragsweep watch``: detect drift between the requests of a served model and its evaluation."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from ragsweep_serving.watching import Measure, RequestComparison, Requests
 _KINDS = {"share": SHARE, "score": ORDER, "latency": RATIO}
 
 _ABOUT = """Compare the traces of a served model with its evaluation: empty results, scores, words, languages and forms
-of questions, refusals, failures, latencies, tokens and money. A drift is reported where the interval of the difference
-lies outside of a tolerance; of all of them together one is wrong in 5 % of calls at most, where the evaluated questions
-and the requests are drawn alike. Exit status: 0 nothing, 1 a drift or a threshold that is exceeded, 2 bad input, 3 too
-few requests to decide."""
+of questions, refusals, failures, latencies, tokens and money. A drift is reported if the interval of the difference
+lies outside a tolerance; if requests and evaluated questions have the same distribution, at most 5 % of calls report
+any false drift. Exit status: 0 no drift, 1 a drift or an exceeded threshold, 2 bad input, 3 too few
+requests to decide."""
 _TOLERANCE = """what counts as no drift: share=.05 (difference of two shares), score=.1 (distance from one half of the
 probability that a request has the larger number), latency=1.5 (ratio); may be given several times"""
-_LOOKS = """calls that share the 5 %%: with 30, in 95 of 100 months of daily calls there is no false alarm at all"""
+_LOOKS = """number of calls that share the 5 %%: with 30, 95 %% of months of daily calls have no false alarm"""
 
 
 def watch(arguments: Sequence[str]) -> int:
@@ -65,7 +65,7 @@ def watch(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command's options; raises ConfigError for what means nothing."""
+    """Read the command's options; raises ConfigError for invalid ones."""
     parser = Parser("ragsweep watch", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--since", default="7d", metavar="WHEN", help=f"{SINCE} (7d)")
@@ -73,13 +73,13 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         "--uri", help="MLflow database or server; default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db"
     )
     parser.add_argument("--experiment", metavar="NAME", help="only the traces of this experiment (all)")
-    corpus = "the documents as they are today: which requests concern those that are new, changed or gone"
+    corpus = "today's documents, to count the requests that new, changed or removed ones affect"
     parser.add_argument("--corpus", metavar="FOLDER", help=corpus)
     most = (
         "a threshold of a number that --numbers lists: latency_p95_ms=300, empty_share=.05; may be given several times"
     )
     parser.add_argument("--max", action="append", default=[], metavar="NUMBER=X", help=most)
-    least = "the same for one that must not fall: top_score/rerank=.2"
+    least = "a lower threshold: top_score/rerank=.2"
     parser.add_argument("--min", action="append", default=[], metavar="NUMBER=X", help=least)
     parser.add_argument("--tolerance", action="append", default=[], metavar="KIND=X", help=_TOLERANCE)
     parser.add_argument("--looks", type=int, default=1, metavar="N", help=_LOOKS)

@@ -1,4 +1,4 @@
-"""What ``ragsweep watch`` found, and how it is written: for a terminal, for programs, for Prometheus."""
+"""The findings of ``ragsweep watch``, formatted for the terminal, as JSON and for Prometheus."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Threshold:
     outcome: str = ""
 
     def decide(self, measures: Mapping[str, Measure]) -> Threshold:
-        """Decide by the interval: exceeded where all of it lies beyond, kept where none of it does."""
+        """Decide by the interval: exceeded if all of it lies beyond the threshold, kept if none of it does."""
         one = measures[self.name]
         sides = one.low > self.bound, one.high <= self.bound
         if self.kind == "min":
@@ -83,16 +83,16 @@ class Watch:
     measures: Mapping[str, Measure]
     thresholds: Sequence[Threshold]
     changes: CorpusChanges | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)  # traces that are not readable, by reason
+    skipped: Mapping[str, int] = field(default_factory=dict)  # unreadable traces by reason
 
     @property
     def alarms(self) -> list[Drift]:
-        """The drifts that somebody should look at."""
+        """The drifts that are alarms."""
         return [one for one in self.drifts if is_alarm(one)]
 
     @property
     def unlike(self) -> list[Lack]:
-        """What the golden set lacks of more requests than may differ, and no alarm names."""
+        """Missing languages and forms whose share of requests exceeds the tolerance and that no alarm names."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
@@ -107,7 +107,7 @@ class Watch:
 
 
 def show(found: Watch, terminal: Terminal, has_numbers: bool = False) -> None:
-    """Print the comparison, and what it means; with ``has_numbers`` every number that a threshold can name, too."""
+    """Print the comparison and its conclusions; with ``has_numbers`` every number that a threshold can name as well."""
     terminal.line("watch", f"{found.version.uri} ({found.reference.facts.get('name', '')}): {_counts(found)}")
     if found.skipped:
         terminal.line("skipped", describe_skipped(found.skipped))
@@ -150,7 +150,7 @@ def _counts(found: Watch) -> str:
 
 
 def _latencies(found: Watch) -> Iterator[list[str]]:
-    """Yield a row for each step that was timed, the whole first."""
+    """Yield a row for each timed step, the total first."""
     first = f"{LATENCY}_p{QUANTILES[0]}_ms"
     for name in found.measures:
         if name.startswith(first):
@@ -181,7 +181,7 @@ def _number(value: float, kind: str, unit: str = "") -> str:
 
 
 def _score(value: float) -> str:
-    """Write a score, or an amount, with three digits: two medians that differ look different."""
+    """Format a score or an amount with three digits, so that different medians look different."""
     text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
@@ -213,10 +213,12 @@ def _measure_row(name: str, one: Measure) -> list[str]:
 
 
 def results(found: Watch) -> Iterator[str]:
-    """Yield what was found, a sentence each."""
+    """Yield one sentence per finding."""
     if not found.requests.traces:
-        yield ("There is no trace. The served process sends traces where MLFLOW_TRACKING_URI names this database or"
-               " server; they arrive within seconds.")  # fmt: skip
+        yield (
+            "There is no trace. The served process sends traces where MLFLOW_TRACKING_URI names this database or"
+            " server; they arrive within seconds."
+        )
         return
     for drift in found.alarms:
         yield _sentence(drift, found)
@@ -247,7 +249,7 @@ def _interval(one: Measure) -> str:
 
 
 def _sentence(drift: Drift, found: Watch) -> str:
-    """Name a drift, with its size."""
+    """Describe a drift with its size."""
     what, _, rest = drift.name.partition("/")
     shares = f"{_number(drift.now, drift.kind)} of the requests, {_number(drift.before, drift.kind)} in the evaluation"
     size = f"{shares}: {_difference(drift)}"
@@ -257,8 +259,10 @@ def _sentence(drift: Drift, found: Watch) -> str:
         return f"Topic shift, or other words: {_number(drift.now, SHARE)} of the requests {many}: {_difference(drift)}."
     if what in (TOP_SCORE, GAP):
         name = "Top scores" if what == TOP_SCORE else "Gaps between the first two scores"
-        return (f"{name} of {rest} are {'higher' if more else 'lower'}: median {_score(drift.now)},"
-                f" {_score(drift.before)} in the evaluation; {_difference(drift)}.")  # fmt: skip
+        return (
+            f"{name} of {rest} are {'higher' if more else 'lower'}: median {_score(drift.now)},"
+            f" {_score(drift.before)} in the evaluation; {_difference(drift)}."
+        )
     words = {
         LANGUAGE: f"Language shift: {rest} {size}.",
         FORM: f"Question types shift: {rest} {size}.",
@@ -268,14 +272,14 @@ def _sentence(drift: Drift, found: Watch) -> str:
         STALE: f"Stale index: {found.changes}; they concern {size}.",
         LATENCY: f"Slower {rest}: {_number(drift.now, RATIO, 'ms')} in the median, {_number(drift.before, RATIO, 'ms')}"
         f" in the evaluation, {_difference(drift)}.",
-    }  # fmt: skip
+    }
     medians = f"median {_score(drift.now)}, {_score(drift.before)} in the evaluation"
     usual = f"More {what}: {medians}; {_difference(drift)}."
     return words.get(what, usual)
 
 
 def next_steps(found: Watch, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yield what to do about it."""
+    """Yield the next steps."""
     names = {one.name.partition("/")[0] for one in found.alarms}
     if names & {LANGUAGE, FORM, UNKNOWN_WORDS, TOP_SCORE, GAP} or found.lacks:
         typed = f"--model {shlex.quote(options.model)} --since {shlex.quote(options.since)}"
@@ -288,7 +292,7 @@ def next_steps(found: Watch, options: argparse.Namespace) -> Iterator[tuple[str,
 
 
 def as_json(found: Watch) -> str:
-    """Write all of it; ``drifts`` and ``measures`` are tables as MLflow's log_table writes them."""
+    """Format the findings as JSON; ``drifts`` and ``measures`` are tables as MLflow's log_table writes them."""
     rows = [{"name": one.name, "kind": one.kind, "today": one.now, "evaluation": one.before, **one.compared._asdict(),
              "requests": one.requests, "tolerance": one.tolerance, "verdict": one.verdict, "alarm": is_alarm(one)}
             for one in found.drifts]  # fmt: skip
@@ -317,7 +321,7 @@ def as_json(found: Watch) -> str:
 
 
 def write_prometheus(found: Watch, path: Path) -> None:
-    """Write the numbers in Prometheus' text format, as a textfile collector reads it."""
+    """Format the numbers in Prometheus' text format, for a textfile collector."""
     from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
     registry = CollectorRegistry()

@@ -113,7 +113,7 @@ def test_objective_that_is_no_number_fails_the_trial_with_the_jobs_own_reason() 
     outcome = read_outcome(completed(returned), 2)
     assert (outcome.values, outcome.reason) == ((), "latency_p95_ms was not measured")
     assert outcome.cost == {"": 5.0}
-    assert "for objective 2, which is no number" in read_outcome(completed([1.0, math.nan]), 2).reason
+    assert "for objective 2, which is not a number" in read_outcome(completed([1.0, math.nan]), 2).reason
 
 
 # --- searches --------------------------------------------------------------------------------------------------

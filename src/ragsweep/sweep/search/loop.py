@@ -1,4 +1,4 @@
-"""Run a search: take a batch of trials, launch it, record it, until the study has all of its trials."""
+"""Run a search: take, launch and record batches of trials until the study is complete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ragsweep.sweep.search.trial_zero import trial_zero
 from ragsweep.sweep.search.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
-"""Batches whose results are returned with their configs, which take 150 kB each."""
+"""Number of last batches whose results keep their configs, which take 150 kB each."""
 
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
 """Overrides of jobs with consecutive numbers, and the first number -> their results."""
@@ -41,17 +41,21 @@ _log = logging.getLogger(__name__)
 
 
 def run_search(
-    settings: SearchSettings, arguments: Sequence[str], launch: Launch, composer: SearchComposer, folder: Path,
+    settings: SearchSettings,
+    arguments: Sequence[str],
+    launch: Launch,
+    composer: SearchComposer,
+    folder: Path,
     attributes: Callable[[int], Mapping[str, str]] = no_attributes,
-) -> list[Sequence[JobReturn]]:  # fmt: skip
-    """Search, and return the results of the jobs that this process launched, a list a batch.
+) -> list[Sequence[JobReturn]]:
+    """Search, and return the results of the jobs that this process launched, one list per batch.
 
-    No job starts before each value of each parameter was composed once. What came of the study is written to
-    ``optimization_results.yaml`` in the folder. ``attributes`` of a job are set on its trial when that ends.
+    Every value of every parameter is composed once before the first job starts. The result of the study is written to
+    ``optimization_results.yaml`` in the folder. ``attributes`` of a job are set on its trial at its end.
     """
     space = read_space(arguments, settings.params, composer.loader)
     if settings.sampler["name"] == GRID:
-        space.points()  # refuses a continuous parameter
+        space.points()  # rejects a continuous parameter
     for probe in space.probes():
         composer.compose(probe)
     plan = replace(_plan(settings, space, composer), attributes=attributes)
@@ -111,9 +115,9 @@ class SearchLoop:
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
-        """Search until the study has all of its trials or is stopped; return the results of this process's jobs.
+        """Search until the study is complete or stopped; return the results of this process's jobs.
 
-        Raises HydraException, with the reasons counted, where more trials failed than may.
+        Raises HydraException, with the reasons counted, if too many trials failed.
         """
         results: list[Sequence[JobReturn]] = []
         if self.study.stop_reason(self.stop.plain()) and not self.study.is_busy():
@@ -174,10 +178,10 @@ class SearchLoop:
                     yield results
         except _LauncherDied as fault:
             self.study.release(lost=True)
-            _log.warning("the launcher ended with %s; the trials under way are begun again", fault)
+            _log.warning("the launcher ended with %s; the running trials are started again", fault)
 
     def _race(self, race: Race, batch: Sequence[Evaluation]) -> list[JobReturn]:
-        """Race the trials of a batch: prune those that are dropped, and record the others."""
+        """Race the trials of a batch: prune the dropped ones, and record the others."""
         trials, spent = {each.job: each for each in batch}, {each.job: Counter[str]() for each in batch}
 
         def launch(jobs: Mapping[int, Sequence[str]]) -> dict[int, JobOutcome]:
@@ -216,11 +220,11 @@ class SearchLoop:
             return self.launch([list(each.overrides) for each in batch], batch[0].job)
         except HydraException:
             raise
-        except Exception as fault:  # what a job raises is returned as its result
+        except Exception as fault:  # a job's exception is returned as its result
             raise _LauncherDied(f"{type(fault).__name__}: {fault}") from fault
 
     def _record(self, evaluation: Evaluation, job: JobReturn, spent: Mapping[str, float]) -> None:
-        """Record the outcome of a trial; ``spent``: what it used before."""
+        """Record the outcome of a trial; ``spent``: its earlier cost."""
         outcome = read_outcome(job, len(self.study.plan.directions), self.constraints)
         outcome = replace(outcome, cost=Counter(spent) + Counter(outcome.cost))
         number = evaluation.trial.number
@@ -231,10 +235,10 @@ class SearchLoop:
 
 
 class _LauncherDied(Exception):
-    """A launcher failed as a whole, as it does when the process of a job dies; which job is unknown."""
+    """A launcher failed as a whole, for example because the process of an unknown job died."""
 
 
 def _consecutive(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
-    """Group trials, which are sorted by job, into those whose jobs have consecutive numbers."""
+    """Group trials sorted by job into runs of consecutive job numbers."""
     for _, group in groupby(enumerate(batch), lambda pair: pair[1].job - pair[0]):
         yield [evaluation for _, evaluation in group]

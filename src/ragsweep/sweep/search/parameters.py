@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 
 PARAMS = "hydra.sweeper.params"
 MOST = 100_000
-"""Most values of a range: more are taken for a mistyped one."""
+"""Most values of a range; more indicate a mistyped range."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Categorical:
         return str(trial.suggest_categorical(name, list(self.values)))
 
     def locate(self, value: Any) -> str | None:
-        """Return Optuna's value for a value of a config, or None where it lies outside of the domain."""
+        """Return Optuna's value for a value of a config, or None outside the domain."""
         return next((text for text in self.values if text == value or _parse_value(text) == value), None)
 
     def nearest(self, value: Any) -> str:
-        """Return the text of a config's value where it lies in the domain, else the first choice."""
+        """Return the text of a config's value if the domain contains it, else the first choice."""
         located = self.locate(value)
         return self.values[0] if located is None else located
 
@@ -75,7 +75,7 @@ class Numeric:
         return repr(value) if self.step is None else self._step_text(round((value - self.low) / self.step))
 
     def locate(self, value: Any) -> float | int | None:
-        """Return Optuna's value for a value of a config, or None where it lies outside of the domain."""
+        """Return Optuna's value for a value of a config, or None outside the domain."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
             return None
         if self.whole and value != int(value):
@@ -86,7 +86,7 @@ class Numeric:
         return int(value) if self.whole else float(value)
 
     def nearest(self, value: Any) -> str:
-        """Return the text of the value nearest to a number, and of the low end for what is no number."""
+        """Return the text of the value nearest to a number, or of the low end if the value is not a number."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
         inside = min(max(value, self.low), self.high) if is_number else self.low
         if self.step is not None:
@@ -94,14 +94,14 @@ class Numeric:
         return str(round(inside)) if self.whole else repr(float(inside))
 
     def _step_text(self, number: int) -> str:
-        """Write the value after some steps: .15, where a sum of floats is .15000000000000002."""
+        """Format the value after some steps without rounding errors: .15, not .15000000000000002."""
         value = Decimal(str(self.low)) + number * Decimal(str(self.step))
         return str(int(value)) if self.whole else repr(float(value))
 
 
 @dataclass(frozen=True)
 class ParentCondition:
-    """A parameter exists only where its parent has one of these values, as typed."""
+    """A condition: the parameter exists only if its parent has one of these values, as typed."""
 
     parent: str
     values: tuple[str, ...]
@@ -124,16 +124,16 @@ class Parameter:
 
 
 def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
-    """Parse one override. Raises HydraException, with the place where it is written."""
+    """Parse one override. Raises HydraException with its place."""
     try:
-        return OverridesParser.create(loader).parse_overrides([line])[0]  # which gives globs the loader
+        return OverridesParser.create(loader).parse_overrides([line])[0]  # provides the loader for globs
     except HydraException as fault:
         start = f"{where}: " if where else ""
         raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
 
 
 def read_domain(override: Override, where: str) -> Categorical | Numeric:
-    """Read a sweep in Hydra's syntax as a domain of Optuna's.
+    """Convert a sweep in Hydra's syntax to a domain of Optuna.
 
     A range is half-open, as Hydra defines it. An interval includes both ends. Raises HydraException.
     """

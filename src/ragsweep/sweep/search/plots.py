@@ -12,7 +12,7 @@ from typing import Any
 MOST_PANELS = 12
 """Most parameters of one plot, the most important first."""
 MOST_PAIRS = 3
-"""Most parameters of which all pairs are plotted."""
+"""Most parameters for a plot of all pairs."""
 ROW = 6
 """Panels in a row."""
 LONGEST = 24
@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
-    """Plot an Optuna study into a folder, and return the names of the files; plots that fail are left out.
+    """Plot an Optuna study into a folder, and return the names of the files; failed plots are skipped.
 
     Args:
-        study: Optuna's.
-        names: Of the objectives.
-        folder: Is created.
+        study: Optuna's study.
+        names: Names of the objectives.
+        folder: The folder, which is created.
     """
     import matplotlib
     import optuna
@@ -37,7 +37,7 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
     drawn: list[str] = []
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pyplot.switch_backend("agg")  # there may be no display
-    # In an SVG texts stay texts, and it is the same each time.
+    # Text stays text in SVG, and the output is deterministic.
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}):
         warnings.simplefilter("ignore")
         for name, plot, size in _plots(study, names):
@@ -50,7 +50,7 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
 
 
 def _plots(study: Any, names: Sequence[str]) -> Iterator[tuple[str, Callable[[], Any], tuple[float, float]]]:
-    """Yield the name of each plot that is defined, a function that draws it and returns its axes, and its size."""
+    """Yield the name of each defined plot, a function that draws it and returns its axes, and its size."""
     from optuna.visualization import matplotlib as visual
 
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.values is not None]
@@ -110,7 +110,7 @@ def _importance(study: Any, names: Sequence[str]) -> Any:
 
 
 def _slices(study: Any, parameters: list[str], of: dict[str, Any]) -> Any:
-    """Lay the panels out in rows; Optuna puts all into one."""
+    """Arrange the panels in rows; Optuna puts all into one row."""
     from matplotlib.category import StrCategoryLocator
     from optuna.visualization import matplotlib as visual
 
@@ -133,10 +133,10 @@ def _slices(study: Any, parameters: list[str], of: dict[str, Any]) -> Any:
 
 
 def _save(axes: Any, size: tuple[float, float], folder: Path, name: str) -> list[str]:
-    """Write a plot for screens and one for papers; return the names of both files."""
+    """Write a plot as PNG and SVG; return the names of both files."""
     axes = axes.flat[0] if hasattr(axes, "flat") else axes
     axes.figure.set_size_inches(*size)
-    overlaid = "parallel" in name  # axes that the layout engine does not support
+    overlaid = "parallel" in name  # axes unsupported by the layout engine
     if overlaid:
         axes.tick_params(axis="x", rotation=20)
     else:

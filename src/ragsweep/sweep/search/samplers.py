@@ -1,4 +1,4 @@
-"""Samplers by name, created anew for every trial, so that a trial's draws follow from its position alone."""
+"""Samplers by name, created for every trial, so that a trial's draws depend only on its position."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CLASSES: Mapping[str, str] = {
     "brute_force": "BruteForceSampler",
 }
 _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
-"""They draw conditional parameters and choices independently, and warn at each."""
+"""Samplers that draw conditional parameters and choices independently, with a warning each time."""
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:
-    """Refuse an unknown sampler, or one that cannot do what is configured. Raises HydraException."""
+    """Raise HydraException for an unknown sampler, or one that does not support the configuration."""
     name, seed, where = settings.get("name"), settings.get("seed"), "hydra/sweeper/sampler"
     if name != GRID and name not in CLASSES:
         raise HydraException(f"{where}: no sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")
@@ -44,9 +44,9 @@ def seed_of(study: int, draw: int) -> int:
 
 
 def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple[int, bool]]) -> Any:
-    """Return a study's sampler: for each trial a new one of the configured kind, with a seed of its own.
+    """Return a study's sampler, which creates a seeded sampler of the configured kind for each trial.
 
-    A sampler's state would be lost with its process; what it needs of earlier trials is in the storage.
+    The state of a sampler would be lost with its process; the storage has all it needs of earlier trials.
 
     Args:
         settings: The sampler's name, the study's seed, and arguments of Optuna's class.
@@ -82,7 +82,7 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
 
         def after_trial(self, study: Any, trial: Any, state: Any, values: Sequence[float] | None) -> None:
             sampler = self._samplers.pop(trial.number, None)
-            # brute_force calls study.stop when all is drawn, which works inside of ``optimize`` only
+            # brute_force calls study.stop at the end, which only works inside ``optimize``
             if sampler is not None and name != "brute_force":
                 sampler.after_trial(study, trial, state, values)
 
@@ -98,7 +98,7 @@ def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
     arguments = {key: value for key, value in settings.items() if key not in ("name", "seed")}
     if name in _WITHOUT_CONDITIONS:
         arguments |= {"warn_independent_sampling": False, "independent_sampler": samplers.RandomSampler(seed)}
-    if name == "qmc":  # one sequence for the study, of which each trial takes the next point
+    if name == "qmc":  # one sequence per study; each trial takes its next point
         arguments["warn_asynchronous_seeding"] = False
         seed = seed_of(int(settings.get("seed") or 0), -1)
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The sweeper's settings, read and checked before anything else happens."""
+"""The sweeper's settings, read and checked first."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SearchSettings:
 
     @staticmethod
     def read(values: Mapping[str, Any]) -> SearchSettings:
-        """Read the settings. Raises HydraException, with the key, for values that mean nothing."""
+        """Read the settings. Raises HydraException, with the key, for invalid values."""
         plain: dict[str, Any] = {
             key: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
             for key, value in values.items()

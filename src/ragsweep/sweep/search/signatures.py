@@ -1,4 +1,4 @@
-"""Compose the configs of trials before they are launched: to recognise equal ones, and to refuse broken ones."""
+"""Compose the configs of trials before launch, to recognise equal configs and reject broken ones."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class TrialConfig(Protocol):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """The option that is chosen of each group."""
+        """The chosen option of each group."""
 
 
 class SearchComposer(NamedTuple):
-    """The way in which a program's configs are composed."""
+    """Composes a program's configs."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader
-    title: str  # by which its studies are named
+    title: str  # names its studies
     config: Callable[[], DictConfig]  # of the command, for a user's own search space
 
     @classmethod
@@ -45,13 +45,15 @@ class SearchComposer(NamedTuple):
         """Compose as Hydra's launchers do."""
         return cls(
             lambda overrides: _HydraConfig(loader.load_sweep_config(master, list(overrides))),
-            loader, str(master.hydra.job.name), lambda: master,
-        )  # fmt: skip
+            loader,
+            str(master.hydra.job.name),
+            lambda: master,
+        )
 
     def sign(self, overrides: Sequence[str]) -> tuple[str, str]:
-        """Hash the config that overrides compose to, however they are typed.
+        """Hash the config that overrides compose to, independent of their spelling.
 
-        Also returns why the config cannot be composed, or an empty text; then the overrides are hashed.
+        Also returns why the config cannot be composed, or ""; in that case the overrides are hashed.
         """
         try:
             text, fault = json.dumps(self.compose(overrides).written, default=str), ""
@@ -60,7 +62,7 @@ class SearchComposer(NamedTuple):
         return hashlib.sha256(text.encode()).hexdigest(), fault
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return the values of parameters in a config: of a group its option, of a key its value."""
+        """Return the values of parameters in a config: the option of a group, or the value of a key."""
         config = self.compose(overrides)
         values: dict[str, Any] = {}
         for name in (parameter.name for parameter in parameters):
@@ -90,5 +92,5 @@ class _HydraConfig:
                 value = OmegaConf.select(self._config, str(key), throw_on_missing=False)
                 values[key] = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
             except OmegaConfBaseException:
-                continue  # a key that cannot be resolved has no value
+                continue  # an unresolvable key has no value
         return values

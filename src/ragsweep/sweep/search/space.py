@@ -28,11 +28,11 @@ from ragsweep.sweep.search.parameters import (
 
 @dataclass(frozen=True)
 class Space:
-    """Parameters in order of dependency, and the overrides that all trials share."""
+    """Parameters in topological order, and the overrides that all trials share."""
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()  # of the keys, as they were written
+    order: tuple[str, ...] = ()  # as written, by key
 
     def suggest(self, trial: Any) -> dict[str, str]:
         """Suggest a value for each parameter that exists: key -> value as typed."""
@@ -43,22 +43,22 @@ class Space:
         return values
 
     def overrides(self, values: Mapping[str, str]) -> tuple[str, ...]:
-        """Write out the overrides of a trial."""
+        """Format the overrides of a trial."""
         lines = [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
         positions = {name: number for number, name in enumerate(self.order)}
         return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
 
     def locate_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return Optuna's values for a config, as far as they lie in the space.
+        """Return Optuna's values for a config, for the parameters whose value is in the space.
 
-        A parameter whose value lies outside is left out, and with it those that depend on it.
+        A parameter whose value is outside is omitted, with the parameters that depend on it.
         """
         return self.optuna_values(self.split_config(config)[0])
 
     def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-        """Return the values of a config that lie in the space, as typed, and those outside of it.
+        """Return the values of a config in the space, as typed, and those outside it.
 
-        Parameters that depend on a value outside are in neither; one without a value is outside, as None.
+        Parameters that depend on an outside value are in neither; a missing value is outside, as None.
         """
         point: dict[str, str] = {}
         outside: dict[str, Any] = {}
@@ -84,7 +84,8 @@ class Space:
         endless = [parameter.name for parameter in self.parameters if parameter.domain.listed() is None]
         if endless:
             raise HydraException(
-                f"hydra/sweeper/sampler=grid: {', '.join(endless)} has no end of values; use range(start,stop,step)"
+                f"hydra/sweeper/sampler=grid: {', '.join(endless)} has infinitely many values;"
+                " use range(start,stop,step)"
             )
         return self._points(self.parameters, {})
 
@@ -100,15 +101,15 @@ class Space:
     def probes(self) -> list[tuple[str, ...]]:
         """List overrides that contain each choice and each end of each range once: all must compose.
 
-        A conditional parameter is tried with each value of its parent; all others have their first value.
+        A conditional parameter is combined with each value of its parent; all others have their first value.
         """
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))
 
     def ranges(self) -> list[tuple[tuple[str, ...], tuple[str, ...], float]]:
-        """List the probes at both ends of each range, and how many values it has; infinitely many of a continuous one.
+        """List the probes at both ends of each range, and its number of values, infinite if it is continuous.
 
-        A range of a conditional parameter is listed with each value of its parent.
+        The range of a conditional parameter is listed with each value of its parent.
         """
         return [
             (probes[0], probes[-1], math.inf if values is None else len(values))
@@ -128,7 +129,7 @@ class Space:
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
         """Yield each parameter, with each value of its parents, and the probes of its choices or ends.
 
-        ``others``: values of the other parameters; without one a parameter has its first value.
+        ``others``: values of other parameters; the default is their first value.
         """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
@@ -153,21 +154,21 @@ class Space:
         return lists
 
     def description(self) -> list[Any]:
-        """Describe the space in plain values, for comparison."""
+        """Return the space as plain values, for comparison."""
         return [[each.name, repr(each.domain), *map(str, each.when)] for each in self.parameters]
 
 
 def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    """Join overrides; the last one of each key wins."""
+    """Merge overrides; the last one of each key wins."""
     return tuple({parse_override(line, "").get_key_element(): line for line in [*fixed, *more]}.values())
 
 
 def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
     """Read the space from ``params`` and the command line, which takes precedence.
 
-    Raises HydraException for what cannot be read, for unknown parents or values of parents, and for circles.
+    Raises HydraException for unreadable sweeps, unknown parents or values of parents, and cycles.
     """
-    written: dict[str, tuple[Override, str]] = {}  # by key: the override, and where it is written
+    written: dict[str, tuple[Override, str]] = {}  # key -> the override, and its place
     conditions: dict[str, list[ParentCondition]] = {}
     for key, value in (params or {}).items():
         where = f"{PARAMS}.{key}"
@@ -200,7 +201,7 @@ def _apply_conditions(
 ) -> Space:
     """Evaluate conditions on fixed keys, drop parameters that cannot exist, and sort the rest by dependency.
 
-    Where the command line narrows the values of a parent, parameters that depend on the others are dropped.
+    If the command line narrows the values of a parent, parameters that depend on the removed values are dropped.
     """
     parameters: list[Parameter] = []
     gone: set[str] = set()
@@ -221,13 +222,13 @@ def _apply_conditions(
 
 
 def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCondition]]) -> list[str]:
-    """Sort keys into generations, each in the order in which it is written. Raises HydraException for a circle."""
+    """Sort keys topologically into generations, each in written order. Raises HydraException for a cycle."""
     sorter = TopologicalSorter({name: {each.parent for each in conditions.get(name, ())} for name in names})
     try:
         sorter.prepare()
     except CycleError as fault:
         circle = " -> ".join(fault.args[1])
-        raise HydraException(f"{PARAMS}: {circle}: each exists only beside the other; remove a condition") from None
+        raise HydraException(f"{PARAMS}: {circle}: each exists only if the other does; remove a condition") from None
     order: list[str] = []
     while sorter.is_active():
         generation = sorter.get_ready()
@@ -237,7 +238,7 @@ def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCo
 
 
 def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
-    """Split a parameter as written into its sweep and its conditions."""
+    """Split a written parameter into its sweep and its conditions."""
     if not isinstance(value, Mapping):
         return str(value), []
     if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):
@@ -265,7 +266,7 @@ def _read_condition(line: str, where: str) -> ParentCondition:
 def _check_condition(
     name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException for an unknown parent, or a value that it never has; one ``narrowed`` may not have all."""
+    """Raise HydraException for an unknown parent or value; a ``narrowed`` parent may lack some values."""
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)
@@ -273,7 +274,9 @@ def _check_condition(
         raise HydraException(f'{where}: no parameter "{condition.parent}"{hint}')
     values = domains[condition.parent].listed()
     if values is None:
-        raise HydraException(f"{where}: {condition.parent} has no end of values; depend on one with choices")
+        raise HydraException(
+            f"{where}: {condition.parent} has infinitely many values; depend on a parameter with choices"
+        )
     unknown = [value for value in condition.values if value not in values]
     if unknown and not narrowed:
-        raise HydraException(f"{where}: {condition.parent} never is {unknown[0]}; it is one of {', '.join(values[:9])}")
+        raise HydraException(f"{where}: {condition.parent} is never {unknown[0]}; it is one of {', '.join(values[:9])}")

@@ -21,17 +21,17 @@ _KEYS = ("seconds", "patience", "by", "budget")
 class StopRule:
     """The limits of a search; None is no limit."""
 
-    seconds: float | None = None  # since this process began; jobs under way are finished
+    seconds: float | None = None  # since the process started; running jobs are finished
     patience: int | None = None  # evaluations in a row without an improvement
-    by: tuple[float, ...] | None = None  # the smallest improvement, an objective; None: as jobs return it
-    budget: Mapping[str, float] = field(default_factory=dict)  # of what jobs return as their cost
+    by: tuple[float, ...] | None = None  # the smallest improvement per objective; None: as jobs return it
+    budget: Mapping[str, float] = field(default_factory=dict)  # limits of the costs that jobs return
 
     def plain(self) -> dict[str, Any]:
-        """Return the rule in plain values."""
+        """Return the rule as plain values."""
         return {**asdict(self), "by": list(self.by) if self.by else None}
 
     def why(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
-        """Return why to stop after these outcomes in their order, or an empty text."""
+        """Return why to stop after these outcomes in order, or ""."""
         if self.seconds is not None and elapsed >= self.seconds:
             return f"its time is up: {_WHERE}.seconds={self.seconds:g}"
         spent = Counter[str]()
@@ -57,7 +57,7 @@ class StopRule:
 
 
 def read_stop(setting: Any, objectives: int) -> StopRule:
-    """Read the key ``stop``. Raises HydraException for what means nothing."""
+    """Read the key ``stop``. Raises HydraException for invalid values."""
     if setting is None:
         return StopRule()
     if not isinstance(setting, Mapping):
@@ -91,14 +91,14 @@ def _limit(value: Any, key: str, least: float) -> float:
 
 
 def _detectable(outcomes: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:
-    """Return the median of the smallest detectable differences; 0 where no job returns any."""
+    """Return the median of the smallest detectable differences; 0 if no job returns one."""
     rows = [outcome.differences for outcome in outcomes if len(outcome.differences) == objectives]
     columns = [[least for least in column if math.isfinite(least)] for column in zip(*rows, strict=True)]
     return tuple(statistics.median(column) if column else 0.0 for column in columns) or (0.0,) * objectives
 
 
 def _points(outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> list[tuple[float, ...]]:
-    """List the values of feasible outcomes, so that more is better."""
+    """List the values of feasible outcomes, oriented so that higher is better."""
     signs = [1 if direction == "maximize" else -1 for direction in directions]
     return [
         tuple(sign * value for sign, value in zip(signs, outcome.values, strict=True))

@@ -1,4 +1,4 @@
-"""The database of studies, Optuna's own: SQLite for the processes of one machine, PostgreSQL for those of many."""
+"""Optuna's database of studies: SQLite for the processes of one machine, PostgreSQL for several machines."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ragsweep.core.locks import private_file
 
 WHERE = "hydra.sweeper.storage"
 PATIENCE = 600.0
-"""Seconds to wait for the lock under which a study changes."""
+"""Timeout in seconds for the lock that guards changes of a study."""
 
 CONNECT_TIMEOUT = 10
-"""Seconds after which a server that does not answer counts as out of reach."""
+"""Timeout in seconds after which a server counts as unreachable."""
 
 _SCHEME = "postgresql"
-_STUCK = f"{WHERE}: another process has held the lock of the study for {PATIENCE:g} seconds; it may be stopped"
+_STUCK = f"{WHERE}: another process has had the lock of the study for {PATIENCE:g} seconds; it may be suspended"
 
 
 @dataclass(frozen=True)
 class Storage:
-    """Optuna's storage, and the lock under which trials change their state."""
+    """Optuna's storage, and the lock that guards changes of trials' states."""
 
     optuna: Any
     exclusive: Callable[[], AbstractContextManager[None]]
@@ -43,7 +43,7 @@ class Storage:
 
 
 def is_postgresql(url: object) -> bool:
-    """Return whether a storage is in a PostgreSQL database, which other machines reach as well."""
+    """Return whether a storage is in a PostgreSQL database, which other machines can reach."""
     return str(url).partition("://")[0].partition("+")[0] == _SCHEME
 
 
@@ -62,19 +62,19 @@ def check_url(url: str | None) -> str:
     if not separator or scheme.partition("+")[0] not in ("sqlite", _SCHEME):
         raise HydraException(
             f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., given {str(url).partition('@')[0]!r};"
-            " a journal file is not offered: it cannot be read any more once its last line is torn"
+            " a journal file is not supported: it becomes unreadable once its last line is torn"
         )
     return str(url) if is_postgresql(url) or _sqlite_file(str(url)) not in ("", ":memory:") else ""
 
 
 def check_reachable(url: str) -> None:
-    """Connect once to a storage on a server. Raises HydraException, without the password, where that fails."""
+    """Connect once to a storage on a server. Raises HydraException, without the password, on failure."""
     with _one_sentence(url), _connect(check_url(url)):
         pass
 
 
 def open_storage(url: str | None) -> Storage:
-    """Open a storage, and create its tables where there are none."""
+    """Open a storage, and create its tables if they are missing."""
     from optuna.storages import InMemoryStorage, RDBStorage
 
     address = check_url(url)
@@ -103,7 +103,7 @@ def _open_sqlite(address: str) -> Storage:
     lock = path.with_name(f"{path.name}.lock")
     with _file_lock(lock), _one_sentence(address):
         with closing(sqlite3.connect(path, timeout=60)) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")  # is kept in the file
+            connection.execute("PRAGMA journal_mode=WAL")  # stored in the file
         url = address.replace(f"///{name}", f"///{path}", 1)
         storage = RDBStorage(url, engine_kwargs={"connect_args": {"timeout": 60}})
     return Storage(storage, lambda: _file_lock(lock), is_shared=True)
@@ -130,7 +130,7 @@ def _advisory_lock(address: str) -> Iterator[None]:
     from sqlalchemy.exc import OperationalError
 
     key = {"key": zlib.crc32(b"ragsweep-optuna")}
-    # Not in a transaction, which would lie idle for as long as the lock is held.
+    # Not in a transaction, which would be idle while the lock is held.
     with _connect(address).execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"SET lock_timeout = '{PATIENCE:g}s'"))
         try:
@@ -155,7 +155,7 @@ def _connect(address: str) -> Any:
 
 @contextmanager
 def _one_sentence(url: str) -> Iterator[None]:
-    """Raise HydraException, without the password, where a database cannot be used or is of another version."""
+    """Raise HydraException, without the password, if a database is unusable or has another version."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
@@ -169,5 +169,5 @@ def _one_sentence(url: str) -> Iterator[None]:
         raise HydraException(f"{WHERE}: cannot use {name}: {message}") from None
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as fault:
         raise HydraException(f"{WHERE}: no such database can be opened: {type(fault).__name__}") from None
-    except RuntimeError as fault:  # Optuna's for a database of another version
+    except RuntimeError as fault:  # raised by Optuna for a database of another version
         raise HydraException(f"{WHERE}={url.rpartition('@')[2]}: {' '.join(str(fault).split())}") from None

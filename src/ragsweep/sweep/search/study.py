@@ -38,24 +38,24 @@ from ragsweep.sweep.search.trials import (
 
 FORMAT = 2
 ATTEMPTS = 3
-"""How often a trial is begun whose process dies."""
+"""Most attempts at a trial whose process dies."""
 
 REPEATED = 20
-"""Duplicates in a row after which trials are drawn at random: the sampler has converged on known configs."""
+"""Consecutive duplicates after which trials are drawn at random: the sampler has converged on known configs."""
 
 EXHAUSTED = 200
-"""Duplicates in a row after which the space counts as exhausted."""
+"""Consecutive duplicates after which the space counts as exhausted."""
 
 SMALL = 1000
-"""Most points of a space that are counted to see whether it is exhausted."""
+"""Most points of a space that are counted to detect its exhaustion."""
 
 _IDENTITY, _STOPPED, _FORMAT = "identity", "stopped", "format"
 Sign = Callable[[Sequence[str]], tuple[str, str]]
-"""Overrides -> the signature of their config, and why it cannot be composed or an empty text."""
+"""Overrides -> the signature of their config, and why it cannot be composed, or ""."""
 
 
 def no_attributes(job: int) -> Mapping[str, str]:
-    """Return no attributes of a job."""
+    """Return no attributes for a job."""
     return {}
 
 
@@ -65,23 +65,23 @@ class StudyPlan:
 
     name: str
     directions: tuple[str, ...]
-    subject: str  # what is measured: a study is continued only with the same
+    subject: str  # identity of the measurement: a study is continued only with the same one
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # overrides, and Optuna's values for them
-    has_zero: bool = False  # the first of these is trial 0, which a study has once: a later default is not added
+    has_zero: bool = False  # the first is trial 0, which a study has once: a later default is not added
     lapse: float = 90.0  # seconds without a heartbeat after which a process counts as dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
-    suffix: str = ""  # with which a study may be called otherwise: by an earlier title
+    suffix: str = ""  # other names of the study, from earlier titles
     objectives: tuple[str, ...] = ()  # their names, as other programs show them
-    attributes: Callable[[int], Mapping[str, str]] = no_attributes  # of a job's trial, when it ends
+    attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial at its end
 
 
 @dataclass
 class SharedStudy:
-    """A study that this process works on, perhaps beside others.
+    """A study shared by this process and possibly others.
 
-    Trials change their state only under the storage's lock; what a process began is a trial attribute.
+    Trials change their state only under the storage's lock; the owner of a trial is a trial attribute.
     """
 
     plan: StudyPlan
@@ -95,39 +95,39 @@ class SharedStudy:
         return list(self.optuna.get_trials(deepcopy=False))
 
     def outcomes(self) -> list[TrialOutcome]:
-        """List the outcomes of all jobs that ended, in the order in which they were begun."""
+        """List the outcomes of all finished jobs, in start order."""
         outcomes = map(read_trial, evaluations(self.trials()).values())
         return [outcome for outcome in outcomes if outcome is not None]
 
     def count_charged(self) -> int:
-        """Count the jobs that count as trials of the study, those under way included."""
+        """Count the jobs that count as trials of the study, running ones included."""
         return sum(map(is_charged, evaluations(self.trials()).values()))
 
     def is_busy(self) -> bool:
-        """Return whether jobs are under way, or wait for another attempt."""
+        """Return whether jobs are running or pending another attempt."""
         return any(not trial.state.is_finished() for trial in evaluations(self.trials()).values())
 
     def is_exhausted(self) -> bool:
-        """Return whether no new config is found any more."""
+        """Return whether the sampler no longer finds a new config."""
         if self.plan.sampler.get("name") == GRID:
             return self._next_point() is None
         return count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points()
 
     def stop_reason(self, rule: Mapping[str, Any]) -> str:
-        """Return why the study was ended before it had all trials under the same rule, or an empty text."""
+        """Return why the study was stopped early under the same rule, or ""."""
         stopped = self.optuna.user_attrs.get(_STOPPED) or {}
         return str(stopped.get("why", "")) if stopped.get("by") == rule else ""
 
     def mark_stopped(self, why: str, rule: Mapping[str, Any]) -> None:
-        """Write down why the study is ended, and under which rule."""
+        """Record why the study is stopped, and under which rule."""
         self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(rule)})
 
     # --- the life of a trial -------------------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Take up to ``most`` trials for this process, those of dead processes included, by the number of the job.
+        """Claim up to ``most`` trials for this process, including those of dead processes, by job number.
 
-        A trial that is begun for the last time is taken by itself: if its process dies again, that trial did it.
+        A trial's last attempt runs alone, so that another crash can be attributed to it.
         """
         batch: list[Evaluation] = []
         with self.storage.exclusive():
@@ -150,9 +150,9 @@ class SharedStudy:
         return sorted(batch, key=lambda evaluation: evaluation.job)
 
     def _requeue(self, condition: Callable[[Any], bool], lost: bool) -> None:
-        """Enqueue the running trials of which a condition holds again, and fail them.
+        """Enqueue the running trials that fulfil a condition again, and mark them as failed.
 
-        In this order: a process that dies in between leaves a trial that waits and one to be failed.
+        In this order, a process that dies in between leaves a pending trial and one to be marked later.
         """
         from optuna.trial import TrialState
 
@@ -166,7 +166,7 @@ class SharedStudy:
                 self.optuna.tell(trial.number, state=TrialState.FAIL)
 
     def _is_owned(self, trial: Any) -> bool:
-        """Return whether a living process evaluates a trial; on this machine a process lives until it is gone."""
+        """Return whether a living process evaluates a trial; on this machine its process is checked directly."""
         owner = trial_owner(trial)
         if owner is None or owner == myself():
             return owner is not None
@@ -180,7 +180,7 @@ class SharedStudy:
         return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
 
     def _next(self, waiting: Any) -> Any:
-        """Return the next trial to be evaluated, or None where there is none."""
+        """Return the next trial to evaluate, or None."""
         if waiting is None:
             tried = [trial.user_attrs.get(OVERRIDES) for trial in self.trials()]
             has_begun = any(lines is not None for lines in tried)
@@ -200,7 +200,7 @@ class SharedStudy:
         return self.optuna.ask()
 
     def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
-        """Take a trial for this process; None for a duplicate, and for one that cannot be composed."""
+        """Claim a trial for this process; None for a duplicate, or a config that cannot be composed."""
         overrides, retry = self._overrides(trial), trial.user_attrs.get(EVALUATION)
         if retry:
             attempt = retry["attempt"]
@@ -212,7 +212,7 @@ class SharedStudy:
             twin = next((t for t in jobs.values() if t.user_attrs[EVALUATION]["signature"] == signature), None)
             if twin:
                 trial.set_user_attr(TWIN, twin.number)
-                underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is under way")
+                underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is running")
                 write_outcome(self.optuna, trial, read_trial(twin) or underway)
                 return None
             evaluation = Evaluation(trial, len(jobs), overrides, signature)
@@ -239,14 +239,14 @@ class SharedStudy:
         return tuple(enqueued)
 
     def report(self, evaluation: Evaluation, step: int, value: float) -> None:
-        """Report what a trial measured so far."""
+        """Report the intermediate value of a trial."""
         from optuna.exceptions import UpdateFinishedTrialError
 
         with suppress(UpdateFinishedTrialError):  # another process took it over
             evaluation.trial.report(value, step)
 
     def finish(self, evaluation: Evaluation, outcome: TrialOutcome) -> bool:
-        """Record the outcome of a trial; return False where another process has taken it over."""
+        """Record the outcome of a trial; return False if another process has taken it over."""
         from optuna.trial import TrialState
 
         with self.storage.exclusive():
@@ -259,13 +259,13 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Leave this process's trials to another attempt; ``lost``: this one counts, as a process died of it."""
+        """Release this process's trials for another attempt; ``lost``: this attempt counts, as its process died."""
         with self.storage.exclusive():
             self._requeue(lambda trial: trial_owner(trial) == myself(), lost)
 
     @contextmanager
     def heartbeat(self) -> Iterator[None]:
-        """Write this process's heartbeat into the study while the block lasts."""
+        """Write this process's heartbeat to the study during the block."""
         if not self.storage.is_shared:
             yield
             return
@@ -288,7 +288,7 @@ class SharedStudy:
     # --- finite spaces -------------------------------------------------------------------------------------------
 
     def _has_all_points(self) -> bool:
-        """Return whether each point of a small space has a trial."""
+        """Return whether every point of a small space has a trial."""
         if self._points is None:
             finite = all(parameter.domain.listed() is not None for parameter in self.space.parameters)
             self._points = list(islice(self.space.points(), SMALL + 1)) if finite else []
@@ -298,7 +298,7 @@ class SharedStudy:
         return all(frozenset(self.space.optuna_values(point).items()) in drawn for point in self._points)
 
     def _next_point(self) -> int | None:
-        """Return the number of the first point of the grid without a trial, or None after the last."""
+        """Return the number of the first grid point without a trial, or None after the last."""
         if self._points is None:
             self._points = list(self.space.points())
         number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1
@@ -306,7 +306,7 @@ class SharedStudy:
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
-    """Create a study, or open the one of this name. Raises HydraException where that measures something else."""
+    """Create a study, or open the one of this name. Raises HydraException if it has another measurement."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -317,9 +317,12 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
             known = optuna.get_all_study_names(storage.optuna)
             plan = replace(plan, name=next((name for name in known if name.endswith(plan.suffix)), plan.name))
         study = optuna.create_study(
-            study_name=plan.name, storage=storage.optuna, sampler=seeded_sampler(plan.sampler, _draw),
-            directions=directions, load_if_exists=True,
-        )  # fmt: skip
+            study_name=plan.name,
+            storage=storage.optuna,
+            sampler=seeded_sampler(plan.sampler, _draw),
+            directions=directions,
+            load_if_exists=True,
+        )
         attributes = study.user_attrs
         if _IDENTITY not in attributes:
             study.set_user_attr(_FORMAT, FORMAT)
@@ -342,7 +345,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 
 
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
-    """Number a draw, and decide whether it is random: where the sampler repeats itself, or all values are fixed."""
+    """Number a draw, and decide whether it is random: if the sampler repeats itself, or all values are fixed."""
     trials = study.get_trials(deepcopy=False)
     is_retry = EVALUATION in trial.user_attrs
     return draw_number(trials, trial.number), is_retry or count_final_duplicates(trials) >= REPEATED

@@ -1,7 +1,7 @@
-"""Sum up a study: which trial each job was, why the study ended, and Optuna's plots.
+"""Summarise a study: the trial of each job, the reason for its end, and Optuna's plots.
 
-The file ``study.json`` and the folder ``plots`` lie in a folder of the search, beside the ledger; they are derived from
-the study whenever a process leaves it, so that a finished search is shown and synchronised without its database.
+The file ``study.json`` and the folder ``plots`` are in a folder of the search, beside the ledger; they are exported
+whenever a process leaves the study, so that a finished search is shown and synchronised without its database.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class StudySummary:
     sampler: str = ""
     states: Mapping[str, int] = field(default_factory=dict)
     n_trials: int = 0
-    stopped: str = ""  # why it ended before it had all of its trials
-    stop: Any = None  # the rule under which it did, as configured
-    trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by the number of the job
+    stopped: str = ""  # why it ended early
+    stop: Any = None  # the configured rule of the early end
+    trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by job number
     pictures: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
-        """Whether the study was stopped, or no trial is under way."""
+        """Whether the study was stopped, or no trial is running."""
         return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
 
     def broken(self) -> dict[int, str]:
-        """Return the constraints that each infeasible job breaks."""
+        """Return the constraints that each infeasible job violates."""
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
 
     def tags(self) -> dict[str, str]:
@@ -73,7 +73,7 @@ def study_folder(ledger: Path, sweep: str) -> Path:
 
 
 def read_summary(folder: Path) -> StudySummary | None:
-    """Read the summary of a search; None where there is none that can be read."""
+    """Read the summary of a search; None if it is missing or unreadable."""
     try:
         plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
         assert plain["format"] == FORMAT
@@ -88,7 +88,7 @@ def read_summary(folder: Path) -> StudySummary | None:
 
 
 def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
-    """Write a study's best trials into the folder of the sweep, and its summary and plots into that of the search."""
+    """Write a study's best trials to the sweep's folder, and its summary and plots to the search's folder."""
     OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
     plain = summarise(study, settings)
@@ -104,12 +104,12 @@ def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) ->
 def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
     """Describe a study in JSON types.
 
-    A trial has ``job``, its number among the evaluations, and ``overrides``, or ``duplicate_of`` where an earlier trial
-    had the same config. ``feasible`` is false where a constraint is broken; a ``best`` trial is not dominated.
+    A trial has ``job``, its number among the evaluations, and ``overrides``, or ``duplicate_of`` if an earlier trial
+    had the same config. ``feasible`` is false if a constraint is violated; a ``best`` trial is not dominated.
     """
     trials = list(_describe_trials(study))
     states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)
-    complete = study.count_charged() >= study.plan.n_trials  # another process may have gone on where one stopped
+    complete = study.count_charged() >= study.plan.n_trials  # another process may have continued a stopped study
     return {
         "format": FORMAT,
         "study": study.plan.name,
@@ -148,13 +148,13 @@ def _describe_trials(study: SharedStudy) -> Iterator[dict[str, Any]]:
 
 
 def best_trials(study: Any) -> list[Any]:
-    """Return the feasible trials of an Optuna study that no other one dominates, each config once."""
+    """Return the feasible, non-dominated trials of an Optuna study, each config once."""
     trials = [trial for trial in study.best_trials if TWIN not in trial.user_attrs]
     return [trial for trial in trials if all(value <= 0 for value in trial.constraints.values())]
 
 
 def optimization_results(study: Any) -> dict[str, Any]:
-    """Return the content of ``optimization_results.yaml``, in the form of Hydra's former plugin."""
+    """Return the content of ``optimization_results.yaml``, in the format of Hydra's former plugin."""
     best = best_trials(study)
     if len(study.directions) == 1:
         return {"name": "optuna", **({"best_params": best[0].params, "best_value": best[0].value} if best else {})}

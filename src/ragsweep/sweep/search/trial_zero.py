@@ -1,4 +1,4 @@
-"""The first trial of a search: the declared baseline where it lies in the space, else the space's own defaults."""
+"""The first trial of a search: the declared baseline if it is in the space, else the space's defaults."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _OVERRIDE = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|\S)+
 
 
 class TrialZero(NamedTuple):
-    """The overrides of the first trial, and why the declared baseline is another config; empty where it is not."""
+    """The overrides of the first trial, and why the declared baseline is not in the space, or ""."""
 
     overrides: tuple[str, ...]
     outside: str = ""
 
 
 def read_baseline(setting: Any) -> tuple[str, ...] | None:
-    """Read the key ``baseline`` as overrides, such as "retriever=bm25 top_k=5"; None where it is null or a reference.
+    """Read the key ``baseline`` as overrides, such as "retriever=bm25 top_k=5"; None if it is null or a reference.
 
-    Raises HydraException for what is no override, or names several values.
+    Raises HydraException for an invalid override, or several values.
     """
     if not isinstance(setting, str) or "=" not in setting:
         return None
@@ -44,7 +44,7 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
     Args:
         space: The space, with the overrides that all trials share.
         composer: Composes the defaults of a parameter, which may depend on the options chosen so far.
-        declared: The overrides of the baseline; None where none is declared.
+        declared: The overrides of the declared baseline, or None.
 
     Raises:
         HydraException: The declared baseline cannot be read or composed.
@@ -59,14 +59,14 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
 
 
 def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
-    """Return the overrides of a space's own defaults; only parameters whose default lies outside have a line.
+    """Return the overrides of a space's defaults; a parameter whose default is in its domain needs none.
 
-    A parameter has the value of the composed default where its domain contains it. Otherwise it has the first choice,
-    of a range the nearest value, and where the default is no number the low end.
+    A parameter has the composed default if its domain contains it. Otherwise it has the first choice, or the nearest
+    value of a range, or the low end if the default is not a number.
     """
     chosen: dict[str, str] = {}
     moved: dict[str, str] = {}
-    for parameter in space.parameters:  # parents first: a child's default is that of the option chosen
+    for parameter in space.parameters:  # parents first: a child's default depends on the chosen option
         if parameter.exists(chosen):
             value = _values(space, composer, moved).get(parameter.name)
             chosen[parameter.name] = parameter.domain.nearest(value)
@@ -76,7 +76,7 @@ def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
 
 
 def _values(space: Space, composer: SearchComposer, moved: dict[str, str]) -> dict[str, object]:
-    """Return the values of a config; none of one that cannot be composed, as where a searched key has no default."""
+    """Return the values of a config; empty if it cannot be composed, as without a default of a searched key."""
     try:
         return composer.values(space.overrides(moved), space.parameters)
     except (HydraException, OmegaConfBaseException, RagsweepError):
@@ -84,7 +84,7 @@ def _values(space: Space, composer: SearchComposer, moved: dict[str, str]) -> di
 
 
 def _why_outside(space: Space, composer: SearchComposer, lines: Sequence[str]) -> str:
-    """Return why a config is no point of the space, or an empty text."""
+    """Return why a config is outside the space, or ""."""
     point, left = space.split_config(composer.values(lines, space.parameters))
     if left:
         return "; ".join(f"{name}={value} is not searched" for name, value in left.items())

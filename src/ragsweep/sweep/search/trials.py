@@ -1,4 +1,4 @@
-"""Trials: the outcome of a job, and the attributes by which Optuna keeps it."""
+"""Trials: the outcome of a job, and the attributes that store it in Optuna."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class Constraint:
         return f"{self.name} {'<=' if self.upper else '>='} {self.limit:g}"
 
     def violation(self, value: float) -> float:
-        """Return by how much a value breaks the constraint; 0 or less where it is met."""
+        """Return the violation of the constraint by a value; 0 or less if it is met."""
         return value - self.limit if self.upper else self.limit - value
 
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """The values of a trial, one an objective, or the reason why there are none."""
+    """The values of a trial, one per objective, or the reason why there are none."""
 
     values: tuple[float, ...] = ()
     reason: str = ""
-    violations: Mapping[str, float] = field(default_factory=dict)  # of each constraint; 0 or less: it is met
-    charged: bool = True  # whether it counts as one of the study's trials
-    cost: Mapping[str, float] = field(default_factory=dict)  # by name; a single number has an empty name
-    differences: tuple[float, ...] = ()  # the smallest detectable, an objective; NaN: unknown
+    violations: Mapping[str, float] = field(default_factory=dict)  # violation of each constraint; met if 0 or less
+    charged: bool = True  # whether it counts as a trial of the study
+    cost: Mapping[str, float] = field(default_factory=dict)  # by name; "" for a single number
+    differences: tuple[float, ...] = ()  # smallest detectable difference per objective; NaN: unknown
     pruned: bool = False  # dropped by a race before it was evaluated in full
 
     @property
@@ -54,7 +54,7 @@ class TrialOutcome:
 
 
 def read_directions(setting: Any) -> tuple[str, ...]:
-    """Read the key ``direction``: one, or a list with one for each objective. Raises HydraException."""
+    """Read the key ``direction``: one, or a list with one per objective. Raises HydraException."""
     listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
     if not directions or any(direction not in DIRECTIONS for direction in directions):
@@ -84,10 +84,10 @@ def read_constraints(setting: Any) -> tuple[Constraint, ...]:
 def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constraint] = ()) -> TrialOutcome:
     """Read a job's result.
 
-    A job returns a number, or a sequence with one for each objective; or a mapping with ``values`` (one of these),
-    ``reason`` (why one of them is no number), ``measured`` (name -> number, for constraints), ``charged`` (false: it
-    does not count as one of the trials), ``cost`` (a number, or name -> number) and ``differences`` (the smallest that
-    its data could show, as many as there are values).
+    A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (one of these),
+    ``reason`` (why a value is not a number), ``measured`` (name -> number, for constraints), ``charged`` (false: not
+    counted as a trial), ``cost`` (a number, or name -> number) and ``differences`` (the smallest detectable
+    differences, one per value).
     """
     if job.status != JobStatus.COMPLETED:
         return TrialOutcome(reason=_failure(job))
@@ -110,7 +110,7 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     for position, value in enumerate(values):
         if (number := _number(value)) is None:
             objective = f" for objective {position + 1}" if objectives > 1 else ""
-            reason = str(plain.get("reason") or "") or f"returned {value!r}{objective}, which is no number"
+            reason = str(plain.get("reason") or "") or f"returned {value!r}{objective}, which is not a number"
             return replace(outcome, reason=reason)
         numbers.append(number)
     violations = {}
@@ -153,33 +153,39 @@ REASON, COST, DIFFERENCES, CHARGED = "reason", "cost", "differences", "charged"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A trial that this process evaluates: the first with its config, or another attempt at it."""
+    """A trial that this process evaluates: the first with its config, or a retry."""
 
     trial: Any  # Optuna's
-    job: int  # among the study's evaluations, from 0
+    job: int  # index among the study's evaluations
     overrides: tuple[str, ...]
     signature: str
     attempt: int = 1
-    retry_of: int | None = None  # the number of the trial of the previous attempt
+    retry_of: int | None = None  # trial number of the previous attempt
 
     def claim(self) -> None:
-        """Write into the trial that this process evaluates it."""
+        """Record in the trial that this process evaluates it."""
         me = myself()
         self.trial.set_user_attr(
             EVALUATION,
-            {"job": self.job, "overrides": list(self.overrides), "signature": self.signature, "attempt": self.attempt,
-             "retry_of": self.retry_of, "owner": [me.host, me.process, me.started]},
-        )  # fmt: skip
+            {
+                "job": self.job,
+                "overrides": list(self.overrides),
+                "signature": self.signature,
+                "attempt": self.attempt,
+                "retry_of": self.retry_of,
+                "owner": [me.host, me.process, me.started],
+            },
+        )
 
 
 def trial_owner(trial: Any) -> Holder | None:
-    """Return the process that began a trial; None where it ended before it could write that."""
+    """Return the process that began a trial; None if it died before recording itself."""
     owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
     return Holder(*owner) if owner else None
 
 
 def retry_attributes(trial: Any, lost: bool) -> dict[str, Any]:
-    """Return the attributes of the next attempt at a trial; ``lost``: the previous one counts as an attempt."""
+    """Return the attributes of the next attempt at a trial; ``lost``: the previous attempt counts."""
     attributes = {key: trial.user_attrs[key] for key in (OVERRIDES, LOCATED, POINT) if key in trial.user_attrs}
     if EVALUATION in trial.user_attrs:
         previous = trial.user_attrs[EVALUATION]
@@ -189,7 +195,7 @@ def retry_attributes(trial: Any, lost: bool) -> dict[str, Any]:
 
 
 def evaluations(trials: Iterable[Any]) -> dict[int, Any]:
-    """Return the last trial of each job, by the number of the job."""
+    """Return the last trial of each job, by job number."""
     last = {trial.user_attrs[EVALUATION]["job"]: trial for trial in trials if EVALUATION in trial.user_attrs}
     return dict(sorted(last.items()))
 
@@ -200,7 +206,7 @@ def superseded(trials: Iterable[Any]) -> set[int]:
 
 
 def is_charged(trial: Any) -> bool:
-    """Return whether a trial counts as one of the study's trials."""
+    """Return whether a trial counts toward the study's number of trials."""
     return bool(trial.user_attrs.get(CHARGED, True))
 
 
@@ -245,7 +251,7 @@ def read_trial(trial: Any) -> TrialOutcome | None:
 
 
 def count_final_duplicates(trials: Sequence[Any]) -> int:
-    """Count the duplicates that a study ends with."""
+    """Count the consecutive duplicates at the end of a study."""
     count = 0
     for trial in reversed(trials):
         if trial.state.is_finished():
@@ -256,7 +262,7 @@ def count_final_duplicates(trials: Sequence[Any]) -> int:
 
 
 def draw_number(trials: Sequence[Any], number: int) -> int:
-    """Return the number of a trial among those that were drawn: without retries, and without abandoned trials."""
+    """Return the index of a trial among the drawn trials, without retries and abandoned ones."""
     from optuna.trial import TrialState
 
     def is_drawn(trial: Any) -> Any:
