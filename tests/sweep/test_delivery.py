@@ -157,7 +157,8 @@ def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Mach
     def damages(jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
         returned = machines.launch(jobs, first)
         (sent,) = (path for path in (machines.objects / "outcomes").rglob("1") if path.is_file())
-        sent.write_bytes(sent.read_bytes()[:-1] + b"!")
+        data = sent.read_bytes()
+        sent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         return returned
 
     returned = machines.collect(damages)
