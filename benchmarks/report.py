@@ -25,7 +25,8 @@ import numpy as np
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report.conclusion import Decision
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PageSource, PageTexts, build_document, write_page
+from ragsweep.report.page import PageSource, build_document, write_page
+from ragsweep.report.page_texts import PageTexts
 from ragsweep.stats.comparison import compare_configs
 
 SIZE_BAR, TIME_BAR = 15e6, 3.0

@@ -147,6 +147,19 @@ def test_modules_import_in_no_circle() -> None:
     assert len([path for path in order if path in graph]) == len(graph)
 
 
+def test_chains_of_imports_grow_no_longer_and_few_expressions_are_formatted_by_hand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "benchmarks")])
+    from house import import_graph, longest_chain, packages
+
+    graph = import_graph(ROOT / "src")
+    assert len(longest_chain(graph, graph)) <= 26
+    heights = {name: len(longest_chain(graph, files)) for name, files in packages(graph, ROOT / "src").items()}
+    assert max(heights.values()) <= 13
+    assert sum(path.read_text().count("# fmt: skip") for path in graph) <= 60
+
+
 def test_every_kind_of_part_can_be_chosen() -> None:
     named = {name.removeprefix("ragsweep.") for name in PARTS_TO_CHOOSE}
     chosen = {*GROUPS, "prices", "prompts", "targets"}

@@ -22,8 +22,7 @@ from ragsweep.core.results import (
     pareto_front,
 )
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.parts.tracking import ALL, CHOSEN
-from ragsweep.parts.tracking.runs import DESCRIPTION
+from ragsweep.parts.tracking import ALL, CHOSEN, DESCRIPTION
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
 from ragsweep.report.answers import distractor_lines
@@ -31,7 +30,8 @@ from ragsweep.report.conclusion import Decision
 from ragsweep.report.evidence_losses import degraded_slices
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PageSource, PageTexts, PastSweep, build_document, write_page
+from ragsweep.report.page import PageSource, PastSweep, build_document, write_page
+from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.sweep_table import GAP, slice_table, sweep_table, swept
@@ -259,10 +259,10 @@ class SweepSummary:
         """Write the sweep as one self-contained HTML file."""
         notes = [*race_lines(self.results), *front_lines(self.front, self.objectives, len(self.results)),
                  *self.finalists.lines(), *gap_line(self.gap)]  # fmt: skip
-        commands = list(self._next_steps(reference))
         source = PageSource(
-            title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes, commands,
-            self.study.sampler if self.study else "", texts or PageTexts(), self._history(), self.baselines,
+            title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes,
+            [*self._next_steps(reference)], self.study.sampler if self.study else "", texts or PageTexts(),
+            self._history(), self.baselines,
         )  # fmt: skip
         return write_page(build_document(source))
 

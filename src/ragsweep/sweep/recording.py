@@ -14,7 +14,7 @@ from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, job_tag
 from ragsweep.report import artifacts
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PageTexts
+from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import holdout_use

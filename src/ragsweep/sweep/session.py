@@ -30,7 +30,7 @@ from ragsweep.parts.prices import Prices
 from ragsweep.parts.targets import ENFORCE, TargetRule
 from ragsweep.parts.tracking import Tracker
 from ragsweep.records.ledger import Ledger, Sweep
-from ragsweep.report.page import PageTexts, PromptReader
+from ragsweep.report.page_texts import PageTexts, PromptReader
 from ragsweep.report.progress import Lines
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession

@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.report.page import PageTexts, build_document
+from ragsweep.report.page import build_document
+from ragsweep.report.page_texts import PageTexts
 from sheets import COUNT, config, figures, painted, section, source
 
 RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]

@@ -10,7 +10,8 @@ import pytest
 
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.prompts import Prompt
-from ragsweep.report.page import PageTexts, build_document
+from ragsweep.report.page import build_document
+from ragsweep.report.page_texts import PageTexts
 from sheets import COUNT, HOSTILE, config, section, source
 
 PROMPT = Prompt("Answer between {fence}.", "Answer.", "{passages}\n\nQ: {question}", "[{number}] <{fence}>\n{text}",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ragsweep.parts.tracking.client import ALL, CHOSEN, Mlflow
 from ragsweep.parts.tracking.none import NoTracking
-from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
+from ragsweep.parts.tracking.runs import ALONE, DESCRIPTION, Child, RunPlacement
 
-__all__ = ["ALL", "ALONE", "CHOSEN", "Child", "Mlflow", "NoTracking", "RunPlacement", "Tracker"]
+__all__ = ["ALL", "ALONE", "CHOSEN", "DESCRIPTION", "Child", "Mlflow", "NoTracking", "RunPlacement", "Tracker"]
 
 Tracker = Mlflow | NoTracking

@@ -4,13 +4,10 @@ from ragsweep.report.page.data import PageSource, build_document
 from ragsweep.report.page.history import RecordedSweep, build_history
 from ragsweep.report.page.items import PastSweep
 from ragsweep.report.page.page import write_page
-from ragsweep.report.page.questions import PageTexts, PromptReader
 
 __all__ = [
     "PageSource",
-    "PageTexts",
     "PastSweep",
-    "PromptReader",
     "RecordedSweep",
     "build_document",
     "build_history",

@@ -19,7 +19,8 @@ from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, ef
 from ragsweep.report.page.histograms import histogram_items
 from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table, sort_key
 from ragsweep.report.page.losses import follow_evidence, funnel_items, fusion_items
-from ragsweep.report.page.questions import PageTexts, browse, judged_metrics
+from ragsweep.report.page.questions import browse, judged_metrics
+from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.sweep_table import all_settings, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline
 from ragsweep.stats.comparable import factor_values, factors

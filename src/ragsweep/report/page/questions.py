@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ragsweep.core.results import JUDGE, STEPS, Result, judge_words
-from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import NOT_MEASURED, number
+from ragsweep.report.page_texts import PageTexts
 from ragsweep.stats.evidence_traces import COLUMN
 from ragsweep.stats.funnel import Funnel
 
@@ -19,19 +18,6 @@ LONGEST = 4_000
 """Most characters of a text, about a page; a longer text is truncated."""
 MOST_TEXT = 3_000_000
 """Most bytes of all chunks' texts together."""
-
-PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
-"""Returns the chat messages (role, content) for a question's id and the chunks of its context."""
-
-
-@dataclass(frozen=True)
-class PageTexts:
-    """Page content beyond the records: secrets to mask, texts of chunks by name, and the prompts of a config."""
-
-    secrets: Secrets = field(default_factory=Secrets)
-    chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed
-    prompts: Callable[[Result], PromptReader | None] = lambda _: None
-    evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by a question's id in the golden set
 
 
 def browse(

@@ -1,0 +1,22 @@
+"""What the page of a sweep reads beside the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ragsweep.core.results import Result
+from ragsweep.core.secrets import Secrets
+
+PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
+"""Returns the chat messages (role, content) for a question's id and the chunks of its context."""
+
+
+@dataclass(frozen=True)
+class PageTexts:
+    """Page content beyond the records: secrets to mask, texts of chunks by name, and the prompts of a config."""
+
+    secrets: Secrets = field(default_factory=Secrets)
+    chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed
+    prompts: Callable[[Result], PromptReader | None] = lambda _: None
+    evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by a question's id in the golden set
