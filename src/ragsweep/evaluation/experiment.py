@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,3 +52,17 @@ class Experiment:
             wanted.append(Wanted(one.answer, table.answered))
             wanted += [Wanted(node, table.judged) for node in one.verdicts.values()]
         return wanted + [Wanted(node, table.probed) for node in graph.latency.values()]
+
+
+def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
+    """Return the labelled lines of a plan: the embedders that compute in another dtype than float32.
+
+    With ``dtype=auto`` the processor decides it, and vectors of another dtype are other vectors.
+    """
+    lines: dict[tuple[str, str], None] = {}
+    for one in experiments:
+        for node in one.graph.embeddings:
+            dtype = node.spec.files.get("dtype", "float32")
+            if dtype != "float32":
+                lines["embedder", f"{one.parameters.get('embedder', node.spec.target)} in {dtype}"] = None
+    return list(lines)

@@ -14,7 +14,7 @@ from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.corpus_language import language_lines
 from ragsweep.evaluation.cost_estimate import estimate_costs
-from ragsweep.evaluation.experiment import Experiment
+from ragsweep.evaluation.experiment import Experiment, dtype_lines
 from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.report.terminal import Terminal
@@ -60,7 +60,7 @@ def _run(command: Command) -> int:
     check_shown([config.values for config in configs], _common_labels(experiments))
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
     race = _prepare_race(session, command, experiments)
-    languages = language_lines(experiments, session.builder.build)
+    facts = [*language_lines(experiments, session.builder.build), *dtype_lines(experiments)]
     if command.searching:
         command = with_directions(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
@@ -74,14 +74,14 @@ def _run(command: Command) -> int:
         print(json.dumps(plan_as_json(planned)))
         return 0
     if values["plan"]:
-        _show(terminal, languages)
+        _show(terminal, facts)
         terminal.plan_table(planned)
         return 0
     _check_keys([*needed, *possible])
     notes = [*command.notes, *_baseline_notes(values["baseline"], session, experiments)]
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # fails before any computation if it cannot be opened
-    _show(terminal, [*languages, *(("note", note) for note in notes)])
+    _show(terminal, [*facts, *(("note", note) for note in notes)])
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
