@@ -1,12 +1,14 @@
-"""Fill the README from a real run: what its first sweep prints, and the measured table (pictures: docs/screenshots.py).
+"""Fill the README from real runs: what its two sweeps print, and the measured table (pictures: docs/screenshots.py).
 
-Needs docs/measurements.md (benchmarks/published.py). From the clone: .venv/bin/python docs/readme.py
+Needs docs/measurements.md (benchmarks/published.py). From the clone: .venv/bin/python docs/readme.py [FOLDER]. The
+second sweep generates 259 answers; in a FOLDER where it has run before it is only shown.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,11 +20,20 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> None:
     """Sweep, write."""
     with tempfile.TemporaryDirectory() as folder:
-        demo = [sys.executable, str(ROOT / "run.py"), "-m", "top_k=3,5,10"]
-        wide = {**os.environ, "COLUMNS": "110", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        printed = subprocess.run(demo, cwd=folder, check=True, capture_output=True, text=True, env=wide).stdout
-    _fill("output", f"```text\n{_shown(printed)}\n```")
+        first = _run(folder, "top_k=3,5,10")
+        answers = _run(sys.argv[1] if len(sys.argv) > 1 else folder, "sweeps=answers", "dataset.limit=60")
+    _fill("output", f"```text\n{first}\n```")
+    _fill("answers", f"```text\n{answers[answers.index('ragsweep  ') : answers.index('FIX  ')].rstrip()}\n```")
     _fill("measured", _table((ROOT / "docs" / "measurements.md").read_text()))
+
+
+def _run(folder: str, *overrides: str) -> str:
+    """Run a sweep; return what it prints, without the progress of running stages."""
+    wide = {**os.environ, "COLUMNS": "110", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *overrides]
+    printed = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, env=wide).stdout
+    lines = [line.rstrip() for line in printed.splitlines() if not re.search(r" · .* (left|so far)\b| s so far", line)]
+    return "\n".join(lines).rstrip()
 
 
 def _fill(name: str, text: str) -> None:
@@ -30,11 +41,6 @@ def _fill(name: str, text: str) -> None:
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition(f"<!-- {name} -->\n")
     readme.write_text(f"{before}<!-- {name} -->\n{text}\n<!-- /{name} -->{rest.partition(f'<!-- /{name} -->')[2]}")
-
-
-def _shown(printed: str) -> str:
-    """Leave out the blanks at the ends of lines."""
-    return "\n".join(map(str.rstrip, printed.splitlines())).rstrip()
 
 
 def _table(measurements: str) -> str:
