@@ -66,7 +66,7 @@ def test_texts_of_one_meaning_are_near_across_languages(query: str, near: str, f
 
 def test_other_files_and_a_missing_package_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "PACKAGE", "absent_package")
-    with pytest.raises(ConfigError, match=r"the package absent_package is not installed; pip install 'ragsweep\[multilingual\]'"):
+    with pytest.raises(ConfigError, match=r"absent_package is not installed; pip install 'ragsweep\[multilingual\]'"):
         UseMultilingualEmbedder().check()
     (tmp_path / "absent_package" / "resources").mkdir(parents=True)
     (tmp_path / "absent_package" / "__init__.py").write_text("")
