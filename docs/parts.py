@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
-LEFT_OUT = ("hydra", "metrics", "targets", "tracking")
+LEFT_OUT = ("answer_context", "answer_metrics", "hydra", "metrics", "targets", "tracking")
 HEAD = """# Parts
 
 Every option there is, made from `conf/` by `python docs/parts.py`. Choose one on the command line

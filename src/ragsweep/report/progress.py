@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragsweep.core.identity import Node
+from ragsweep.core.interruption import repeating
 from ragsweep.report.numbers import about, duration
 from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor, Listener
@@ -187,20 +188,12 @@ def shown_progress(
         TextColumn("{task.fields[note]}"),
     )
     with Progress(*columns, console=screen.console, transient=True, disable=not screen.bars) as bars:
-        before, shown, ended = executor.listener, StageProgress(screen, bars, meter, live), threading.Event()
-
-        def tick() -> None:
-            while not ended.wait(TICK):
-                shown.show()
-
+        before, shown = executor.listener, StageProgress(screen, bars, meter, live)
         executor.listener = shown
-        thread = threading.Thread(target=tick, name="progress", daemon=True)
-        thread.start()
         try:
-            yield
+            with repeating(shown.show, TICK, "ragsweep-progress"):
+                yield
         finally:
-            ended.set()
-            thread.join()
             executor.listener = before
 
 

@@ -68,7 +68,7 @@ class Mlflow:
         if self.traces not in TRACES:
             raise ConfigError(f"traces: must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, given {self.traces!r}")
         if self.tables not in TABLES:
-            raise ConfigError(f"tracking.tables: must be {' or '.join(TABLES)}, given {self.tables!r}")
+            raise ConfigError(f"tables: must be {' or '.join(TABLES)}, given {self.tables!r}")
         self._connection.check()
 
     def risk(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 from hydra.errors import HydraException
 
+from ragsweep.core.interruption import repeating
 from ragsweep.core.locks import Holder, myself
 from ragsweep.sweep.search.samplers import GRID, seeded_sampler
 from ragsweep.sweep.search.space import Space
@@ -269,21 +269,15 @@ class SharedStudy:
         if not self.storage.is_shared:
             yield
             return
-        ended, key = threading.Event(), _heartbeat_key(myself())
+        key = _heartbeat_key(myself())
 
         def beat() -> None:
-            while not ended.wait(self.plan.lapse / 6):
-                with suppress(Exception):  # the next beat may reach the database
-                    self.optuna.set_user_attr(key, time.time())
+            with suppress(Exception):  # the next beat may reach the database
+                self.optuna.set_user_attr(key, time.time())
 
         self.optuna.set_user_attr(key, time.time())
-        thread = threading.Thread(target=beat, name="ragsweep-search-heartbeat", daemon=True)
-        thread.start()
-        try:
+        with repeating(beat, self.plan.lapse / 6, "ragsweep-search-heartbeat"):
             yield
-        finally:
-            ended.set()
-            thread.join(5)
 
     # --- finite spaces -------------------------------------------------------------------------------------------
 
