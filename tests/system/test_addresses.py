@@ -79,7 +79,7 @@ JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_t
 OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
 JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
 GGUF = {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "thoughts", "window", "threads",
-                         "replicates"), "generate"), "parallel": "-"}  # fmt: skip
+                         "replicates", "quantization"), "generate"), "parallel": "-"}  # fmt: skip
 OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed",
                            "replicates", "thoughts"), "generate"),
           **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
@@ -196,7 +196,7 @@ CHANGES: Mapping[str, str] = {
     "topics": "{trec2}/topics", "qrels": "{trec2}/qrels", "fields": "[description]",
     "questions": "{csv2}/questions.csv", "grades": "{{1: 3, -1: null}}",
     "columns": "{{category: document}}", "corpus_columns": "{{title: id}}",
-    "window": "300", "parallel": "1", "threads": "2", "llm/gguf.model": "{gguf}",
+    "window": "300", "parallel": "1", "threads": "2", "quantization": "Q8_0", "llm/gguf.model": "{gguf}",
     "base_url": "http://elsewhere/v1", "dimensions": "7", "ngram": "3", "embedder/wordllama.dimensions": "64",
     "key_env": "OTHER_KEY", "retries": "1", "concurrency": "2",
     "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",

@@ -10,7 +10,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Passage, Request
-from ragsweep.parts.generators import Gguf
+from ragsweep.parts.generators import Gguf, gguf_weights
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
 from real_model import smollm2
@@ -55,6 +55,29 @@ def test_repetitions_are_drawn_with_their_own_seeds_and_repeatable() -> None:
     assert drawn[0] == drawn[2] != drawn[1]
 
 
+def test_weights_in_8_bits_are_those_of_the_file_within_a_hundredth_of_the_largest_of_each_block() -> None:
+    gguf, part = pytest.importorskip("gguf"), smollm2()
+    stored, converted = (
+        {
+            tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            for tensor in gguf.GGUFReader(path).tensors
+        }
+        for path in (part._file(), gguf_weights.convert(part._file(), "a"))
+    )
+    assert list(stored) == list(converted)
+    for name, weights in stored.items():
+        blocks, others = (one.reshape(-1, 32) for one in (weights, converted[name]))
+        assert (abs(blocks - others) <= abs(blocks).max(axis=1, keepdims=True) / 100).all()
+
+
+def test_conversion_is_in_the_fingerprint_and_answers_well() -> None:
+    asked = Request("Where is Normandy?", (Passage("n", "Normandy is a region in the north of France."),))
+    part = smollm2(quantization="Q8_0")
+    (answer,) = collect(part.generate, [asked])
+    assert "north" in answer.text
+    assert part.fingerprint() != smollm2().fingerprint()
+
+
 def test_file_with_equal_bytes_is_the_same_model_wherever_it_is(tmp_path: Path) -> None:
     part = smollm2()
     (tmp_path / "copy.gguf").symlink_to(part._file())
@@ -71,6 +94,7 @@ def test_file_with_equal_bytes_is_the_same_model_wherever_it_is(tmp_path: Path) 
         ({"window": 8}, r"llm\.window is 8; it must be 9 or more"),
         ({"threads": 0}, r"llm\.threads is 0"),
         ({"parallel": 0}, r"llm\.parallel is 0"),
+        ({"quantization": "q4"}, r"llm\.quantization is 'q4'; it must be Q8_0 or null"),
         ({"replicates": 2}, "every repetition would be the same answer"),
         ({"thoughts": ["<x>"]}, "llm.thoughts"),
     ],

@@ -19,6 +19,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, Request, Usage
 from ragsweep.parts.drawing import SEEDS, check_drawing
+from ragsweep.parts.generators import gguf_weights
 from ragsweep.parts.model_files import file_digest, loading
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, separate
@@ -39,8 +40,9 @@ class Gguf:
 
     ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the weights are
     shared. So an answer depends only on its request; a different number of threads rounds differently and may change an
-    answer. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens
-    but no calls: it costs nothing. llama.cpp also opens ports on loopback; a random key keeps others from using them.
+    answer, and so does ``quantization``, which converts the weights at load. A request that leaves no room for
+    ``max_new_tokens`` in ``window`` is a failed answer. Usage counts tokens but no calls: it costs nothing. llama.cpp
+    also opens ports on loopback; a random key keeps others from using them.
 
     Raises:
         ConfigError: By ``check``, if the file, the library or a number is not usable.
@@ -59,6 +61,7 @@ class Gguf:
     parallel: int | None = None
     threads: int = 1
     replicates: int = 1
+    quantization: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Omit loaded models: a worker that receives the part loads them itself."""
@@ -71,13 +74,17 @@ class Gguf:
         for name, least in (("window", self.max_new_tokens + 1), ("threads", 1), ("parallel", 1)):
             if (given := getattr(self, name)) is not None and given < least:
                 raise ConfigError(f"llm.{name} is {given}; it must be {least} or more")
-        if importlib.util.find_spec(LIBRARY) is None:
-            raise ConfigError(f"{LIBRARY} is not installed; pip install 'ragsweep[gguf]'")
+        if self.quantization not in (None, gguf_weights.FORMAT):
+            raise ConfigError(f"llm.quantization is {self.quantization!r}; it must be {gguf_weights.FORMAT} or null")
+        for library in self._libraries():
+            if importlib.util.find_spec(library) is None:
+                raise ConfigError(f"{library} is not installed; pip install 'ragsweep[gguf]'")
         self._file()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the file, and name the version of the library."""
-        return {"weights": file_digest(self._file()), LIBRARY: importlib.metadata.version(LIBRARY)}
+        """Hash the file, and name the versions of the libraries."""
+        versions = {library: importlib.metadata.version(library) for library in self._libraries()}
+        return {"weights": file_digest(self._file()), **versions}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request; ``done`` is called in the calling thread."""
@@ -130,7 +137,10 @@ class Gguf:
         import xllamacpp
 
         settings = xllamacpp.CommonParams()
-        settings.model.path = str(self._file())
+        file = self._file()
+        if self.quantization:
+            file = gguf_weights.convert(file, file_digest(file))
+        settings.model.path = str(file)
         settings.n_ctx, settings.n_parallel = self.window, 1
         settings.verbosity, settings.offline, settings.cache_ram_mib = -1, True, 0
         settings.reasoning_format = xllamacpp.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
@@ -139,6 +149,9 @@ class Gguf:
             threads.n_threads = self.threads
         with loading(self.model, "llm.model"):
             return [xllamacpp.Server(settings) for _ in range(self.parallel or min(os.cpu_count() or 1, _MOST))]
+
+    def _libraries(self) -> tuple[str, ...]:
+        return (LIBRARY, gguf_weights.LIBRARY) if self.quantization else (LIBRARY,)
 
     def _file(self) -> Path:
         path = Path(self.model).expanduser()
