@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from cutting import corpus, cut
 from ragsweep.core.building import Builder
@@ -137,6 +138,18 @@ def test_windows_of_tokens_of_a_hand_computed_example() -> None:
     assert cut(Tokens(2), "the cat sat on the mat") == ["the cat ", "sat on ", "the mat"]
     assert cut(Tokens(3, 1), "the cat sat on the mat") == ["the cat sat ", "sat on the ", "the mat"]
     assert cut(Tokens(3), " Tokenization,  it is") == [" Tokenization,  ", "it is"]  # token, ##ization, comma
+
+
+@pytest.mark.parametrize("text", ["図書館は毎日午前九時に開きます。", "圖書館每天早上九點開門。週日休息。"])
+def test_windows_of_tokens_are_counted_by_the_models_tokenizer_where_words_have_no_spaces(text: str) -> None:
+    tokenizer = Tokenizer.from_file(str(BUNDLED))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    pieces = cut(Tokens(16), text * 20)
+    assert "".join(pieces) == text * 20
+    sizes = [len(tokenizer.encode(piece, add_special_tokens=False).ids) for piece in pieces]
+    assert set(sizes[:-1]) == {16}
+    assert 0 < sizes[-1] <= 16
 
 
 def test_long_text_is_read_to_its_end() -> None:
