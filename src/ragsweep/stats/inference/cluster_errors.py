@@ -191,7 +191,13 @@ def _exceeds(model: _Model, value: float) -> float:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[Doubles, Doubles]:
-    """Return nodes and weights of an integral from 0 to infinity: Gauss and Legendre's, of t in u = t / (1 - t)."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    share = (nodes + 1) / 2
+    """Return nodes and weights of an integral from 0 to infinity, of t in u = t / (1 - t).
+
+    They are those of Fejér's first rule (Waldvogel, BIT 46, 2006), which has a closed form: Gauss and Legendre's nodes
+    are eigenvalues, which take a third of a second.
+    """
+    angles = (np.arange(NODES) + 0.5) * (math.pi / NODES)
+    orders = np.arange(1, NODES // 2 + 1)
+    weights = 2 / NODES * (1 - 2 * np.cos(2 * np.outer(angles, orders)) @ (1 / (4 * np.square(orders) - 1.0)))
+    share = (np.cos(angles) + 1) / 2
     return share / (1 - share), weights / 2 / np.square(1 - share)
