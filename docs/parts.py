@@ -1,6 +1,6 @@
-"""Write docs/parts.md: every option that a config may name, from the comments of its YAML file.
+"""Write docs/parts.md: the options of every config group, and their keys, from the comments of the YAML files.
 
-From the clone: .venv/bin/python docs/parts.py; a test holds the page to what this writes.
+From the clone: .venv/bin/python docs/parts.py; a test compares the page with this output.
 """
 
 from __future__ import annotations
@@ -8,17 +8,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
 LEFT_OUT = ("answer_context", "answer_metrics", "hydra", "metrics", "targets", "tracking")
 HEAD = """# Parts
 
-Every option there is, made from `conf/` by `python docs/parts.py`. Choose one on the command line
-(`chunker=recursive`), set its keys beneath the group (`chunker.size=400`), sweep over either
-(`-m chunker.size=400,800`). `???` must be given. A range such as "20 to 80" is where sweeps usually look; the part
-accepts others too.
+All options and keys, generated from `conf/` by `python docs/parts.py`. `chunker=recursive` selects an option,
+`chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`: required. `...`: a text of several
+lines, in the YAML file. A range such as "20 to 80" is the usual one of a sweep; other values are accepted. A key of
+several options is listed once, with their defaults in the same order where they differ.
 """
+
+
+class Key(NamedTuple):
+    """A key of an option: its dotted name, default and comment."""
+
+    name: str
+    default: str
+    text: str
 
 
 def main() -> None:
@@ -35,25 +44,43 @@ def page() -> str:
 
 def _group(folder: Path) -> Iterator[str]:
     name = folder.relative_to(CONF).as_posix()
+    texts = {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.yaml"))}
     yield f"## {name}\n"
-    yield "| option | what it is for | cost |"
+    yield "| option | purpose | cost |"
     yield "| --- | --- | --- |"
-    options = sorted(folder.glob("*.yaml"))
-    for option in options:
-        purpose, cost = _purpose(option.read_text("utf-8"))
-        yield f"| `{name}={option.stem}` | {_cell(purpose)} | {_cell(cost)} |"
+    for option, text in texts.items():
+        purpose, cost = _purpose(text)
+        yield f"| `{name}={option}` | {_cell(purpose + _inherited(text, list(texts)))} | {_cell(cost)} |"
     yield ""
-    for option in options:
-        if keys := list(_keys(option.read_text("utf-8"))):
-            yield f"### {option.stem}\n"
-            yield "| key | default | what it does |"
-            yield "| --- | --- | --- |"
-            yield from (f"| `{key}` | `{default}` | {_cell(said)} |" for key, default, said in keys)
-            yield ""
+    if rows := list(_rows(texts)):
+        yield "| option | key=default | meaning |"
+        yield "| --- | --- | --- |"
+        yield from rows
+        yield ""
+
+
+def _rows(texts: dict[str, str]) -> Iterator[str]:
+    """Yield a row for each key: those with the same name and comment in several options first, as one row."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    configurable = {option for option, text in texts.items() if any(_keys(text))}
+    for option, text in texts.items():
+        for key in _keys(text):
+            found.setdefault((key.name, key.text), {})[option] = key.default
+    for (name, text), defaults in sorted(found.items(), key=lambda entry: len(entry[1]) == 1):
+        first, *others = set(defaults.values()) if len(set(defaults.values())) == 1 else defaults.values()
+        shown = ", ".join([f"`{name}={first}`", *(f"`{value}`" for value in others)])
+        options = "all" if len(configurable) > 1 and configurable == set(defaults) else ", ".join(defaults)
+        yield f"| {options} | {_cell(shown)} | {_cell(text)} |"
+
+
+def _inherited(text: str, options: list[str]) -> str:
+    """Name the options whose keys this one has, too."""
+    bases = [name for name in re.findall(r"^  - (\w+)$", text, re.MULTILINE) if name in options]
+    return "".join(f" Has the keys of `{name}`." for name in bases)
 
 
 def _purpose(text: str) -> tuple[str, str]:
-    """Read the comment at the top: what the option is for, and after "Cost:" what it costs."""
+    """Read the comment at the top: the purpose, and the cost after "Cost:"."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -64,38 +91,32 @@ def _purpose(text: str) -> tuple[str, str]:
     return purpose.strip(), cost.strip()
 
 
-def _keys(text: str) -> Iterator[tuple[str, str, str]]:
-    """Read key, default and comment of every key; a comment on lines of its own belongs to the key beneath it."""
+def _keys(text: str) -> Iterator[Key]:
+    """Read all keys; a comment on lines of its own belongs to the key below it."""
     above: list[str] = []
     parents: list[tuple[int, str]] = []
     for line in _folded(text):
         if found := re.match(r"^( *)([\w@/.]+):(?: +([^#]*?))?(?: +#\s*(.*))?$", line):
-            indent, key, value, said = len(found[1]), found[2], found[3] or "", found[4] or ""
+            indent, key, value, comment = len(found[1]), found[2], found[3] or "", found[4] or ""
             parents = [(width, name) for width, name in parents if width < indent]
             name = ".".join([*(parent for _, parent in parents), key])
             if not value:
                 parents.append((indent, key))
             elif key not in ("_target_", "defaults"):
-                yield name, value, " ".join([said, *above]).strip()
+                yield Key(name, value, " ".join([comment, *above]).strip())
             above = []
         elif line.lstrip().startswith("#") and "_target_" in text.partition(line)[0]:
             above.append(line.strip("# "))
 
 
 def _folded(text: str) -> Iterator[str]:
-    """Yield the lines of a file, each text of several lines as its first one."""
-    begun = ""
+    """Yield the lines of a file, each text of several lines as the line of its key with the value "..."."""
+    inside = False
     for line in text.splitlines():
-        if begun and (not line or line.startswith(" ")):
-            begun += f" {line.strip()}" if begun.endswith(":") else ""
+        if inside and (not line or line.startswith(" ")):
             continue
-        if begun:
-            yield f"{begun} ..."
-        begun = line[: -len(" |-")] if line.endswith(" |-") else ""
-        if not begun:
-            yield line
-    if begun:
-        yield f"{begun} ..."
+        inside = line.endswith(" |-")
+        yield f"{line.removesuffix('|-')}..." if inside else line
 
 
 def _cell(text: str) -> str:
