@@ -5,7 +5,7 @@
 
 Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out without the folder). The same
 scores for every rule; 1,999 resamples a replication instead of 10,000. Prints the tables; --write puts them into
-docs/measurements.md between the markers. Deterministic: replication r of a scenario has a seed of its own.
+benchmarks/results/ and docs/measurements.md. Deterministic: replication r of a scenario has a seed of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from doc_pages import fill, table
+from doc_pages import table
 from planted_scores import Planted, Scenario, drawn_from, normal, one_better, planted, real, synthetic
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.confidence_set import all_pairs
@@ -34,6 +34,7 @@ from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
 from ragsweep.stats.inference.power import POWER, each_level, estimate_power
 from ragsweep.stats.inference.slices import by_slice, reversals
+from tables import keep_results
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -323,7 +324,7 @@ PARTS: Mapping[str, tuple[str, Callable[[argparse.Namespace], list[str]]]] = {
     "power": ("power", power_lines),
     "choice": ("choice", choice_lines),
 }
-"""Name of a part -> its marks in docs/measurements.md, and what makes its lines."""
+"""Name of a part -> its file in benchmarks/results/, and what makes its lines."""
 
 
 def main() -> None:
@@ -333,13 +334,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="scenarios whose names hold this text")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
     parser.add_argument("--part", choices=tuple(PARTS), default="rules", help="which tables")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     name, lines_of = PARTS[given.part]
     lines = lines_of(given)
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", name, lines)
+        keep_results(name, lines)
 
 
 if __name__ == "__main__":

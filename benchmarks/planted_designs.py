@@ -5,7 +5,7 @@
 Gates that are examined again as their suite grows, or meet rare large losses; a judge's scores corrected by a few
 labels; ten slices of twenty questions; the luck of an adaptive search; costs with a long tail; repeated answers;
 questions weighted by traffic; effects of parameters; configs that may be the best, where losses are rare.
-Prints the tables; --write puts them into docs/measurements.md between the markers. Deterministic: a replication has a
+Prints the tables; --write puts them into docs/measurements.md. Deterministic: a replication has a
 seed of its own.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from doc_pages import fill, table
+from doc_pages import table
 from planted import TESTS, not_worse, paired_statistics
 from planted_marks import declined, dominated, levels, marks
 from planted_scores import Draw, Planted, normal, one_better, planted, skewed, tied
@@ -43,6 +43,7 @@ from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.intervals import means_with_intervals
 from ragsweep.stats.repetition import COLUMN, variance_shares
 from ragsweep.sweep.racing import Betting
+from tables import keep_results
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999
@@ -737,7 +738,7 @@ def main() -> None:
     parser.add_argument(
         "--jobs", type=int, default=1, help="processes for the rows of gates, effects and sets; the tables are the same"
     )
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     for name, part in PARTS.items():
         if given.only in (None, name):
@@ -746,7 +747,7 @@ def main() -> None:
             lines = [f"{given.replications:,} replications; in per cent where nothing else is said.", *found, ""]
             print("\n".join(lines), flush=True)
             if given.write:
-                fill("measurements.md", f"designs-{name}", lines)
+                keep_results(f"designs-{name}", lines)
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from doc_pages import fill
 from planted_scores import Planted, Scenario, clustered, normal, one_better, planted, real, resampled, shuffled, tied
 from racing_rules import BLOCK, INTERLEAVED, ONE_BY_ONE, RULES, SPENT, Drop, Stop, blocks
+from tables import keep_results
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -220,7 +220,7 @@ def main() -> None:
     parser.add_argument("--store", default="", help="where the real sweeps are kept; a temporary folder by default")
     parser.add_argument("--only", default="", help="scenarios whose names match: they have tables of their own")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     tallies, began = [], time.perf_counter()
     with ProcessPoolExecutor(given.jobs) as pool:
@@ -232,7 +232,7 @@ def main() -> None:
     lines = report(tallies)
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", "racing-by-type" if given.only else "racing", lines)
+        keep_results("racing-by-type" if given.only else "racing", lines)
     broken = [tally.scenario.name for tally in tallies if not held(tally)]
     sys.exit(f"a bar is missed: {', '.join(broken)}" if broken else 0)
 
