@@ -45,22 +45,23 @@ def keep_results(name: str, lines: Sequence[str]) -> None:
 
 def parse(lines: Sequence[str]) -> Report:
     """Take the tables out of Markdown: the paragraph before each is its caption, all others are conditions."""
-    conditions, tables = list[str](), list[dict[str, Any]]()
+    conditions, tables, caption = list[str](), list[dict[str, Any]](), ""
     for block in re.split(r"\n\s*\n", "\n".join(lines).strip()):
-        if block.startswith("!["):
-            continue
-        if not block.startswith("|"):
-            conditions.append(" ".join(block.lstrip("# ").split()))
-            continue
-        columns, _, *rows = ([cell.strip() for cell in line.strip()[1:-1].split("|")] for line in block.splitlines())
-        tables.append({"caption": conditions.pop() if conditions else "", "columns": columns, "rows": rows})
-    return Report(conditions, tables)
+        if block.startswith("|"):
+            columns, _, *rows = ([cell.strip() for cell in row.strip()[1:-1].split("|")] for row in block.splitlines())
+            tables.append({"caption": caption, "columns": columns, "rows": rows})
+            caption = ""
+        elif not block.startswith("!["):
+            conditions += [caption] if caption else []
+            caption = " ".join(block.lstrip("# ").split())
+    return Report(conditions + ([caption] if caption else []), tables)
 
 
 def write(name: str, result: dict[str, Any]) -> None:
     """Write a file of results, a row a line."""
     text = json.dumps(result, indent=1, ensure_ascii=False)
-    text = re.sub(r"\[\n {4,}([^][]*?)\n +\]", lambda row: "[" + re.sub(r"\n +", " ", row[1]) + "]", text)
+    cells = re.compile(r'\[\n((?: {4,}".*\n)+) +\]')
+    text = cells.sub(lambda row: f"[{' '.join(map(str.strip, row[1].splitlines()))}]", text)
     (RESULTS / f"{name}.json").write_text(text + "\n", "utf-8")
 
 
