@@ -532,8 +532,8 @@ def weights(replications: int) -> list[str]:
         "**Ten configs, equal by traffic, that gain on frequent questions and lose on rare ones, or the reverse**: how"
         " often all intervals hold (at least 93), and without weights; one of the ten is left out of the set (at most"
         " 6.5); one is called better (at most 2.5); the gate passes one that is worse by the margin (at most 5); the"
-        " interval of one config's mean holds, which knows no sources; how many cases have no interval (fewer than ten"
-        " effective clusters)"
+        " interval of one config's mean holds, computed without clusters; how many cases have no interval (fewer"
+        " than ten effective clusters)"
     )
     return table(title, ["", "count as", "hold", "without weights", "left out", "better", "gate", "mean",
                          "none, cases"], rows)  # fmt: skip
@@ -573,7 +573,7 @@ def races(replications: int) -> list[str]:
             lost["raw"] += _dropped(Betting(), scores, 0)
         rows.append([name, *(share(one, replications) for one in lost.values())])
     title = (
-        "**A race by traffic, looked at every 16 questions**: the best by traffic is dropped (at most 5), the other one"
+        "**A race by traffic, examined every 16 questions**: the best by traffic is dropped (at most 5), the other one"
         " is, and the best by traffic in a race without weights"
     )
     return table(title, ["", "best dropped", "other dropped", "best dropped without weights"], rows)
@@ -744,7 +744,7 @@ def main() -> None:
         if given.only in (None, name):
             with ProcessPoolExecutor(given.jobs) as pool:
                 found = part(given.replications, pool)
-            lines = [f"{given.replications:,} replications; in per cent where nothing else is said.", *found, ""]
+            lines = [f"{given.replications:,} replications; in per cent unless stated otherwise.", *found, ""]
             print("\n".join(lines), flush=True)
             if given.write:
                 keep_results(f"designs-{name}", lines)

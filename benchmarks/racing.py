@@ -184,7 +184,7 @@ def report(tallies: Sequence[Tally]) -> list[str]:
     races = " or ".join(f"{count:,}" for count in sorted({one.replications for one in tallies}, reverse=True))
     fewer = " (the fewer where scores are real)" if "or" in races else ""
     return [
-        f"{races} races{fewer} of {QUESTIONS} questions each where nothing else is said, in blocks of {BLOCK}.",
+        f"{races} races{fewer} of {QUESTIONS} questions each unless stated otherwise, in blocks of {BLOCK}.",
         *table("**The best is lost**, in per cent (where several are, a certain one of them)", RULES, lost),
         *table("**Questions saved**, in per cent of all questions times configs", RULES, saved),
         *table("**How far the highest mean in the end is from the best**, in true scores", (WHOLE, *RULES), short),
