@@ -94,22 +94,11 @@ def test_results_of_a_benchmark_are_kept_as_it_prints_them(
     page.write_text("<!-- one: begin -->\n<!-- one: end -->\n")
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(tables, "PAGE", page)
-    monkeypatch.setattr(
-        tables, "SHOWN", {"one": tables.SHOWN["rerank"]._replace(result="mine", table=1, rows="^b", columns=("", "y"))}
-    )
+    shown = tables.SHOWN["rerank"]._replace(result="mine", table=1, rows="^b", columns=("", "y"))
+    monkeypatch.setattr(tables, "SHOWN", {"one": shown})
     head = ["|  | x | y |", "| --- | --- | --- |"]
-    lines = [
-        "Two cores.",
-        "",
-        "## First",
-        "",
-        *head,
-        "| a | 1 | [.2, .3] |",
-        "",
-        *head,
-        "| a | 3 | 4 |",
-        "| b | 5 | 6 |",
-    ]
+    first, second = [*head, "| a | 1 | [.2, .3] |"], [*head, "| a | 3 | 4 |", "| b | 5 | 6 |"]
+    lines = ["Two cores.", "", "## First", "", *first, "", *second, "", "12 s in all."]
     tables.keep_results("mine", lines)
     kept = json.loads((tmp_path / "mine.json").read_text("utf-8"))
     assert kept["conditions"][1:] == ["Two cores.", "12 s in all."]
