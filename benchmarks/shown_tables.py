@@ -22,7 +22,6 @@ CHOICE = ("configs, questions: truth", "ours", "highest mean", "paired t, Holm",
 LAYOUTS = r"^12, (n=100: (equal|one \+.10|today's|random, sd .04|equal, 6 worse by 0.10)|40 documents of 5: equal) "
 COSTS = ("variant", "one question, ms", "alone and in a batch, least", "nDCG@10", "of bm25 and late interaction")
 SOUGHT = ("index", "processor s", "memory to build MB", "disk MB", "recall@10", "question p50 ms", "processor ms")
-READ = ("manual", "runs of 25 letters", "words not in pdftotext", "words missing", "s")
 RANKED = ("retriever", "reranker", "mix", "nDCG@10", "recall@10", "MRR", "evidence up / down")
 
 SHOWN: Mapping[str, Shown] = {
@@ -30,7 +29,6 @@ SHOWN: Mapping[str, Shown] = {
     "bm25": Shown("published", 1),
     "surface": Shown("surface", columns=("sampler", "seeds", "first quarter", "half", "three quarters", "not in 200")),
     "racing-lost": Shown("racing", 0, r"^(4 equal|4, best by .05 |scifact as it is|python_faq as it is)", GUARANTEED),
-    "racing-saved": Shown("racing-by-type", 1, columns=("", "betting", "empirical Bernstein", "Wilcoxon", "median")),
     "planted-equal": Shown("planted", 0, EQUAL, PLANTED),
     "designs-effects": Shown(
         "designs-effects",
@@ -43,10 +41,9 @@ SHOWN: Mapping[str, Shown] = {
     "sweep": Shown("sweep"),
     "million": Shown("million", 0, r"\| 1,000,000 \|", SOUGHT),
     "serve": Shown("serve"),
-    "embed-speed": Shown("embed", 0, "longest first"),
     "embed-quality": Shown("embed", 1, columns=COSTS),
     "multilingual": Shown("multilingual"),
-    "rerank": Shown("rerank", 0, r"none|\| 50 \| (0|0.3) \|", RANKED),
+    "rerank": Shown("rerank", 0, r"none|\| 50 \| 0.3 \|", RANKED),
     "variances": Shown("variances", columns=("metric", "median")),
     "answer-rules": Shown(
         "answer-rules",
@@ -54,9 +51,7 @@ SHOWN: Mapping[str, Shown] = {
         r"^(exact|token_f1|contains|token_recall|success_rate, threshold 0.5)",
         ("rule", "squad2_dev, one sentence (88, 32 right)", "squad2_dev, default (61, 16 right)"),
     ),
-    "languages": Shown("languages", 0, "squad2_dev|piaf_1_1"),
     "watch": Shown("watch"),
     "golden-rules": Shown("golden-rules"),
-    "pdf-text": Shown("pdf-text", 0, "^(debian-faq|all 9)", READ),
 }
 """Marked place of the page -> its table."""
