@@ -24,13 +24,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from doc_pages import fill
 from ragsweep.core.types import Answer, Answers, Metric, Question
 from ragsweep.parts.metrics import ContainsAnswer, ExactMatch, SuccessRate, TokenF1, TokenRecall
 from ragsweep.parts.metrics.answer_words import SHORT
 from ragsweep.parts.prompts import begins_with_refusal
 from ragsweep.stats.calibration import kappa
 from ragsweep.testing.answers import answered
+from tables import keep_results
 
 LABELS = Path(__file__).parents[1] / "tests/fixtures/answer_labels.jsonl"
 COLLECTIONS = ("squad2_dev", "piaf_1_1")
@@ -131,7 +131,7 @@ def main() -> None:
     rows = read(Path(os.environ["RAGSWEEP_COLLECTIONS"]))
     for name, lines in (("answer-rules", list(table(rows))), ("answer-differences", list(differences(rows)))):
         print(*lines, sep="\n")
-        fill("measurements.md", name, [*lines, ""])
+        keep_results(name, [*lines, ""])
     for row, counted in zip(rows, decide(SuccessRate(), rows), strict=True) if "--each" in sys.argv else ():
         if counted != row.right:
             print(row.label, row.question.id, row.question.text, row.question.references, row.answer.text, sep=" | ")

@@ -24,16 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from published import ROOT, evaluate
+from published import evaluate
 from ragsweep.core.types import Chunks, Corpus
 from ragsweep.parts import model_files
 from ragsweep.parts.chunkers import Recursive
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.stages.shards import Texts
 from ragsweep.sweep.session import Session
+from tables import keep_results
 
-PAGE = ROOT / "docs" / "measurements.md"
-BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"
 PARTS = ("speed", "nearness", "queries", "padding", "quality", "reranking")
 VARIANTS: dict[str, list[str]] = {
     "float32": ["embedder.dtype=float32"],
@@ -277,8 +276,7 @@ def main() -> None:
             quality(given, kept.get(part, {}), lambda found: keep(part, found), *searched[part])  # noqa: B023
         else:
             keep(part, measures[part](given))
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{page(kept)}\n{END}{rest.partition(END)[2]}", "utf-8")
+    keep_results("embed", page(kept).splitlines())
     print(page(kept))
 
 

@@ -1,6 +1,6 @@
 """Measure exact vector search: ours, faiss's own with its defaults, and a plain matrix product by numpy.
 
-``python benchmarks/exact.py`` prints the table "Exact vector search" of docs/measurements.md.
+``python benchmarks/exact.py`` prints the table of benchmarks/results/exact.json.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure the shape of the code: lines, arrows between files, the longest chain of imports, heights of packages.
+"""Measure the shape of the code: lines, arrows between files, the longest chain of imports, heights of packages, words.
 
     python benchmarks/house.py
 
@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src"
+DOCS = Path(__file__).parent.parent / "docs"
 LONG = 300
 """Lines above which a file is listed."""
 
@@ -68,6 +69,11 @@ def packages(graph: Graph, source: Path) -> dict[str, list[Path]]:
     return found
 
 
+def count_words(docs: Path) -> dict[str, int]:
+    """Count the words of each page, as ``wc -w`` does: cells, their separators and marks included."""
+    return {page.relative_to(docs).as_posix(): len(page.read_text("utf-8").split()) for page in docs.rglob("*.md")}
+
+
 def main() -> None:
     """Print the figures."""
     graph = import_graph(SOURCE)
@@ -82,6 +88,10 @@ def main() -> None:
     for name, files in sorted(packages(graph, SOURCE).items()):
         height = len(longest_chain(graph, files))
         print(f"| {name} | {sum(lines[path] for path in files):,} | {len(files)} | {height} |")
+    words = count_words(DOCS)
+    print("\n| page | words |\n| --- | --- |")
+    for page, number in [*sorted(words.items()), ("all", sum(words.values()))]:
+        print(f"| {page} | {number:,} |")
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ import numpy as np
 
 from ragsweep.stages.shards import Texts
 from scale import BLOCK, DIMENSION, INNER, vectors_near
+from tables import keep_results
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, KEPT = ROOT / "docs" / "measurements.md", ROOT / "docs" / "million.json"
-BEGIN, END = "<!-- million:begin -->", "<!-- million:end -->"
+KEPT = ROOT / "docs" / "million.json"
 INDEXES = ("flat", "hnsw", "ivf", "pq", "sq", "lancedb", "lancedb_hnsw", "pgvector")
 QUESTIONS, WARM, DEPTH, MB, EMBEDDED = 220, 20, 100, 1e6, 256
 SERVER = ("shared_buffers=2GB", "maintenance_work_mem=4GB", "max_parallel_maintenance_workers=1", "fsync=off",
@@ -298,8 +298,7 @@ def keep(row: dict[str, Any]) -> None:
                  for one in ordered],
     }  # fmt: skip
     KEPT.write_text(json.dumps(kept, indent=1) + "\n")
-    before, rest = PAGE.read_text().split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(kept)}\n{END}{rest.split(END)[1]}")
+    keep_results("million", table(kept).splitlines())
 
 
 def main() -> None:

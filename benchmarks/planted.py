@@ -5,7 +5,7 @@
 
 Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out without the folder). The same
 scores for every rule; 1,999 resamples a replication instead of 10,000. Prints the tables; --write puts them into
-docs/measurements.md between the markers. Deterministic: replication r of a scenario has a seed of its own.
+benchmarks/results/ and docs/measurements.md. Deterministic: replication r of a scenario has a seed of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from doc_pages import fill, table
+from doc_pages import table
 from planted_scores import Planted, Scenario, drawn_from, normal, one_better, planted, real, synthetic
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.confidence_set import all_pairs
@@ -34,6 +34,7 @@ from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
 from ragsweep.stats.inference.power import POWER, each_level, estimate_power
 from ragsweep.stats.inference.slices import by_slice, reversals
+from tables import keep_results
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -200,7 +201,7 @@ def by_rule(title: str, tallies: Sequence[Tally], count: Callable[[Tally, str], 
 
 
 def foretold(replications: int) -> list[str]:
-    """How often a difference as large as foretold is shown: among all configs of a sweep, one of which has it."""
+    """How often a difference of the predicted size is shown: among all configs of a sweep, one of which has it."""
     designs = [(graded, 2, 30), (graded, 2, 60), (graded, 12, 60), (graded, 2, 100), (graded, 10, 100),
                (graded, 50, 100), (right_or_wrong, 2, 60), (right_or_wrong, 2, 100), (right_or_wrong, 2, 200),
                (right_or_wrong, 10, 200)]  # fmt: skip
@@ -217,10 +218,10 @@ def foretold(replications: int) -> list[str]:
         rows.append([draw.__name__.replace("_", " "), str(configs), str(questions), f"{effects[0]:.3f}",
                      f"{100 * shown[0]:.0f}", f"{effects[1]:.3f}", f"{100 * shown[1]:.0f}",
                      f"{effects[1] / effects[0]:.2f}"])  # fmt: skip
-    return table("**A difference as large as foretold**: how often `better` is claimed (75 to 85) where the prediction"
+    return table("**A difference of the predicted size**: how often `better` is claimed (75 to 85) where the prediction"
                  " takes the observed spread and no more, and where it counts the spread that gains bring, and how much"
                  " larger that makes it",
-                 ["scores", "configs", "questions", "by the spread", "shown", "foretold", "shown", "ratio"],
+                 ["scores", "configs", "questions", "by the spread", "shown", "predicted", "shown", "ratio"],
                  rows)  # fmt: skip
 
 
@@ -261,7 +262,7 @@ def report(tallies: Sequence[Tally], replications: int) -> list[str]:
               f"{(tally.foretold - tally.luck) / tally.replications:+.4f}"] for tally in tallies]  # fmt: skip
     opposed = [tally for tally in tallies if tally.scenario.slices]
     return [
-        f"{replications:,} replications, {RESAMPLES:,} resamples each. In per cent where nothing else is said.",
+        f"{replications:,} replications, {RESAMPLES:,} resamples each. In per cent unless stated otherwise.",
         *by_rule("**Several are equally best: one of the best is declared worse** (at most 6.5)", nulls,
                  lambda tally, rule: f"{tally.share(tally.left_out[rule]):.1f}"),
         *by_rule("**Several are equally best: one alone is named** (a false winner)", nulls,
@@ -280,8 +281,8 @@ def report(tallies: Sequence[Tally], replications: int) -> list[str]:
                ["", *(f"false: {rule}" for rule in CLAIMS), *(f"found: {rule}" for rule in CLAIMS),
                 "hold: t, each alone", "hold: ours", "without a note"], claims),
         *table("**How much better the highest mean looks than it is** (in scores; peers report it as it is, so that the"
-               " first column is their error; the last column within .005)", ["", "true", "foretold", "error"], lucks),
-        *table("**Better on average, worse in one of five slices**: found; said of another slice or config",
+               " first column is their error; the last column within .005)", ["", "true", "predicted", "error"], lucks),
+        *table("**Better on average, worse in one of five slices**: found; claimed of another slice or config",
                ["", *(f"found: {rule}" for rule in REVERSALS), *(f"false: {rule}" for rule in REVERSALS)],
                [[tally.scenario.name, *(f"{tally.share(tally.reversal[rule]):.0f}" for rule in REVERSALS),
                  *(f"{tally.share(tally.false_reversal[rule]):.1f}" for rule in REVERSALS)] for tally in opposed]),
@@ -323,7 +324,7 @@ PARTS: Mapping[str, tuple[str, Callable[[argparse.Namespace], list[str]]]] = {
     "power": ("power", power_lines),
     "choice": ("choice", choice_lines),
 }
-"""Name of a part -> its marks in docs/measurements.md, and what makes its lines."""
+"""Name of a part -> its file in benchmarks/results/, and what makes its lines."""
 
 
 def main() -> None:
@@ -333,13 +334,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="scenarios whose names hold this text")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
     parser.add_argument("--part", choices=tuple(PARTS), default="rules", help="which tables")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     name, lines_of = PARTS[given.part]
     lines = lines_of(given)
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", name, lines)
+        keep_results(name, lines)
 
 
 if __name__ == "__main__":

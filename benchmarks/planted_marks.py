@@ -111,7 +111,7 @@ def one_level(case: tuple[int, float], replications: int) -> list[str]:
 
 def levels(replications: int, pool: Executor) -> list[str]:
     return table(
-        "**`--at-least` of a share of right answers that is the very bound**: how often it passes, and fails (at most"
+        "**`--at-least` of a share of right answers that equals the bound**: how often it passes, and fails (at most"
         " 5 each); beside it Student's t",
         ["questions", "right", "passes", "passes by t", "fails", "fails by t"],
         list(pool.map(partial(one_level, replications=replications), LEVELS)))  # fmt: skip

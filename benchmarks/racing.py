@@ -26,9 +26,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from doc_pages import fill
 from planted_scores import Planted, Scenario, clustered, normal, one_better, planted, real, resampled, shuffled, tied
 from racing_rules import BLOCK, INTERLEAVED, ONE_BY_ONE, RULES, SPENT, Drop, Stop, blocks
+from tables import keep_results
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -184,7 +184,7 @@ def report(tallies: Sequence[Tally]) -> list[str]:
     races = " or ".join(f"{count:,}" for count in sorted({one.replications for one in tallies}, reverse=True))
     fewer = " (the fewer where scores are real)" if "or" in races else ""
     return [
-        f"{races} races{fewer} of {QUESTIONS} questions each where nothing else is said, in blocks of {BLOCK}.",
+        f"{races} races{fewer} of {QUESTIONS} questions each unless stated otherwise, in blocks of {BLOCK}.",
         *table("**The best is lost**, in per cent (where several are, a certain one of them)", RULES, lost),
         *table("**Questions saved**, in per cent of all questions times configs", RULES, saved),
         *table("**How far the highest mean in the end is from the best**, in true scores", (WHOLE, *RULES), short),
@@ -220,7 +220,7 @@ def main() -> None:
     parser.add_argument("--store", default="", help="where the real sweeps are kept; a temporary folder by default")
     parser.add_argument("--only", default="", help="scenarios whose names match: they have tables of their own")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     tallies, began = [], time.perf_counter()
     with ProcessPoolExecutor(given.jobs) as pool:
@@ -232,7 +232,7 @@ def main() -> None:
     lines = report(tallies)
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", "racing-by-type" if given.only else "racing", lines)
+        keep_results("racing-by-type" if given.only else "racing", lines)
     broken = [tally.scenario.name for tally in tallies if not held(tally)]
     sys.exit(f"a bar is missed: {', '.join(broken)}" if broken else 0)
 

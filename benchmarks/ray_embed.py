@@ -12,16 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from pathlib import Path
 
 from million import keep
 from ragsweep.core.types import Embeddings
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.stages.ray_shards import RayShards
+from tables import keep_results
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "measurements.md"
-BEGIN, END = "<!-- ray_embed:begin -->", "<!-- ray_embed:end -->"
 TEXTS = 64
 """Texts of a shard here: 256 in a sweep."""
 
@@ -65,9 +62,7 @@ def main() -> None:
     lines += ["", f"Two are {speedup:.2f} times as fast as one, on {os.cpu_count()} cores."]
     print("\n".join(lines))
     if not given.print:
-        text = PAGE.read_text("utf-8")
-        before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-        PAGE.write_text("\n".join([before + BEGIN, *lines, END]) + after, "utf-8")
+        keep_results("ray-embed", lines)
         keep({"cluster": {"workers": 2, "speedup": round(speedup, 2)}})
 
 

@@ -27,9 +27,8 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.command import compose_jobs, read_command
 from ragsweep.sweep.session import Job, Session
+from tables import keep_results
 
-ROOT = Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- rerank:begin -->", "<!-- rerank:end -->"
 METRICS = ["ndcg_at_10", "recall_at_10", "mrr"]
 RETRIEVERS = ["vector", "bm25", "hybrid_rrf", "hybrid_convex"]
 MIXES = [0, 0.1, 0.3, 0.5, 0.7, 0.9]
@@ -106,9 +105,7 @@ def main() -> None:
         f"{time.time() - began:.0f} s in all, {int(np.sum([w.seconds for w in executor.work.values()]))} s in stages.",
         "",
     ]
-    page = ROOT / "docs" / "measurements.md"
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    page.write_text("\n".join([f"{before}{BEGIN}", *lines, f"{END}{rest.partition(END)[2]}"]), "utf-8")
+    keep_results("rerank", lines)
     print("\n".join(lines))
 
 

@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "measurements.md"
-BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
+from tables import keep_results
+
 PARTS = ("flat", "bm25", "ivf", "hnsw")
 DIMENSION, INNER, WORDS, VOCABULARY = 384, 48, 60, 300_000
 BLOCK, QUESTIONS, DEPTH, MIB = 50_000, 100, 100, 2**20
@@ -225,12 +224,6 @@ def table(found: list[dict[str, Any]], command: str) -> str:
     return "\n".join(lines)
 
 
-def write(text: str) -> None:
-    """Put the table between the markers of the page."""
-    before, rest = PAGE.read_text().split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
@@ -248,7 +241,7 @@ def main() -> None:
         text = table(found, f"python benchmarks/scale.py --sizes {' '.join(map(str, sorted(given.sizes)))}")
         print(text, flush=True)
         if not given.print:  # after every row: the last one may take an hour
-            write(text)
+            keep_results("scale", text.splitlines())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ The folders hold the results of the sweeps (``.ragsweep`` where they were run), 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from doc_pages import fill
@@ -58,29 +57,6 @@ def answers(sweeps: dict[str, list[Result]]) -> Iterator[Sequence[object]]:
             yield SWEEPS[name], *settings(result), *counts, f"{cut} of {len(rows)}", f"{read:.0f}", f"{written:.0f}"
 
 
-def hallucinations(results: list[Result]) -> Iterator[Sequence[object]]:
-    """Yield how many unanswerable questions of each type are answered: a row for each retriever, a number a prompt."""
-    types = unanswerable(results[0])
-    for retriever in dict.fromkeys(settings(result)[0] for result in results):
-        cells = {kind: list[str]() for kind in types}
-        for result in results:
-            if settings(result)[0] == retriever:
-                rows = list(zip(*columns(result), result.outcomes["hallucinated_answer"], strict=True))
-                for kind, told in cells.items():
-                    told.append(f"{sum(score for one, flag, score in rows if one == kind and not flag):.0f}")
-        yield retriever, *(" / ".join(told) for told in cells.values())
-
-
-def unanswerable(result: Result) -> dict[str, int]:
-    """Count the unanswerable questions by type."""
-    return dict(sorted(Counter(kind for kind, flag in zip(*columns(result), strict=True) if not flag).items()))
-
-
-def columns(result: Result) -> tuple[Sequence[str], Sequence[bool]]:
-    """Return the types of questions, and which are answerable."""
-    return result.outcomes["unanswerable_type"], result.outcomes["answerable"]
-
-
 def main() -> None:
     """Write the tables."""
     sweeps = {name: find_sweep(folder, name) for name, folder in zip(SWEEPS, sys.argv[1:], strict=True)}
@@ -88,8 +64,6 @@ def main() -> None:
     fill("small_model.md", "quadrants", [*write(head, quadrants(sweeps)), ""])
     head = ("set", "retriever", "prompt", "right", "refuses answerable", "refuses unanswerable", "cut", "in", "out")
     fill("small_model.md", "answers", [*write(head, answers(sweeps)), ""])
-    head = ("retriever", *(f"{kind} ({count})" for kind, count in unanswerable(sweeps["prompts"][0]).items()))
-    fill("small_model.md", "hallucinations", [*write(head, hallucinations(sweeps["prompts"])), ""])
 
 
 if __name__ == "__main__":

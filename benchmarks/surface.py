@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from doc_pages import DOCS, fill
+from doc_pages import DOCS
 from racing_rules import blocks
 from ragsweep.sweep.racing import Betting
 from ragsweep.sweep.search.space import Space
@@ -35,6 +35,7 @@ from ragsweep.sweep.search.storage import open_storage
 from ragsweep.sweep.search.study import StudyPlan, open_study
 from ragsweep.sweep.search.trials import TrialOutcome
 from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
+from tables import keep_results
 
 NEAR = 0.002
 BATCH = 8
@@ -306,7 +307,7 @@ def main() -> None:
     lines = report(found, came, tally, given.trials)
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", "surface", lines)
+        keep_results("surface", lines)
         plot(came, given.trials)
 
 

@@ -33,6 +33,8 @@ from typing import Any
 
 import numpy as np
 
+from tables import keep_results
+
 ROOT = Path(__file__).resolve().parent.parent
 ALPHAS = [round(n / 31, 4) for n in range(32)]
 TOP_KS = (3, 5, 10)
@@ -40,7 +42,6 @@ CONFIGS = len(ALPHAS) * len(TOP_KS)
 PARTS = ("hand", "cold", "floor", "warm", "none", "off", "naive", "peers", "many", "first")
 REPEATS = {"floor": 3, "floor_none": 3, "warm": 3, "none": 3, "first": 9}
 PEERS = {"ranx": "ranx", "pyterrier": "PyTerrier"}
-BEGIN, END = "<!-- sweep:begin -->", "<!-- sweep:end -->"
 
 
 def dataset() -> list[str]:
@@ -278,12 +279,9 @@ def main() -> None:
     known.write_text(json.dumps(found))
     lines = table(found)
     print("\n".join(lines))
-    page = ROOT / "docs" / "measurements.md"
-    text = page.read_text()
     said = (f"`python benchmarks/sweep.py`, {CONFIGS} configs, Python {platform.python_version()}, {os.cpu_count()}"
             " cores; whole processes, imports included")  # fmt: skip
-    filled = "\n".join([BEGIN, said, "", *lines, "", "![milliseconds a config](sweep.png)", END])
-    page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: filled, text, flags=re.DOTALL))
+    keep_results("sweep", [said, "", *lines])
     plot(found, ROOT / "docs" / "sweep.png")
 
 

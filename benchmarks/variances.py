@@ -24,12 +24,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from doc_pages import fill
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.inference.cluster_errors import intraclass_correlation
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import cluster_sums
+from tables import keep_results
 
 ROOT = Path(__file__).resolve().parent.parent
 COLLECTIONS = ("python_faq_en", "python_faq_fr", "cranfield", "scifact", "squad2_dev")
@@ -84,7 +84,7 @@ def spreads(sweeps: Sequence[Sequence[Result]], metric: str) -> Spreads:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--store", default="", help="where the sweeps are kept; a temporary folder by default")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     table: dict[str, list[Spreads]] = {metric: [] for metric in METRICS}
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +101,7 @@ def main() -> None:
         lines.append(f"| {' | '.join([metric, *texts])} |")
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", "variances", [*lines, ""])
+        keep_results("variances", [*lines, ""])
 
 
 if __name__ == "__main__":

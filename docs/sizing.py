@@ -27,6 +27,7 @@ SIZES = (1_000_000, 10_000_000, 100_000_000)
 DIMENSIONS = (384, 768, 1024, 1536)
 WORKERS = 20
 SERVICES = ("text-embedding-3-small", "text-embedding-3-large", "mistral-embed")
+HEAD = ["index", "disk", "memory to build", "memory to search", "hours to build", "question ms"]
 SHARED = 2**20
 """Vectors that share a graph in LanceDB."""
 
@@ -49,7 +50,7 @@ ROOTS = Growth("√n", math.sqrt)
 LISTS = Growth("n × lists", lambda n: n * min(4096, n / 39))
 IN_LISTS = Growth("lists + 16 n / lists", lambda n: min(4096, n / 39) + 16 * n / min(4096, n / 39))
 IN_GRAPHS = Growth("n log n up to a million, then n", lambda n: n * math.log(min(n, SHARED)))
-GRAPHS = Growth("log n up to a million, then n: a graph for each million, all searched",
+GRAPHS = Growth("log n up to a million, then n",
                 lambda n: math.log(min(n, SHARED)) * max(1, n / SHARED))  # fmt: skip
 LAWS: Mapping[str, tuple[Growth, Growth]] = {
     "flat": (LINEAR, LINEAR),
@@ -87,23 +88,21 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
-        f"""What a corpus needs, before it is bought. Made by `python docs/sizing.py` from constants that
-        `{kept["command"]}` and `python benchmarks/million.py --embed` measured ([million.json](million.json);
-        {kept["machine"]}), by the laws in the last table."""
+        f"""What a corpus needs, extrapolated by `python docs/sizing.py` from [measured constants](million.json) by
+        the laws of the last table: `{kept["command"]}` and `python benchmarks/million.py --embed`
+        ({kept["machine"]})."""
     )
     yield ""
     for point in (
-        "**Bold** figures were measured at that number of chunks. All others are extrapolated.",
-        f"""Assumed: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour. For
-        your own: `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
-        """The machine did other work meanwhile: its load is in [measurements.md](measurements.md#a-million-chunks).
-        Hours are made of processor seconds, which that changes little; times of a question are upper limits.""",
+        "**Bold** figures were measured at that number of chunks.",
+        f"""Assumed: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour. For your
+        own: `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
+        """Hours are made of processor seconds. Times of a question are upper limits: the machine
+        [did other work](measurements.md#a-million-chunks).""",
+        f"""One process embeds a chunking and builds an index. {WORKERS} workers divide a sweep over {WORKERS} chunkers
+        and embedders, so that it takes as long as one; `compute=ray` divides a single embedding
+        ({cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more were not measured).""",
         "MB, GB and TB are decimal.",
-        f"""One process embeds a chunking, and one builds an index. **Twenty workers** shorten a sweep over chunkers and
-        embedders, whose embeddings and indexes are stages of their own, and no single one of them, unless
-        `compute=ray` divides one embedding among them. Measured: {cluster["workers"]} workers embed
-        {cluster["speedup"]:.2f} times as fast as one (`python benchmarks/ray_embed.py`); that twenty lose no more of
-        their time than that was not measured. They cost what one costs, but for what they lose.""",
     ):
         yield _filled(point, "- ")
     yield ""
@@ -127,20 +126,18 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) a second and core. A service costs tokens, at the list prices of
-        {tariff["date"]}."""
+        characters ({tokens:.0f} tokens) a second and core. Services: list prices of {tariff["date"]}."""
     )
     yield ""
     yield (
-        f"| chunks | hours | `compute=ray`, {WORKERS} workers | hours of {WORKERS} embeddings, 1 worker"
-        f" | {WORKERS} workers | USD an embedding"
+        f"| chunks | hours | `compute=ray`, {WORKERS} workers | USD"
         f" | {' | '.join(f'USD, {name}' for name, _ in services)} |"
     )
-    yield f"|{' --- |' * (len(services) + 6)}"
+    yield f"|{' --- |' * (len(services) + 4)}"
     for size in SIZES:
         core_hours = size / rate / 3600
         shared = cluster["workers"] / cluster["speedup"] / WORKERS  # of the hours of one
-        cells = [_hours(number * core_hours / prices.cores) for number in (1, shared, WORKERS, 1)]
+        cells = [_hours(number * core_hours / prices.cores) for number in (1, shared)]
         cells += [_money(core_hours * prices.core_hour)]
         cells += [_money(size * tokens / 1e6 * price) for _, price in services]
         yield f"| {size:,} | {' | '.join(cells)} |"
@@ -148,30 +145,26 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
 
 
 def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], prices: Prices) -> Iterator[str]:
-    rate = kept["embedding"]["chunks_per_core_second"]
     yield f"## Indexes, {kept['dimension']} numbers a vector\n"
     yield _filled(
-        """*Ready* is embedding and building together. *Memory to search* is what a process holds itself, and what
-        it maps from files (the page cache, which the workers of a machine share); that of a server counts as well.
-        Where it exceeds the machine's, questions wait for the disk, and the times here do not hold. *Disk* is
-        beyond the vectors of the table above: databases hold the vectors a second time. pgvector builds many times
-        slower where its graph outgrows `build_memory`. Qdrant was not measured: no server of it was at hand."""
+        """Hours to build come after those of embedding. *Memory to search*: of the process (or server), and mapped from
+        files (the page cache, which workers share). If the machine has less, questions wait for the disk, and the
+        times do not hold. *Disk* is beyond the vectors above, which databases store a second time. pgvector builds
+        many times slower if its graph exceeds `build_memory`. Qdrant was not measured."""
     )
     for size in SIZES:
         yield f"\n### {size:,} chunks\n"
-        yield (
-            "| index | disk | memory to build | memory to search | hours to build | ready after hours "
-            f"| {WORKERS} embeddings: 1 worker / {WORKERS} workers | USD | a question: ms / processor ms | recall@10 |"
-        )
-        yield f"|{' --- |' * 10}"
+        head = [*HEAD, "recall@10"] if size == SIZES[0] else HEAD
+        yield f"| {' | '.join(head)} |"
+        yield f"|{' --- |' * len(head)}"
         for index in LAWS:
             measured = _measured(rows, index)
-            cells = _cells(index, measured, size, rate, prices) if measured else ["not measured"] * 9
+            cells = _cells(index, measured, size, prices) if measured else ["not measured"] * (len(head) - 1)
             yield f"| {index} | {' | '.join(cells)} |"
     yield ""
 
 
-def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, rate: float, prices: Prices) -> Iterator[str]:
+def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, prices: Prices) -> Iterator[str]:
     (build, question), row = LAWS[index], rows[-1]
     measured = row["size"]
     mark = ("**{}**" if size == measured else "{}").format
@@ -179,42 +172,32 @@ def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, rate: float
     yield mark(_bytes(_line(rows, "build_memory_mb", size)))
     yield mark(" + ".join(_bytes(_line(rows, f"search_{kind}_mb", size)) for kind in ("memory", "mapped")))
     core_hours = build.scale(row["build_cpu_s"], measured, size) / 3600
-    ready = size / rate / 3600 + core_hours
     yield mark(_hours(core_hours / prices.cores))
-    yield _hours(ready / prices.cores)
-    yield f"{_hours(WORKERS * ready / prices.cores)} / {_hours(ready / prices.cores)}"
-    yield _money(ready * prices.core_hour)
-    times = [question.scale(row[key], measured, size) for key in ("p50_ms", "search_cpu_ms")]
-    yield mark(" / ".join(map(_milliseconds, times)))
-    recall = f"{row.get('recall') or float('nan'):.3f}"
-    yield "exact" if index == "flat" else mark(recall if size == measured else f"{recall} at {measured:,}")
+    yield mark(_milliseconds(question.scale(row["p50_ms"], measured, size)))
+    if size == SIZES[0]:
+        yield "exact" if index == "flat" else f"{row.get('recall') or float('nan'):.3f}"
 
 
 def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## How far the laws hold\n"
     yield _filled(
-        """Disk grows with n, memory along a line through the least and the largest number measured. Building and a
-        question grow by the law named, with default parameters (ivf has 4,096 lists, or one for 39 chunks). Each law is
-        tested between the two largest numbers of chunks that were measured: what it makes of the smaller one, beside
-        what was measured; beyond the larger one nothing was. Training on samples does not grow, so that hours of pq and
-        lancedb are upper limits."""
+        """Disk grows with n, memory along a line through the smallest and the largest measurement; building and a
+        question by these laws, with default parameters (ivf: 4,096 lists, or one for 39 chunks). *Predicted /
+        measured*: processor time at the largest measured size, from the one before. Training on samples does not
+        grow, so hours of pq and lancedb are upper limits."""
     )
     yield ""
-    yield (
-        "| index | from → to | building | foretold, processor s | measured "
-        "| a question | foretold, processor ms | measured |"
-    )
-    yield f"|{' --- |' * 8}"
+    yield "| index | building | predicted / measured s | a question | predicted / measured ms |"
+    yield f"|{' --- |' * 5}"
     for index, (build, question) in LAWS.items():
         measured = _measured(rows, index)
         if len(measured) < 2:
             continue
         before, after = measured[-2:]
-        small, large = before["size"], after["size"]
-        cells = [f"{small:,} → {large:,}"]
+        cells = []
         for growth, key in ((build, "build_cpu_s"), (question, "search_cpu_ms")):
-            foretold = growth.scale(before[key], small, large)
-            cells += [growth.words, f"{foretold:,.1f}", f"{after[key]:,.1f}"]
+            predicted = growth.scale(before[key], before["size"], after["size"])
+            cells += [growth.words, f"{predicted:,.1f} / {after[key]:,.1f}"]
         yield f"| {index} | {' | '.join(cells)} |"
 
 
