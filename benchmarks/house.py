@@ -70,8 +70,9 @@ def packages(graph: Graph, source: Path) -> dict[str, list[Path]]:
 
 
 def count_words(docs: Path) -> dict[str, int]:
-    """Count the words of each page, as ``wc -w`` does: cells, their separators and marks included."""
-    return {page.relative_to(docs).as_posix(): len(page.read_text("utf-8").split()) for page in docs.rglob("*.md")}
+    """Count the words of each page: what has a letter or a digit, so no bars of tables."""
+    pages = {page.relative_to(docs).as_posix(): page.read_text("utf-8").split() for page in docs.rglob("*.md")}
+    return {page: sum(any(map(str.isalnum, word)) for word in words) for page, words in pages.items()}
 
 
 def main() -> None:
