@@ -21,6 +21,7 @@ def blocks(path: Path) -> dict[str, str]:
 
 
 CONTRACTS = """
+from my_answers import DigitShare
 from my_llm import FirstPassage
 from my_metrics import FirstChunk
 from ragsweep.testing.generators import GeneratorContract
@@ -33,6 +34,10 @@ class TestFirstPassage(GeneratorContract):
 
 class TestFirstChunk(MetricContract):
     metric = FirstChunk()
+
+
+class TestDigitShare(MetricContract):
+    metric = DigitShare()
 """
 
 
@@ -43,17 +48,18 @@ def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
     (tmp_path / "conf" / "retriever").mkdir(parents=True)
     (tmp_path / "conf" / "retriever" / "shortest.yaml").write_text("_target_: my_parts.Shortest\n")
     (tmp_path / "test_others.py").write_text(CONTRACTS)
-    trusted = {"RAGSWEEP_TRUSTED_PACKAGES": "my_parts,my_metrics,my_llm", "PYTHONPATH": "."}
+    trusted = {"RAGSWEEP_TRUSTED_PACKAGES": "my_parts,my_metrics,my_answers,my_llm", "PYTHONPATH": "."}
     files = ("test_my_parts.py", "test_others.py")
     contract = call(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, **trusted)
     assert contract.returncode == 0, contract.stdout
     assert " passed" in contract.stdout
-    metric = ("+metrics.mine={_target_: my_metrics.FirstChunk}", "headline=[first_chunk]")
-    overrides = ("retriever=bm25,shortest", "dataset.limit=20", *metric)
+    metrics = ("metrics=[retrieval,mine]", "llm=first", "headline=[first_chunk,digit_share]")
+    overrides = ("retriever=bm25,shortest", "dataset.limit=20", *metrics)
     swept = call(tmp_path, "-m", "ragsweep", "run", "-m", *overrides, "tracking=none", **trusted)
     assert swept.returncode == 0, swept.stderr
     assert "shortest" in swept.stdout
     assert "first_chunk" in swept.stdout
+    assert "digit_share" in swept.stdout
 
 
 def test_own_task_runs_and_its_success_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ragsweep.parts.metrics.answer_words import ContainsAnswer, ExactMatch, TokenF1, TokenRecall
+from ragsweep.parts.metrics.bases import AnswerMetric
 from ragsweep.parts.metrics.citations import CitationRecall, CitationsCorrect
 from ragsweep.parts.metrics.context import (
     ContextNdcg,

@@ -62,7 +62,8 @@ class ExactMatch(AnswerMetric):
     def _skip_reason(self, question: Question) -> str:
         return reason_unreferenced(question)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         text, right_answers = _normalised(question, answer, articles_of(question, self.language))
         return float(text in right_answers)
 
@@ -77,7 +78,8 @@ class TokenF1(ExactMatch):
     VERSION = "3"
     name = "token_f1"
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         text, right_answers = _normalised(question, answer, articles_of(question, self.language))
         return max(f1(text, right) for right in right_answers)
 
@@ -97,7 +99,8 @@ class TokenRecall(ExactMatch):
     def _skip_reason(self, question: Question) -> str:
         return reason_incomparable(question)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return max(recall(text, right, language) for right in question.expected) if text else 0.0
 
@@ -116,7 +119,8 @@ class ContainsAnswer(TokenRecall):
     VERSION = "2"
     name = "contains_answer"
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 

@@ -115,7 +115,7 @@ CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)
 
 
 class AnswerMetric(Proportion):
-    """A metric that is computed from single answers."""
+    """A proportion that is computed from single answers; a subclass adds its name and ``score_answer``."""
 
     needs: tuple[str, ...] = ("answer",)
 
@@ -124,15 +124,15 @@ class AnswerMetric(Proportion):
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(view.questions, view.answers.answers, view.answers.passages, strict=True)
-        return to_scores([self._skip_reason(row[0]) or row[1].failed or self._score_answer(*row) for row in rows])
+        return to_scores([self._skip_reason(row[0]) or row[1].failed or self.score_answer(*row) for row in rows])
+
+    @abstractmethod
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score an answer that did not fail, or return the reason why it has no score."""
 
     def _skip_reason(self, question: Question) -> str:
         """Return the reason why a question has no score for any answer; empty if it can have one."""
         return ""
-
-    @abstractmethod
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score an answer that did not fail, or return the reason why it has no score."""
 
 
 class JudgedAnswerMetric(Proportion):

@@ -106,7 +106,8 @@ class SuccessRate(AnswerMetric):
     def _skip_reason(self, question: Question) -> str:
         return reason_unreferenced(question)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         return float(self._fate(question, answer) in WELCOME)
 
     def _fate(self, question: Question, answer: Answer) -> Fate:
@@ -149,7 +150,8 @@ class AnswerFate(SuccessRate):
             return ANSWERABLE if question.answerable else UNANSWERABLE
         return reason_unreferenced(question)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         return float(self._fate(question, answer) == self.name)
 
 
@@ -160,5 +162,6 @@ class Refusal(AnswerMetric):
     name = "refusal"
     higher_is_better = None
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         return float(is_refusal(answer))

@@ -33,7 +33,8 @@ class SupportMetric(AnswerMetric):
     def _skip_reason(self, question: Question) -> str:
         return reason_conversational(question)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         return ABSTAINED if is_refusal(answer) else self._score_text(answer.text, passages)
 
     @abstractmethod

@@ -25,7 +25,8 @@ class AnswerLength(AnswerMetric):
     higher_is_better = None
     bounds = (0.0, None)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         return ABSTAINED if is_refusal(answer) else float(count(without_citations(answer.text)))
 
 
@@ -39,7 +40,8 @@ class AnswerTokensIn(AnswerMetric):
     higher_is_better = False
     bounds = (0.0, None)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         usage = answer.usage
         return float(getattr(usage, self.field)) if usage.tokens_in + usage.tokens_out else NOT_TOLD
 
@@ -60,7 +62,8 @@ class AnswerSpeed(AnswerMetric):
     unit = "tokens/s"
     bounds = (0.0, None)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         return answer.usage.tokens_out / answer.seconds if answer.usage.tokens_out and answer.seconds > 0 else NOT_TOLD
 
 
@@ -90,7 +93,8 @@ class CostPer1000(AnswerMetric):
         reasons = np.where((answers.reasons == "") & np.isnan(spent), NO_PRICE, answers.reasons)
         return Scores(answers.values + 1000 * spent, reasons)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         money = self.prices.money(answer.model, answer.usage)
         return NO_PRICE if math.isnan(money) else 1000 * money
 
@@ -103,7 +107,8 @@ class AnswerSupport(AnswerMetric):
     higher_is_better = None
     bounds = (None, None)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         return answer.support if math.isfinite(answer.support) else NOT_TOLD
 
 
@@ -117,7 +122,8 @@ class AnswerLanguage(AnswerMetric):
     VERSION = "2"
     name = "answer_language"
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         if is_refusal(answer):
             return ABSTAINED
         label = question.labels.get("language", "")

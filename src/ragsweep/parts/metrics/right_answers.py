@@ -43,7 +43,8 @@ class _Overlap(AnswerMetric):
     def _skip_reason(self, question: Question) -> str:
         return reason_incomparable(question)
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         text = answer_text(answer, question.expected)
         return max(map(partial(self._score_text, text), question.expected)) if text else 0.0
 
@@ -158,7 +159,8 @@ class KeywordCoverage(AnswerMetric):
             return ""
         return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
 
-    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score one answer, or return the reason why it has no score."""
         return keyword_coverage(question, answer_text(answer, question.keywords), self.match, self.language)
 
 
