@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ragsweep.core.building import Builder, public_name
+from ragsweep.core.building import Builder, check_members, public_name
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.trust import TRUSTED, find_class
+from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
 
 BM25 = "ragsweep.parts.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
@@ -163,3 +165,13 @@ TARGETS = sorted({line.split()[-1] for path in CONF.rglob("*.yaml") for line in 
 @pytest.mark.parametrize("target", TARGETS)
 def test_our_parts_are_named_in_specs_as_configs_name_them(target: str) -> None:
     assert public_name(find_class(target, "key")) == target
+
+
+def test_part_that_fits_no_protocol_is_refused_with_what_it_lacks_of_the_nearest() -> None:
+    class Half:
+        def build(self, texts: Sequence[str]) -> None: ...
+
+    lacks = r"retriever: Half lacks retrieve; see ragsweep\.core\.types\.TextRetriever"
+    with pytest.raises(ConfigError, match=lacks):
+        check_members(Half(), (VectorRetriever, TextRetriever, HybridRetriever), "retriever")
+    check_members(Builder().build({"_target_": BM25}, "retriever").value, (VectorRetriever, TextRetriever), "retriever")

@@ -98,8 +98,9 @@ def test_place_is_the_metrics_own_line_where_a_library_raises() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (None, "AttributeError"),
-        ([1.0], "AttributeError"),
+        (None, "score returned NoneType; return"),
+        ([1.0], "score returned list; return"),
+        (Scores(np.full(10, 7.0), np.full(10, "")), "a score of 7, outside the metric's bounds, (0.0, 1.0)"),
         (Scores(np.ones(3), np.full(3, "")), "values of shape (3,)"),
         (Scores(np.full(10, np.inf), np.full(10, "")), "infinite"),
         (Scores(np.array(["a"] * 10), np.full(10, "")), "could not convert"),
@@ -150,3 +151,12 @@ def test_class_that_lacks_something_of_a_metric_is_refused_with_its_key(
     (tmp_path / "own_half.py").write_text("class Half:\n    name = 'half'\n")
     with pytest.raises(ConfigError, match=r"metrics\.half: Half lacks needs, unit, .*, score; see"):
         prepare(Session(folder=tmp_path), "retriever=bm25", "+metrics.half={_target_: own_half.Half}")
+
+
+def test_unknown_need_of_a_metric_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(TRUSTED, "own_need")
+    attributes = "name, unit, higher_is_better, bounds, quantile = 'n', '', True, (0, 1), None"
+    (tmp_path / "own_need.py").write_text(f"class N:\n    {attributes}\n    needs = ('answers',)\n    score = None\n")
+    with pytest.raises(ConfigError, match=r'metrics\.n: needs names answers; did you mean "answer"'):
+        prepare(Session(folder=tmp_path), "retriever=bm25", "+metrics.n={_target_: own_need.N}")

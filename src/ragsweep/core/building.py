@@ -8,7 +8,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, Union
 
@@ -71,6 +71,23 @@ class Builder:
         if isinstance(value, list):
             return [self._nested(item, f"{where}[{n}]") for n, item in enumerate(value)]
         return value
+
+
+def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
+    """Raise ConfigError if a part fits none of the protocols, naming what it lacks of the nearest one."""
+    lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
+    nearest_one = min(protocols, key=lambda one: len(lacking[one]))
+    if lacking[nearest_one]:
+        names = ", ".join(lacking[nearest_one])
+        see = f"{nearest_one.__module__}.{nearest_one.__name__}"
+        raise ConfigError(f"{where}: {type(value).__name__} lacks {names}; see {see}")
+
+
+@cache
+def _members(protocol: type) -> tuple[str, ...]:
+    """Return the names that a protocol and those it extends declare."""
+    ours = [one for one in reversed(protocol.__mro__) if one.__module__ == protocol.__module__]
+    return tuple(name for one in ours for name in vars(one) if not name.startswith("_"))
 
 
 def public_name(made: type) -> str:

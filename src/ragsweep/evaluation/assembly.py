@@ -5,17 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragsweep.core.building import Builder
+from ragsweep.core.building import Builder, check_members
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import BuiltPart
-from ragsweep.core.types import Corpus
+from ragsweep.core.types import (
+    Chunker,
+    Corpus,
+    Generator,
+    HybridRetriever,
+    QueryWriter,
+    Reranker,
+    Router,
+    System,
+    TextRetriever,
+    VectorRetriever,
+)
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
+
+PROTOCOLS: Mapping[str, Sequence[type]] = {
+    "chunker": (Chunker,),
+    "retriever": (TextRetriever, VectorRetriever, HybridRetriever),
+    "reranker": (Reranker,),
+    "llm": (Generator,),
+    "router": (Router,),
+    "query": (QueryWriter,),
+    "system": (System,),
+}
+"""The protocols that a part of each group may have."""
+
+
+def checked_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart:
+    """Build the part of a group; raise ConfigError if it lacks members of the group's protocols."""
+    built = builder.build(plain[group], group)
+    check_members(built.value, PROTOCOLS[group], group)
+    return built
 
 
 def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
     """Build an optional part; None if it is switched off."""
-    built = builder.build(plain[group], group)
+    built = checked_part(builder, plain, group)
     return None if getattr(built.value, "SILENT", False) else built
 
 
@@ -32,7 +61,9 @@ def build_graph(
     ``exact``: also search exactly, beside approximate indexes; ``excluded``: documents by search text, see Dataset.
     Raises ConfigError, with the key, for parts that do not fit together.
     """
-    chunker, retriever, reranker = (builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker"))
+    chunker, retriever, reranker = (
+        checked_part(builder, plain, group) for group in ("chunker", "retriever", "reranker")
+    )
     depth, candidates = plain["depth"], reranker.value.candidates
     if candidates > depth:
         raise ConfigError(f"reranker.candidates={candidates} is more than depth={depth}; raise depth")

@@ -82,7 +82,7 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
     """Score every question; return the exception and its place where the metric fails."""
     try:
         scores = metric.score(view)
-        return scores if is_ours(metric) else _checked(scores, len(view.questions))
+        return scores if is_ours(metric) else _checked(scores, len(view.questions), metric.bounds)
     except Exception as fault:
         return _reason(fault, metric, "score")
 
@@ -165,13 +165,22 @@ def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
     return ask
 
 
-def _checked(scores: Scores, questions: int) -> Scores:
+def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | None]) -> Scores:
+    if not isinstance(scores, Scores):
+        returned = type(scores).__name__
+        raise TypeError(
+            f"score returned {returned}; return ragsweep.core.types.Scores, as score_with_evidence makes them"
+        )
     values, reasons = np.asarray(scores.values, dtype=np.float64), np.asarray(scores.reasons, dtype=np.str_)
     if values.shape != (questions,) or reasons.shape != (questions,):
         shapes = f"values of shape {values.shape} and reasons of shape {reasons.shape}"
         raise ValueError(f"{shapes} for {questions} questions; return one value and one reason a question")
     if np.isinf(values).any():
         raise ValueError("an infinite score; return NaN and a reason where there is none")
+    low, high = (number if number is not None else end for number, end in zip(bounds, (-np.inf, np.inf), strict=True))
+    if ((values < low) | (values > high)).any():
+        worst = values[(values < low) | (values > high)][0]
+        raise ValueError(f"a score of {worst:g}, outside the metric's bounds, {bounds}")
     return Scores(values, np.where(np.isnan(values) & (reasons == ""), UNEXPLAINED, reasons))
 
 

@@ -9,12 +9,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragsweep.core.building import Builder
+from ragsweep.core.building import Builder, check_members
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.identity import BuiltPart, content_hash
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.core.secrets import Secrets, mask
-from ragsweep.core.types import Dataset, JudgedMetric, Passage, Request
+from ragsweep.core.types import NEEDS, Dataset, JudgedMetric, Metric, Passage, Request
 from ragsweep.evaluation.assembly import build_graph, optional_part
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.corpus_language import resolve_language
@@ -47,7 +47,6 @@ from ragsweep.sweep.trees import spell
 EXPECTED = frozenset({"distractors", "section", "count"})
 """Needs of metrics that the digest of a golden set does not cover."""
 
-METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
 """Required attributes of a metric, see types.Metric."""
 
 
@@ -291,11 +290,9 @@ class Session:
         if key not in self._metric_sets:
             built = self._built(nodes, "metrics")
             for name, part in built.items():
-                if lacking := [attribute for attribute in METRIC if not hasattr(part.value, attribute)]:
-                    kind = type(part.value).__name__
-                    raise ConfigError(
-                        f"metrics.{name}: {kind} lacks {', '.join(lacking)}; see ragsweep.core.types.Metric"
-                    )
+                check_members(part.value, (Metric,), f"metrics.{name}")
+                if unknown := sorted(set(part.value.needs) - set(NEEDS)):
+                    raise ConfigError(f"metrics.{name}: needs names {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
             parts = list(built.values())
             judged = {part.value.name: part for part in parts if isinstance(part.value, JudgedMetric)}
             self._metric_sets[key] = MetricSet(parts, judged)
