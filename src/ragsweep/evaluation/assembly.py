@@ -8,6 +8,7 @@ from typing import Any
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import BuiltPart
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import Corpus
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
@@ -16,7 +17,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
     """Build an optional part; None if it is switched off."""
     built = builder.build(plain[group], group)
-    return None if getattr(built.value, "SILENT", False) else built
+    return None if traits_of(built.value).silent else built
 
 
 def build_graph(
