@@ -7,6 +7,7 @@ averaged, as the bundled model does.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from ragsweep.parts.embedders import SentenceTransformerEmbedder
 class OnnxInt8Embedder(SentenceTransformerEmbedder):
     """Embed with weights and activations of matrix products in 8 bits, quantised when the model is loaded."""
 
-    VERSION = "int8"
+    TRAITS = replace(SentenceTransformerEmbedder.TRAITS, version="int8")
 
     @cached_property
     def _session(self) -> Any:

@@ -9,12 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from ragsweep.core.types import PartTraits
 from ragsweep.parts.languages import content_words
 
 
 @dataclass(eq=False)
 class WordOverlap:
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     slowed: ClassVar[float] = 1.0
 
     candidates: int = 10

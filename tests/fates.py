@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ragsweep.core.types import Answer, Arrays, Rankings, Request
+from ragsweep.core.types import Answer, Arrays, PartTraits, Rankings, Request
 from ragsweep.parts.ranking import arrange
 
 
 class Fateful:
     """Rank in the order of positions, unless fate has something else in mind."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, fate: str = "good") -> None:
         self.fate = fate
@@ -58,8 +58,7 @@ class Fateful:
 class Mortal:
     """A generator that answers like others until it has answered so many questions; then one name is fatal."""
 
-    VERSION = "1"
-    NEEDS_CONTEXT = False
+    TRAITS = PartTraits(version="1", needs_context=False)
 
     def __init__(self, name: str, dies: str, lives: int) -> None:
         self.name = name

@@ -7,13 +7,13 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ragsweep.core.types import Answer, Request, Usage
+from ragsweep.core.types import Answer, PartTraits, Request, Usage
 
 
 class Flaky:
     """Say the question again; each question asked is a line of ``asked``."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer one after the other; the words in the file ``down`` fail, those in ``deadly`` kill the process."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Spec
-from ragsweep.core.types import Corpus, Embeddings, Evidence, GoldenSet, Question, Rankings, Spans
+from ragsweep.core.types import Corpus, Embeddings, Evidence, GoldenSet, PartTraits, Question, Rankings, Spans
 from ragsweep.parts.indexes import Flat
 from ragsweep.parts.retrievers import Vector
 
@@ -39,7 +39,7 @@ def golden(*pairs: tuple[str, str | None]) -> GoldenSet:
 class Whole:
     """One chunk a document."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def split(self, corpus: Corpus) -> Spans:
         """Return whole documents."""
@@ -51,8 +51,7 @@ class Whole:
 class Letters:
     """Embed a text by its counts of letters, and record its calls."""
 
-    VERSION = "1"
-    OPERATIONAL = frozenset({"batch_size"})
+    TRAITS = PartTraits(version="1", operational=frozenset({"batch_size"}))
 
     def __init__(self, weight: float = 1.0, batch_size: int = 8) -> None:
         self.weight = weight
@@ -81,7 +80,7 @@ class Letters:
 class Words:
     """Rank by the number of shared words."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, bonus: float = 0.0) -> None:
         self.bonus = bonus
@@ -112,7 +111,7 @@ def padded(positions: np.ndarray, scores: np.ndarray, depth: int) -> Rankings:
 class LongestFirst:
     """Rerank by length of the chunk, and record the pairs."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, candidates: int = 3) -> None:
         self.candidates = candidates

@@ -16,10 +16,10 @@ from ragsweep.sweep.recorded_runs import find_run
 from ragsweep_serving.commands.ship import evaluated_graph, ship
 
 LLM = """
-from ragsweep.core.types import Answer
+from ragsweep.core.types import Answer, PartTraits
 
 class Own:
-    OPERATIONAL = frozenset({"place", "headers"})
+    TRAITS = PartTraits(operational=frozenset({"place", "headers"}))
 
     def __init__(self, text, prompt=None, place="", headers=None):
         self.text = text

@@ -86,8 +86,9 @@ def test_error_of_a_part_names_its_key(node: object, message: str, monkeypatch: 
 
 PACKAGE = {
     "owned_parts/__init__.py": "",
-    "owned_parts/mine.py": "from owned_parts import limits\n\nFACTOR = 1\n\n\nclass Mine:\n    pass\n\n\n"
-    "class Stated:\n    VERSION = '1'\n",
+    "owned_parts/mine.py": "from owned_parts import limits\n"
+    "from ragsweep.core.types import PartTraits\n\nFACTOR = 1\n\n\nclass Mine:\n    pass\n\n\n"
+    "class Stated:\n    TRAITS = PartTraits(version='1')\n",
     "owned_parts/limits.py": "def low():\n    from .deep import words\n    return words\n",
     "owned_parts/deep/__init__.py": "import owned_parts.deep.words\n",
     "owned_parts/deep/words.py": "WORDS = 1\n",

@@ -14,7 +14,7 @@ import pytest
 from configs import evaluate
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.results import Result
-from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, Question, Spans
+from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, PartTraits, Question, Spans
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.experiment import Experiment
@@ -132,8 +132,7 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
 class Reversed:
     """Score the candidates against their order."""
 
-    VERSION = "1"
-    REORDERING = frozenset({"candidates", "min_score", "mix"})
+    TRAITS = PartTraits(version="1", reordering=frozenset({"candidates", "min_score", "mix"}))
     candidates, min_score = 4, None
 
     def __init__(self, mix: float) -> None:

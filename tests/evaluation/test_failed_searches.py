@@ -17,7 +17,7 @@ from configs import evaluate, prepare
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, NOTHING_RETRIEVED, REFUSED_BY_SERVICE, SERVER_ERROR
 from ragsweep.core.results import COMPLETE, PARTIAL, Result
-from ragsweep.core.types import Case, Judgement, Rankings
+from ragsweep.core.types import Case, Judgement, PartTraits, Rankings
 from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.pipeline import Parts, graph
@@ -204,7 +204,7 @@ class FailingWords(Words):
 class Counting:
     """A judged metric of contexts; records the questions that it judged."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "counting"
     uses = ("question", "contexts")
 

@@ -12,7 +12,18 @@ import pytest
 
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.results import Result
-from ragsweep.core.types import Arrays, Corpus, Dataset, Evidence, Floats, GoldenSet, Question, Rankings, Spans
+from ragsweep.core.types import (
+    Arrays,
+    Corpus,
+    Dataset,
+    Evidence,
+    Floats,
+    GoldenSet,
+    PartTraits,
+    Question,
+    Rankings,
+    Spans,
+)
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
@@ -33,7 +44,7 @@ DOCUMENTS = corpus(["one two three", "two three four", "one two three four five"
 class Cut:
     """Chunks of so many words."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, words: int) -> None:
         self.words = words
@@ -49,7 +60,7 @@ class Cut:
 class Listed:
     """Rank the same documents for every query."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, order: Sequence[int]) -> None:
         self.order = order
@@ -76,7 +87,7 @@ class Forgetful(Flat):
 class Knowing:
     """A perfect reranker of these documents."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, candidates: int = 3) -> None:
         self.candidates = candidates

@@ -23,6 +23,7 @@ from ragsweep.core.types import (
     Evidence,
     GoldenSet,
     Judgement,
+    PartTraits,
     Question,
     Request,
     Scores,
@@ -53,7 +54,7 @@ QUESTIONS = GoldenSet((
 class Parrot:
     """Say what it was given; remember what it was asked. ``down``: questions that it fails at, once each."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, *down: str) -> None:
         self.asked: list[Request] = []
@@ -74,7 +75,7 @@ class Parrot:
 class Length:
     """Judge an answer by the length of what is used of it; remember the cases."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name, needs, unit, higher_is_better, quantile = "length", ("answers",), "", True, None
     bounds = (0.0, 1000.0)
 

@@ -61,10 +61,11 @@ def _raising(folder: Path, url: str) -> None:
     (folder / "raising.py").write_text(
         textwrap.dedent("""
             import os
+            from dataclasses import replace
             from ragsweep.parts.generators import OpenAI
 
             class Raising(OpenAI):
-                VERSION = "1"
+                TRAITS = replace(OpenAI.TRAITS, version="1")
 
                 def generate(self, requests, done):
                     super().generate(requests, done)

@@ -28,11 +28,11 @@ CANARIES = (KEY, ODD, OTHER, SWEPT, LITERAL, NESTED, QUOTED)
 PART = """
 import logging, os
 import numpy as np
+from ragsweep.core.types import PartTraits
 from ragsweep.parts.ranking import arrange
 
 class Leaky:
-    VERSION = "1"
-    OPERATIONAL = frozenset({"api_key", "passwd", "note", "credentials"})
+    TRAITS = PartTraits(version="1", operational=frozenset({"api_key", "passwd", "note", "credentials"}))
 
     def __init__(self, api_key=None, passwd=None, note=None, credentials=None, fail=False):
         self.given = [api_key, passwd, note, credentials]

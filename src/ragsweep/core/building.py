@@ -15,6 +15,7 @@ from typing import Any, Literal, Union
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.sources import source_digest
+from ragsweep.core.traits import traits_of
 from ragsweep.core.trust import find_class
 
 
@@ -51,7 +52,7 @@ class Builder:
         _check_keys(made, arguments, where)
         values = {key: self._nested(value, f"{where}.{key}") for key, value in arguments.items()}
         _check_values(made, arguments, where)
-        operational = frozenset(getattr(made, "OPERATIONAL", ()))
+        operational = traits_of(made, where).operational
         complete = {name: parameter.default for name, parameter in _parameters(made).items()} | values
         kept = {name: _unwrap(value, "spec") for name, value in complete.items() if name not in operational}
         spec = Spec(public_name(made), _version(made), kept)
@@ -120,12 +121,12 @@ def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
 
 @cache
 def _version(made: type) -> str:
-    """Return the class's VERSION, else a hash of its source: an edited part has another identity.
+    """Return the version in the class's own TRAITS, else a hash of its source: an edited part has another identity.
 
     For a class outside this package the hash covers the whole module and its imports from the same package: results may
     depend on constants and functions beside the class.
     """
-    stated = made.__dict__.get("VERSION")
+    stated = traits_of(made).version
     if stated is not None:
         return str(stated)
     if not made.__module__.startswith("ragsweep.") and (digest := source_digest(made.__module__)):

@@ -11,7 +11,7 @@ edges (files, logs, errors). A part is a class with the methods of one protocol 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from ragsweep.core.answers import (
     Answer,
@@ -49,24 +49,30 @@ from ragsweep.core.data import (
     effective_number,
     weights_of,
 )
+from ragsweep.core.traits import PartTraits
 
 # --- interfaces of parts --------------------------------------------------------------------------------------
 # Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
-# state VERSION (else its module is hashed, with what that imports of its package), OPERATIONAL (parameters that
-# cannot change a result) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result and are no
-# parameters: hash of the weights, resolved dtype, version of a library). All three go into, or stay out of, the
-# address of what it computes. A retriever with FILTERING = {"min_score"} lets the pipeline drop from its ranking what
-# scores less, if that is not None.
+# declare TRAITS (see PartTraits) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result and
+# are no parameters: hash of the weights, resolved dtype, version of a library). The version, the parameters that are
+# not operational and the fingerprint go into the addresses of what it computes.
 
 
-class DatasetReader(Protocol):
+class Part(Protocol):
+    """A part of any kind; a class without TRAITS has the defaults (see ``traits_of``)."""
+
+    if TYPE_CHECKING:  # no member at runtime: isinstance accepts a class without it
+        TRAITS: ClassVar[PartTraits]
+
+
+class DatasetReader(Part, Protocol):
     """Read a corpus and its golden set."""
 
     def load(self) -> Dataset:
         """Read everything; all faults of a file are raised at once, with their lines."""
 
 
-class Chunker(Protocol):
+class Chunker(Part, Protocol):
     """Cut every document into chunks; together the spans of a document cover all of its text that is not blank."""
 
     def split(self, corpus: Corpus) -> Spans:
@@ -87,7 +93,7 @@ class NestedChunker(Chunker, Protocol):
 
 
 @runtime_checkable
-class Embedder(Protocol):
+class Embedder(Part, Protocol):
     """Turn texts into vectors of one length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
@@ -98,11 +104,10 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class VectorIndex(Protocol):
+class VectorIndex(Part, Protocol):
     """Find nearest vectors. ``build`` returns all that ``search`` needs beside the vectors themselves.
 
-    The vectors may be a memory-mapped file, read-only: read them in blocks, and never copy all of them. A class may
-    state SEARCH_ONLY, the parameters that ``search`` reads and ``build`` does not: changing one rebuilds nothing.
+    The vectors may be a memory-mapped file, read-only: read them in blocks, and never copy all of them.
     """
 
     def build(self, vectors: Floats) -> Arrays:
@@ -113,7 +118,7 @@ class VectorIndex(Protocol):
 
 
 @runtime_checkable
-class TextRetriever(Protocol):
+class TextRetriever(Part, Protocol):
     """Rank chunks by their texts. ``build`` is called once a chunking, ``retrieve`` with any number of queries.
 
     Fewer than ``depth`` chunks may be found; the rest is padded with -1 (score: minus infinity).
@@ -141,7 +146,7 @@ class CountingRetriever(TextRetriever, Protocol):
 
 
 @runtime_checkable
-class VectorRetriever(Protocol):
+class VectorRetriever(Part, Protocol):
     """Rank chunks by their vectors: an embedder and an index, both separate parts."""
 
     @property
@@ -158,12 +163,8 @@ class VectorRetriever(Protocol):
 
 
 @runtime_checkable
-class HybridRetriever(Protocol):
-    """Several named retrievers over one chunking, and a rule that fuses their rankings.
-
-    A class may state WEIGHING, the parameters that change the result of ``fuse`` but not its duration: it is timed
-    once.
-    """
+class HybridRetriever(Part, Protocol):
+    """Several named retrievers over one chunking, and a rule that fuses their rankings."""
 
     @property
     def legs(self) -> Mapping[str, Any]:
@@ -173,12 +174,11 @@ class HybridRetriever(Protocol):
         """Fuse the legs' rankings, by name, to at most ``depth`` chunks a question."""
 
 
-class Reranker(Protocol):
+class Reranker(Part, Protocol):
     """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are put in the order of these scores.
 
-    ``candidates`` 0 leaves the ranking as it is. A class may state REORDERING, the names of the parameters that change
-    no score, only the use of the scores: any of "candidates", "min_score" and "mix" (see
-    :class:`ragsweep.parts.reordering.Reordering`). Scores are stored by pair, and such a parameter recomputes none.
+    ``candidates`` 0 leaves the ranking as it is. Scores are stored by pair; the parameters named in the traits as
+    ``reordering`` recompute none (see :class:`ragsweep.parts.reordering.Reordering`).
     """
 
     @property
@@ -200,12 +200,8 @@ class ReadingReranker(Reranker, Protocol):
         """Score pairs of a question and the position of a chunk in ``chunks``."""
 
 
-class Generator(Protocol):
-    """Answer questions from their context.
-
-    A class may state NEEDS_CONTEXT = True: without context it can only abstain; and SILENT = True: it never answers,
-    and a config with it has no answers.
-    """
+class Generator(Part, Protocol):
+    """Answer questions from their context."""
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request, in any order; call ``done(number of the request, answer)`` once for each.
@@ -219,7 +215,7 @@ class Generator(Protocol):
 class RepeatingGenerator(Generator, Protocol):
     """A generator that draws its answers, so that each request may be answered several times.
 
-    ``replicates`` is OPERATIONAL: each repetition has its own address and does not depend on the number of others.
+    ``replicates`` is operational: each repetition has its own address and does not depend on the number of others.
     """
 
     @property
@@ -230,15 +226,15 @@ class RepeatingGenerator(Generator, Protocol):
         """Answer as ``generate`` does, with the draws of one repetition; number 0 is ``generate`` itself."""
 
 
-class Router(Protocol):
+class Router(Part, Protocol):
     """Decide which questions need the corpus; the others are answered without it."""
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request (question and history; no passages); call ``done(its number, route)`` once for each."""
 
 
-class QueryWriter(Protocol):
-    """Write the search query of a question with a history; a class with SILENT = True is never called."""
+class QueryWriter(Part, Protocol):
+    """Write the search query of a question with a history."""
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Write the query of every request (question and history; no passages); call ``done(number, query)`` for each.
@@ -247,14 +243,14 @@ class QueryWriter(Protocol):
         """
 
 
-class OutputReader(Protocol):
+class OutputReader(Part, Protocol):
     """Read the text of an answer as the output that the metrics of a task score."""
 
     def read(self, text: str) -> Any:
         """Return the output; raise ValueError, with the reason, where the text is none."""
 
 
-class System(Protocol):
+class System(Part, Protocol):
     """An existing system that searches and answers; with an attribute ``answers`` that is False it only searches."""
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
@@ -273,11 +269,10 @@ class CostEstimator(Protocol):
 
 
 @runtime_checkable
-class JudgedMetric(Protocol):
+class JudgedMetric(Part, Protocol):
     """A metric (see Metric) decided by a judge or another slow model. Judgements are stored by the content of cases.
 
-    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.judgements[name]``. A class may state
-    SKIPS_ABSTAINED = True: the text of an abstention is not judged (an empty answer never is).
+    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.judgements[name]``.
     """
 
     @property
@@ -309,7 +304,7 @@ NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section"
 """Everything that a metric may need; see Metric."""
 
 
-class Metric(Protocol):
+class Metric(Part, Protocol):
     """Define one number per question, and how the numbers of all questions are summarised.
 
     ``needs`` names what a question must have, any of NEEDS: "evidence" (labelled), "retrieval" (the question needs it),

@@ -8,6 +8,7 @@ from typing import Any
 from ragsweep.core.building import Builder, check_members
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import BuiltPart
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import (
     Chunker,
     Corpus,
@@ -45,7 +46,7 @@ def checked_part(builder: Builder, plain: Mapping[str, Any], group: str) -> Buil
 def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
     """Build an optional part; None if it is switched off."""
     built = checked_part(builder, plain, group)
-    return None if getattr(built.value, "SILENT", False) else built
+    return None if traits_of(built.value).silent else built
 
 
 def build_graph(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.plurals import counted
+from ragsweep.core.traits import traits_of
 from ragsweep.core.trust import find_class
 from ragsweep.core.types import Corpus
 from ragsweep.core.words import words
@@ -85,7 +86,7 @@ def _stop_word_share(text: str, code: str) -> float:
 def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
     """Return a tree of plain values with the corpus's language substituted for ``language: auto`` of parts.
 
-    The class of a part lists the languages that it accepts in ``LANGUAGES``; the language becomes "none" if the class
+    The class of a part lists the languages that it accepts in its traits; the language becomes "none" if the class
     lacks it, or English if "none" is not accepted or the language is not detected. A part without a list is unchanged.
     Raises ConfigError for a class that is not trusted or does not exist.
     """
@@ -101,7 +102,7 @@ def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
 
 def _accepted(node: Mapping[str, Any], where: str) -> Sequence[str]:
     """List the languages that the class of a part accepts; empty for other values and for classes without a list."""
-    return getattr(find_class(node["_target_"], where), "LANGUAGES", ()) if "_target_" in node else ()
+    return traits_of(find_class(node["_target_"], where), where).languages if "_target_" in node else ()
 
 
 def _closest(language: str, accepted: Sequence[str]) -> str:

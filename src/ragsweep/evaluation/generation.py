@@ -13,6 +13,7 @@ import numpy as np
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
@@ -47,7 +48,7 @@ from ragsweep.stages.stored_replies import reply_node
 def query_node(query: BuiltPart) -> Node:
     """Write the query of every question; rows are keys of the question's wording."""
     parameters = dict(query.spec.parameters)
-    for name, unread in getattr(query.value, "UNREAD", {}).items():  # of nested parts, without effect on a query
+    for name, unread in traits_of(query.value).unread.items():  # of nested parts, without effect on a query
         if isinstance(parameters.get(name), Spec):
             parameters[name] = parameters[name].without(*unread)
     return wording_node("query", replace(query.spec, parameters=parameters), query.value, query.value.write, Answer)
@@ -274,7 +275,7 @@ def _case(
     if "answer" in part.uses:
         if answer is None or answer.failed:
             return Judgement(reason=answer.failed if answer else NO_ANSWERS)
-        if answer.abstained and (not answer.text or getattr(part, "SKIPS_ABSTAINED", False)):
+        if answer.abstained and (not answer.text or traits_of(part).skips_abstained):
             return Judgement(reason=ABSTAINED)
     fields: dict[str, Any] = {
         "question": question.text,

@@ -10,6 +10,7 @@ import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.spans import cut_within, parents_of
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import (
     NO_CHUNK,
     Arrays,
@@ -197,7 +198,7 @@ class _Stages:
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
         """Build one retriever of any kind, and drop low scores from its ranking."""
-        filtering = getattr(built.value, "FILTERING", ())
+        filtering = traits_of(built.value).filtering
         unfiltered = BuiltPart(built.value, built.spec.without(*filtering))
         if isinstance(built.value, HybridRetriever):
             found = self._hybrid(unfiltered, label)
@@ -255,7 +256,7 @@ class _Stages:
         def build(work: StageContext) -> Any:
             return search.build(work.get(embeddings).vectors)
 
-        building = spec.without(*getattr(search, "SEARCH_ONLY", ()))
+        building = spec.without(*traits_of(search).search_only)
         index = self._whole("index", building, (embeddings,), build, dict, label)
         index = replace(index, check=key_check(search))
 
@@ -313,7 +314,7 @@ class _Stages:
         spec = _extend(built.spec.without("legs"), legs=names, depth=depth)
         node = _ranking_node("fuse", spec, tuple(legs.values()), compute, label)
         # The duration of a fusion does not depend on the weights.
-        rule = spec.without(*getattr(built.value, "WEIGHING", ()))
+        rule = spec.without(*traits_of(built.value).weighing)
         self.latency[f"fuse/{label}".strip("/")] = rule_latency_node(node, rule)
         return node
 
@@ -367,7 +368,7 @@ class _Stages:
     def _pairs(self) -> Node:
         """Build the node of the scores of pairs, whose address does not depend on their further use."""
         part = self.parts.reranker.value
-        spec = self.parts.reranker.spec.without("candidates", *getattr(part, "REORDERING", ()))
+        spec = self.parts.reranker.spec.without("candidates", *traits_of(part).reordering)
         inputs = [self.corpus, self.chunks]
         if isinstance(part, ReadingReranker):
 

@@ -82,7 +82,7 @@ def response_schema(model: Any) -> ResponseSchema:
 def parse_reply(text: str, model: Any) -> Any:
     """Parse a reply by a pydantic model. The whole reply is one JSON value, optionally in a code block.
 
-    The accepted replies affect judgements: a change needs a new VERSION in ``ragas_calls`` and ``judge_checks``.
+    The accepted replies affect judgements: a change needs a new version in ``ragas_calls`` and ``judge_checks``.
 
     Raises:
         ValueError: The reply does not conform, for instance "0.9", true or 7 for a binary field.

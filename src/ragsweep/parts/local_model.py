@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import PartTraits
 from ragsweep.parts import model_files, onnx_model
 
 TORCH = {"int8": "float32"}
@@ -24,7 +25,9 @@ class LocalModel:
     Addresses contain the hash of the model's files and the resolved dtype: see ``fingerprint``.
     """
 
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "batch_size", "download"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        operational=frozenset({"model", "device", "dtype", "batch_size", "download"}),
+    )
     KEY: ClassVar[str]  # of the part in a config, for messages
     INT8: ClassVar[bool] = True  # whether the model may compute in int8
 

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from datetime import date as Date
 from fnmatch import fnmatchcase
+from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Usage
+from ragsweep.core.types import PartTraits, Usage
 
 
 @dataclass(eq=False)
@@ -18,7 +19,7 @@ class Prices:
     ``models`` maps a pattern (``gpt-4o-mini*``) to the price of a million tokens: [read, written].
     """
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     date: str
     currency: str

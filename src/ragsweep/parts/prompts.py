@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Formatter
+from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import texts_hash
-from ragsweep.core.types import Request
+from ragsweep.core.types import PartTraits, Request
 
 KNOWN = {
     "system": ("fence", "refusal"),
@@ -36,7 +37,7 @@ class Prompt:
     passages the messages are ``system_alone`` and the bare question.
     """
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     system: str
     system_alone: str

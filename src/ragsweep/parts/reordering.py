@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings
 from ragsweep.parts.fusion import min_max
 from ragsweep.parts.ranking import mark_failed
@@ -39,8 +40,8 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Read a reranker's settings for the use of its scores: the parameters in its REORDERING, and candidates."""
-    named = REORDERING.intersection(getattr(part, "REORDERING", ()))
+    """Read a reranker's settings for the use of its scores: those in its traits, and candidates."""
+    named = REORDERING.intersection(traits_of(part).reordering)
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
-from ragsweep.core.types import Dataset, JudgedMetric, Metric, weights_of
+from ragsweep.core.types import Dataset, JudgedMetric, Metric, PartTraits, weights_of
 from ragsweep.evaluation.evaluator import Evaluator, facts
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import tabulate
@@ -60,7 +60,7 @@ class BettingRace:
     level: float = 0.95
     block: int = 16
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def betting(self, metric: Metric, heaviest: float = 1.0) -> Betting:
         """Return the rule for a metric, which must have bounds. Raises ConfigError for an invalid margin.

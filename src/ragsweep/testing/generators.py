@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import Answer, CostEstimator, Generator, Passage, Request, RequestSize, Turn
 from ragsweep.testing.contract import Contract
 from ragsweep.testing.requests import collect
@@ -66,9 +67,9 @@ class GeneratorContract(Contract):
         assert list(map(content, collect(part.generate, REQUESTS[::-1])))[::-1] == together
 
     def test_generator_that_needs_context_abstains_without_it(self) -> None:
-        """If the class sets NEEDS_CONTEXT."""
+        """If the class's traits have ``needs_context``."""
         part = self.part()
-        if getattr(part, "NEEDS_CONTEXT", False):
+        if traits_of(part).needs_context:
             (answer,) = collect(part.generate, [Request("Where does the cat sleep?")])
             assert answer.abstained
             assert answer.text == ""

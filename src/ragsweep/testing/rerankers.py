@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import ReadingReranker, Reranker
 from ragsweep.parts.reordering import REORDERING
 from ragsweep.testing.contract import Contract
@@ -40,7 +41,7 @@ class RerankerContract(Contract):
     def test_parameters_that_only_reorder_exist(self) -> None:
         """The pipeline applies them; see ragsweep.parts.reordering."""
         part = self.part()
-        named = getattr(part, "REORDERING", ())
+        named = traits_of(part).reordering
         assert set(named) <= REORDERING
         assert all(hasattr(part, name) for name in named)
 

@@ -20,6 +20,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import objectives, shown_metrics
 from ragsweep.core.secrets import MASK, texts
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import Corpus
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.evaluation.config_graph import ConfigGraph
@@ -218,5 +219,5 @@ def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()
     named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]
     optional = {name for name, extra in named if extra and name in facts}
     names = [name for name, extra in named if not extra]
-    names += sorted(optional.union(*(index.REQUIRES for index in indexes)))
+    names += sorted(optional.union(*(traits_of(index).requires for index in indexes)))
     return [f"{name}=={version(name).partition('+')[0]}" for name in names if name not in UNSERVED]

@@ -18,6 +18,7 @@ from ragsweep.core.types import (
     Floats,
     GoldenSet,
     IndexComparison,
+    PartTraits,
     Question,
     Rankings,
     Spans,
@@ -128,7 +129,7 @@ def test_recall_is_that_of_faiss_and_rises_with_the_effort(parts: list[Any], las
 class HalfBlind:
     """Search every second vector only."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def build(self, vectors: Floats) -> Arrays:
         """Build what the exact index does."""

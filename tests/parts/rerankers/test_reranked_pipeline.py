@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.identity import BuiltPart
-from ragsweep.core.types import NO_CHUNK
+from ragsweep.core.types import NO_CHUNK, PartTraits
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import LateInteraction
@@ -25,8 +25,7 @@ QUERIES = ["cats on the mat", "source code", "bread and water"]
 class Overlap:
     """Score by shared words; records the pairs it scored."""
 
-    VERSION = "1"
-    REORDERING = frozenset({"candidates", "min_score", "mix"})
+    TRAITS = PartTraits(version="1", reordering=frozenset({"candidates", "min_score", "mix"}))
 
     def __init__(self, candidates: int = 4, min_score: float | None = None, mix: float = 0.0) -> None:
         self.candidates = candidates
@@ -41,9 +40,9 @@ class Overlap:
 
 
 class Unnamed(Overlap):
-    """Has a parameter of the same name that changes its scores, and no REORDERING."""
+    """Has a parameter of the same name that changes its scores, and is not among ``reordering``."""
 
-    REORDERING = frozenset()
+    TRAITS = PartTraits(reordering=frozenset())
 
 
 class Letters:

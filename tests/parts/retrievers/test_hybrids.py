@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ class TestHybridConvexByTheoreticalBounds(HybridRetrieverContract):
 
 
 class Wide(NoRetriever):
-    BOUNDS = (-2.0, None)
+    TRAITS = replace(NoRetriever.TRAITS, bounds=(-2.0, None))
 
 
 def test_theoretical_bounds_are_those_that_the_legs_state() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Question
+from ragsweep.core.types import PartTraits, Question
 from ragsweep.parts.metrics import TaskMetric
 
 from haproxy_repair.changes import Changes, agreement, find_changes, precision
@@ -33,7 +33,7 @@ def require_haproxy() -> None:
 class FindingsMetric(TaskMetric):
     """A metric of the findings that are stated, matched to the expected ones."""
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
 
     def score_output(self, question: Question, output: Any) -> float | str:
         """Match the findings and score the counts."""
@@ -91,7 +91,7 @@ class FindingsF1(FindingsMetric):
 class CheckedMetric(TaskMetric):
     """A metric of what ``haproxy -c`` says of the repaired configuration."""
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
 
     def check(self) -> None:
         """Raise ConfigError where HAProxy is not installed."""
@@ -162,7 +162,7 @@ class Optimisation(TaskMetric):
     Removed and added lines are compared, one to one, by similarity (see ``changes.agreement``).
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "optimisation"
     unit = "%"
     bounds = PERCENT
@@ -179,7 +179,7 @@ class OptimisationPrecision(TaskMetric):
     expected repair (see ``changes.precision``): needless changes lower it, missing ones do not.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "optimisation_precision"
     unit = "%"
     bounds = PERCENT
@@ -192,7 +192,7 @@ class OptimisationPrecision(TaskMetric):
 class LineCount(TaskMetric):
     """Number of lines that the repair adds, removes or changes; a changed line is one of both."""
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     unit = "lines"
     higher_is_better = None
     bounds = (0.0, None)
@@ -218,7 +218,7 @@ class Hallucination(TaskMetric):
     types add up to the rate of all.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     unit = "%"
     higher_is_better = False
     bounds = PERCENT

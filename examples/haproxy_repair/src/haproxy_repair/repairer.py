@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from typing import Any, ClassVar, NamedTuple
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Answer, Request
+from ragsweep.core.types import Answer, PartTraits, Request
 
 from haproxy_repair.lines import Line, read_lines
 from haproxy_repair.passages import Passages
@@ -52,7 +52,7 @@ class Repairer:
         similarity: The least similarity of a word and its replacement, 0 to 1.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     similarity: float = 0.75
 

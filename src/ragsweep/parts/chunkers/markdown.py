@@ -10,7 +10,7 @@ from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ragsweep.core.spans import Piece, check_size, cut, encodable, last_pause, merge_neighbours
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus, PartTraits, Spans
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -38,7 +38,7 @@ class Markdown:
     above it. Headings are CommonMark's.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     size: int = 800
 

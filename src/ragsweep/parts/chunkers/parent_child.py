@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragsweep.core.spans import cut_within
-from ragsweep.core.types import Chunker, Corpus, Spans
+from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
 
 
 @dataclass(frozen=True)
 class ParentChild:
     """Search the chunks that ``child`` cuts from those of ``parent``; the context contains the parents, each once."""
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     parent: Chunker
     child: Chunker

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragsweep.core.spans import check_size, cut, encodable
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus, PartTraits, Spans
 
 
 @dataclass(eq=False)
@@ -19,7 +19,7 @@ class Recursive:
     The splitting is that of chonkie's RecursiveChunker.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     size: int = 800
     min_characters: int = 24

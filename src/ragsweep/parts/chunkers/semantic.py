@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, check_size, cut, split_long
-from ragsweep.core.types import Corpus, Embedder, Spans
+from ragsweep.core.types import Corpus, Embedder, PartTraits, Spans
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 from ragsweep.parts.unit_vectors import unit
 
@@ -27,8 +27,7 @@ class Semantic:
     chunks depend only on its text.
     """
 
-    VERSION: ClassVar[str] = "1"
-    LANGUAGES: ClassVar[tuple[str, ...]] = tuple(LANGUAGES)
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
 
     embedder: Embedder
     percentile: float = 90.0

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable, windows
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus, PartTraits, Spans
 from ragsweep.parts import model_files
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
@@ -18,7 +18,7 @@ from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentenc
 class NoChunker:
     """Leave every document whole."""
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def split(self, corpus: Corpus) -> Spans:
         """Return one span a document, over all of its text."""
@@ -29,7 +29,7 @@ class NoChunker:
 class FixedSize:
     """Cut every document into windows of ``size`` characters, each sharing ``overlap`` with the previous one."""
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     size: int = 800
     overlap: int = 0
@@ -51,8 +51,7 @@ class SentenceWindow:
     The length of a window depends on its sentences: a text without full stops is one sentence, up to a blank line.
     """
 
-    VERSION: ClassVar[str] = "1"
-    LANGUAGES: ClassVar[tuple[str, ...]] = tuple(LANGUAGES)
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
 
     sentences: int = 5
     stride: int = 4
@@ -90,9 +89,8 @@ class Tokens:
     folder, a hub id or "bundled".
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"tokenizer", "download"}))
     # Addresses contain the hash of the tokenizer's file instead: see fingerprint.
-    OPERATIONAL = frozenset({"tokenizer", "download"})
 
     size: int = 200
     overlap: int = 0

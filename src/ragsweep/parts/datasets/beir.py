@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
-from ragsweep.core.types import Corpus, Dataset, Question
+from ragsweep.core.types import Corpus, Dataset, PartTraits, Question
 from ragsweep.core.words import search_terms
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_format import read_weight
@@ -42,7 +42,7 @@ class Beir:
             for ArguAna and Quora, whose queries are documents; a document that is the query's evidence stays.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     path: str
     split: str

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError, Faults
-from ragsweep.core.types import Corpus, Dataset, Question
+from ragsweep.core.types import Corpus, Dataset, PartTraits, Question
 from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
 from ragsweep.golden.golden_format import read_evidence, read_question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, Selection, golden_set
@@ -48,7 +48,7 @@ class Csv:
         encoding: Of files without a byte order mark; None for UTF-8, or what an HTML page declares.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     corpus: str
     questions: str

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ragsweep.core.errors import Faults
-from ragsweep.core.types import Corpus, Dataset, GoldenSet
+from ragsweep.core.types import Corpus, Dataset, GoldenSet, PartTraits
 from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import Selection, golden_set
@@ -32,7 +32,7 @@ class Jsonl:
         encoding: Of files without a byte order mark; None for UTF-8.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     corpus: str
     golden: str
@@ -74,7 +74,7 @@ class Folder:
             ``encoding`` an HTML page may declare its own.
     """
 
-    VERSION: ClassVar[str] = "2"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     path: str
     golden: str
@@ -109,7 +109,7 @@ class PythonReference:
         limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     limit: int | None
     seed: int

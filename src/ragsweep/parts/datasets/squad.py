@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ragsweep.core.errors import Faults
-from ragsweep.core.types import Corpus, Dataset, Evidence, Question
+from ragsweep.core.types import Corpus, Dataset, Evidence, PartTraits, Question
 from ragsweep.golden.golden_format import read_weight
 from ragsweep.golden.golden_set import BLANK, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.reading import Row, UniqueIds, read_object
@@ -31,7 +31,7 @@ class Squad:
         limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     path: str
     unknown: str

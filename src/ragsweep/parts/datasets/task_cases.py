@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError, Faults
-from ragsweep.core.types import Dataset, Question
+from ragsweep.core.types import Dataset, PartTraits, Question
 from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.golden.golden_format import read_evidence, read_weight
 from ragsweep.golden.golden_set import RawGoldenSet, Selection, golden_set
@@ -34,7 +34,7 @@ class TaskCases:
         unknown, limit, seed: As in :class:`~ragsweep.parts.datasets.Jsonl`.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     cases: str
     corpus: str

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError, Faults, nearest
-from ragsweep.core.types import Dataset, Question
+from ragsweep.core.types import Dataset, PartTraits, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
@@ -33,7 +33,7 @@ class Trec:
         limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     corpus: str
     topics: str

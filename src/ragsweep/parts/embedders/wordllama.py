@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Embeddings, Floats
+from ragsweep.core.types import Embeddings, Floats, PartTraits
 from ragsweep.parts.model_files import file_digest, packaged
 from ragsweep.parts.unit_vectors import unit
 
@@ -40,7 +40,7 @@ class WordLlamaEmbedder:
     Kusupati et al. 2022, "Matryoshka Representation Learning", train them.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     trained_on: ClassVar[str] = "english"
 
     dimensions: int = 256

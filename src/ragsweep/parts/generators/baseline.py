@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.types import Answer, DatasetReader, Question, Request
+from ragsweep.core.types import Answer, DatasetReader, PartTraits, Question, Request
 from ragsweep.parts.templates import fill
 
 
@@ -23,7 +23,7 @@ class Baseline:
             templates, which is written as JSON.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     dataset: DatasetReader
     answer: str | Mapping[str, Any]

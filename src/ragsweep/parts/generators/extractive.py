@@ -13,7 +13,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import split_long
-from ragsweep.core.types import Answer, Embedder, Floats, Request
+from ragsweep.core.types import Answer, Embedder, Floats, PartTraits, Request
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
 LONGEST = 300
@@ -41,9 +41,7 @@ class Extractive:
     which production does in advance.
     """
 
-    VERSION: ClassVar[str] = "1"
-    NEEDS_CONTEXT: ClassVar[bool] = True
-    LANGUAGES: ClassVar[tuple[str, ...]] = tuple(LANGUAGES)
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", needs_context=True, languages=tuple(LANGUAGES))
 
     embedder: Embedder
     sentences: int = 2

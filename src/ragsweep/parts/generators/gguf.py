@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
-from ragsweep.core.types import Answer, Request, Usage
+from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts.drawing import SEEDS, check_drawing
 from ragsweep.parts.generators import gguf_weights
 from ragsweep.parts.model_files import file_digest, loading
@@ -48,8 +48,7 @@ class Gguf:
         ConfigError: By ``check``, if the file, the library or a number is not usable.
     """
 
-    VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "parallel", "replicates"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))
 
     model: str
     prompt: Prompt

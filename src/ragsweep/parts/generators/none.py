@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from ragsweep.core.missing import NO_ANSWERS
-from ragsweep.core.types import Answer, Request
+from ragsweep.core.types import Answer, PartTraits, Request
 
 
 class NoGenerator:
     """Generate no answers: only retrieval is evaluated."""
 
-    VERSION = "1"
-    SILENT = True
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Return a failed answer for every request; never called, because the stage is omitted."""

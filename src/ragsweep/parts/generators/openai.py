@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import is_secret
-from ragsweep.core.types import Answer, CostEstimate, Passage, Request, RequestSize
+from ragsweep.core.types import Answer, CostEstimate, PartTraits, Passage, Request, RequestSize
 from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.endpoint import Endpoint
@@ -33,18 +33,20 @@ class OpenAI:
     the service chooses one.
     """
 
-    VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
-        {
-            "key_env",
-            "timeout",
-            "deadline",
-            "retries",
-            "concurrency",
-            "requests_per_minute",
-            "tokens_per_minute",
-            "replicates",
-        }
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="1",
+        operational=frozenset(
+            {
+                "key_env",
+                "timeout",
+                "deadline",
+                "retries",
+                "concurrency",
+                "requests_per_minute",
+                "tokens_per_minute",
+                "replicates",
+            }
+        ),
     )
 
     base_url: str
@@ -66,7 +68,7 @@ class OpenAI:
 
     def __post_init__(self) -> None:
         """Set up the service, without any call."""
-        limits = {name: getattr(self, name) for name in self.OPERATIONAL - {"replicates"}}
+        limits = {name: getattr(self, name) for name in self.TRAITS.operational - {"replicates"}}
         self.endpoint = Endpoint(self.base_url, self.model, thoughts=self.thoughts, **limits)
 
     def check(self) -> None:

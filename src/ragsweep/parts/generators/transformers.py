@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import THINKING, TOO_LONG
-from ragsweep.core.types import Answer, Request, Usage
+from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts import model_files
 from ragsweep.parts.drawing import SEEDS, check_drawing
 from ragsweep.parts.local_model import LocalModel, silence_libraries
@@ -35,8 +35,10 @@ class Transformers(LocalModel):
     Usage counts tokens but no calls: it costs nothing.
     """
 
-    VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "download", "replicates"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="1",
+        operational=frozenset({"model", "device", "dtype", "download", "replicates"}),
+    )
     KEY: ClassVar[str] = "llm"
     INT8: ClassVar[bool] = False
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Arrays, Floats
+from ragsweep.core.types import Arrays, Floats, PartTraits
 from ragsweep.parts.indexes.faiss_index import FaissIndex, check_shape, lend, library
 from ragsweep.parts.indexes.vectors import blocks, check_at_least, check_pieces, sample
 
@@ -53,8 +53,7 @@ class Sq(CodeIndex):
     codes alone choose the vectors, and only their order is exact.
     """
 
-    VERSION: ClassVar[str] = "1"
-    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"oversampling"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
 
     bits: Literal[4, 6, 8, 16] = 8
     oversampling: int = 2
@@ -93,8 +92,7 @@ class Pq(CodeIndex):
     is exact.
     """
 
-    VERSION: ClassVar[str] = "1"
-    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"oversampling"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
 
     m: int = 48
     nbits: int = 8

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.types import Arrays, Floats, Rankings
+from ragsweep.core.types import Arrays, Floats, PartTraits, Rankings
 from ragsweep.parts.indexes.vectors import blocks, rank_candidates
 from ragsweep.parts.ranking import empty_rankings
 from ragsweep.services.errors import CallFailed, EndpointFailed
@@ -30,8 +30,7 @@ class ExternalIndex(ABC):
     NAME: ClassVar[str] = "table"
     """The key of the stored value, and its name in messages."""
 
-    REQUIRES: ClassVar[tuple[str, ...]]
-    """Packages in addition to the general requirements."""
+    TRAITS: ClassVar[PartTraits]
 
     def build(self, vectors: Floats) -> Arrays:
         """Fill a table, unless a complete one exists, and return its name."""

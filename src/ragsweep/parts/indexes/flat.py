@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.types import Arrays, Floats, Rankings
+from ragsweep.core.types import Arrays, Floats, PartTraits, Rankings
 from ragsweep.parts.indexes.faiss_index import lend, library
 from ragsweep.parts.indexes.vectors import blocks, rank_candidates
 from ragsweep.parts.ranking import empty_rankings
@@ -28,7 +29,7 @@ class Flat:
     depends on the other queries, and equal vectors are in the order of positions.
     """
 
-    VERSION = "2"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     def build(self, vectors: Floats) -> Arrays:
         """Return the length of the longest vector, by which rounding is bounded; the vectors are not copied."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.types import Arrays, Floats
+from ragsweep.core.types import Arrays, Floats, PartTraits
 from ragsweep.parts.indexes.faiss_index import FaissIndex, deserialise, lend, library, serialise
 from ragsweep.parts.indexes.vectors import check_at_least
 
@@ -23,8 +23,7 @@ class Hnsw(FaissIndex):
     index.
     """
 
-    VERSION: ClassVar[str] = "2"
-    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2", search_only=frozenset({"ef_search"}))
 
     m: int = 16
     ef_construction: int = 128

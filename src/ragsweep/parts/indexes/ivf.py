@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.types import Arrays, Floats
+from ragsweep.core.types import Arrays, Floats, PartTraits
 from ragsweep.parts.indexes.faiss_index import FaissIndex, deserialise, library, serialise
 from ragsweep.parts.indexes.flat import Flat
 from ragsweep.parts.indexes.vectors import blocks, check_at_least, sample
@@ -30,8 +30,7 @@ class Ivf(FaissIndex):
     the searched lists contain no more.
     """
 
-    VERSION: ClassVar[str] = "1"
-    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"nprobe"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"nprobe"}))
 
     nlist: int = 4096
     nprobe: int = 16

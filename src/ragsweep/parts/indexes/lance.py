@@ -9,7 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.locks import locks, private_folder
-from ragsweep.core.types import NO_CHUNK, Floats
+from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
 from ragsweep.parts.indexes.vectors import blocks, check_at_least, check_pieces
 from ragsweep.services.errors import CallFailed, quote
@@ -53,7 +53,7 @@ class LanceTable(ExternalIndex):
     than 256 vectors are not indexed but compared one by one.
     """
 
-    REQUIRES: ClassVar[tuple[str, ...]] = ("lancedb",)
+    TRAITS: ClassVar[PartTraits] = PartTraits(operational=frozenset({"uri", "table"}), requires=("lancedb",))
 
     uri: str = ".ragsweep/lancedb"
     table: str = "ragsweep"
@@ -185,9 +185,9 @@ class LanceIvfPq(LanceTable):
     :class:`LanceTable`.
     """
 
-    VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"uri", "table"})
-    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"nprobes", "oversampling"})
+    TRAITS: ClassVar[PartTraits] = replace(
+        LanceTable.TRAITS, version="1", search_only=frozenset({"nprobes", "oversampling"})
+    )
 
     num_partitions: int | None = None
     num_sub_vectors: int = 48
@@ -201,7 +201,7 @@ class LanceIvfPq(LanceTable):
         check_at_least(1, num_sub_vectors=self.num_sub_vectors, nprobes=self.nprobes, oversampling=self.oversampling)
 
     def _facts(self) -> list[Any]:
-        return [self.VERSION, self.num_partitions, self.num_sub_vectors]
+        return [self.TRAITS.version, self.num_partitions, self.num_sub_vectors]
 
     def _config(self, number: int, dimension: int) -> Any:
         from lancedb.index import IvfPq
@@ -225,9 +225,7 @@ class LanceHnsw(LanceTable):
     A rebuilt table may miss other neighbours: several threads build the graph. See :class:`LanceTable`.
     """
 
-    VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"uri", "table"})
-    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
+    TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))
 
     m: int = 16
     ef_construction: int = 128
@@ -239,7 +237,7 @@ class LanceHnsw(LanceTable):
         check_at_least(1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
     def _facts(self) -> list[Any]:
-        return [self.VERSION, self.m, self.ef_construction]
+        return [self.TRAITS.version, self.m, self.ef_construction]
 
     def _config(self, number: int, dimension: int) -> Any:
         from lancedb.index import HnswSq

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import mask_text
-from ragsweep.core.types import NO_CHUNK, Floats
+from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
 from ragsweep.parts.indexes.vectors import blocks, check_at_least
 from ragsweep.services.errors import CallFailed, quote
@@ -47,12 +47,12 @@ class PgVector(ExternalIndex):
     other neighbours. Vectors have at most 2,000 numbers, and no ranking is longer than ``ef_search``.
     """
 
-    REQUIRES: ClassVar[tuple[str, ...]] = ("pgvector", "psycopg", "psycopg-binary")
-    VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
-        {"url", "url_env", "table", "build_memory", "build_workers", "timeout"}
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="1",
+        operational=frozenset({"url", "url_env", "table", "build_memory", "build_workers", "timeout"}),
+        search_only=frozenset({"ef_search"}),
+        requires=("pgvector", "psycopg", "psycopg-binary"),
     )
-    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
 
     url: str | None = "postgresql://localhost/ragsweep"
     url_env: str | None = None
@@ -124,7 +124,7 @@ class PgVector(ExternalIndex):
                 f"index: pgvector indexes vectors of at most {LONGEST} numbers, given {vectors.shape[1]}; choose an"
                 " embedder with fewer, or another index"
             )
-        facts = [self.VERSION, vectors.shape, self.m, self.ef_construction]
+        facts = [self.TRAITS.version, vectors.shape, self.m, self.ef_construction]
         return name_by_content(self.table, facts, vectors, separator="_")
 
     def _fill(self, name: str, vectors: Floats) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import MASK
-from ragsweep.core.types import NO_CHUNK, Floats
+from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
 from ragsweep.parts.indexes.vectors import check_at_least
 from ragsweep.services.errors import CallFailed
@@ -45,10 +45,12 @@ class Qdrant(ExternalIndex):
     """
 
     NAME: ClassVar[str] = "collection"
-    REQUIRES: ClassVar[tuple[str, ...]] = ("qdrant-client",)
-    VERSION: ClassVar[str] = "2"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"path", "key_env", "timeout"})
-    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="2",
+        operational=frozenset({"path", "key_env", "timeout"}),
+        search_only=frozenset({"ef_search"}),
+        requires=("qdrant-client",),
+    )
 
     base_url: str | None = "http://localhost:6333"
     path: str | None = None
@@ -85,7 +87,9 @@ class Qdrant(ExternalIndex):
             self.service.check_key("retriever.index")
 
     def _name(self, vectors: Floats) -> str:
-        return name_by_content(self.collection, [self.VERSION, vectors.shape, self.m, self.ef_construct], vectors)
+        return name_by_content(
+            self.collection, [self.TRAITS.version, vectors.shape, self.m, self.ef_construct], vectors
+        )
 
     def _local(self) -> str:
         return "path" if self.path is not None else ""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import PartTraits
 from ragsweep.parts.judging import ResponseSchema
 
 
 class NoJudge:
     """Reject every metric that needs a judge."""
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     samples = 1
     fence = True
 

@@ -6,12 +6,12 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import MALFORMED
-from ragsweep.core.types import Embedder, Usage
+from ragsweep.core.types import Embedder, PartTraits, Usage
 from ragsweep.parts import fences
 from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
@@ -58,19 +58,21 @@ class OpenAIJudge:
         labels: File with people's labels of answers, by which a sweep corrects its verdict; no call depends on it.
     """
 
-    VERSION = "1"
-    OPERATIONAL = frozenset(
-        {
-            "key_env",
-            "embeddings_key_env",
-            "concurrency",
-            "timeout",
-            "deadline",
-            "retries",
-            "requests_per_minute",
-            "tokens_per_minute",
-            "labels",
-        }
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="1",
+        operational=frozenset(
+            {
+                "key_env",
+                "embeddings_key_env",
+                "concurrency",
+                "timeout",
+                "deadline",
+                "retries",
+                "requests_per_minute",
+                "tokens_per_minute",
+                "labels",
+            }
+        ),
     )
 
     base_url: str

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Literal
 
-from ragsweep.core.types import Answer, Passage, Question
+from ragsweep.core.types import Answer, PartTraits, Passage, Question
 from ragsweep.core.words import is_syllabic, without_soft_hyphens
 from ragsweep.parts.languages import detect_language, language_code
 from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incomparable, reason_unreferenced
@@ -52,7 +52,7 @@ class ExactMatch(AnswerMetric):
             or where there is no label and the question is in French.
     """
 
-    VERSION = "3"
+    TRAITS = PartTraits(version="3")
     name = "exact_match"
     needs = ("answer", "reference")
 
@@ -75,7 +75,7 @@ class TokenF1(ExactMatch):
         language: As for ExactMatch.
     """
 
-    VERSION = "3"
+    TRAITS = PartTraits(version="3")
     name = "token_f1"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -93,7 +93,7 @@ class TokenRecall(ExactMatch):
         language: As for ExactMatch.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "token_recall"
 
     def _skip_reason(self, question: Question) -> str:
@@ -116,7 +116,7 @@ class ContainsAnswer(TokenRecall):
         language: As for ExactMatch.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,13 @@ from ragsweep.core.missing import (
     score_with_evidence,
     score_with_retrieval,
 )
-from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, Passage, Question, Scores
+from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTraits, Passage, Question, Scores
 
 
 class Proportion:
     """Attributes of a proportion; a metric adds its name and ``score``."""
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     needs: tuple[str, ...] = ("evidence",)
     unit = ""
     higher_is_better: bool | None = True
@@ -138,7 +138,7 @@ class AnswerMetric(Proportion):
 class JudgedAnswerMetric(Proportion):
     """A metric that a slow model computes for the answers that need it."""
 
-    SKIPS_ABSTAINED = True
+    TRAITS = PartTraits(skips_abstained=True)
     needs: tuple[str, ...] = ("answer",)
     name: str
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ragsweep.core.missing import NO_CITATIONS, NOTHING_SAID
-from ragsweep.core.types import Passage
+from ragsweep.core.types import PartTraits, Passage
 from ragsweep.core.words import words
 from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.metrics.bases import CITATIONS, check_threshold, without_citations
@@ -42,7 +42,7 @@ class CitationsCorrect(SupportMetric):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "3"
+    TRAITS = PartTraits(version="3")
     name = "citations_correct"
     _unscored = NO_CITATIONS
 
@@ -75,7 +75,7 @@ class CitationRecall(CitationsCorrect):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "3"
+    TRAITS = PartTraits(version="3")
     name = "citation_recall"
     _unscored = NOTHING_SAID
 

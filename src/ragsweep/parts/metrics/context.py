@@ -22,7 +22,7 @@ from ragsweep.core.missing import (
     score_with_evidence,
     score_with_retrieval,
 )
-from ragsweep.core.types import NO_CHUNK, Corpus, EvaluationView, Question, Scores
+from ragsweep.core.types import NO_CHUNK, Corpus, EvaluationView, PartTraits, Question, Scores
 from ragsweep.golden.sections import section, words
 from ragsweep.parts.metrics.bases import (
     EvidenceMetric,
@@ -40,7 +40,7 @@ from ragsweep.parts.metrics.ranking import Gain, Ndcg, recall
 class ContextRecall(EvidenceMetric):
     """Proportion of the relevant evidences, as the golden set labels them, that the context covers."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "context_recall"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -53,7 +53,7 @@ class ContextPrecision(EvidenceMetric):
     An empty context scores 0, as in trec_eval.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "context_precision"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -66,7 +66,7 @@ class ContextNdcg(Proportion):
     See Ndcg for the formula; the ranking is cut at ``top_k``.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, gain: Gain = "linear") -> None:
         self.name = f"context_{Ndcg(gain=gain).name}"
@@ -83,7 +83,7 @@ class EvidenceCoverage(EvidenceMetric):
     Of a whole document as evidence any chunk in the context suffices.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "evidence_coverage"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -96,7 +96,7 @@ class ContextTokenPrecision(Proportion):
     An empty context scores 0, like context precision; a context without text (an imported run) is not scored.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "context_token_precision"
 
     def score(self, view: EvaluationView) -> Scores:
@@ -109,7 +109,7 @@ class ContextTokenPrecision(Proportion):
 class ContextTokens(RetrievalMetric):
     """Number of tokens of the context with titles, by one fixed tokenizer, of questions that need retrieval."""
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "context_tokens"
     unit = "tokens"
     higher_is_better = False
@@ -122,7 +122,7 @@ class ContextTokens(RetrievalMetric):
 class EmptyRate(RetrievalMetric):
     """Whether nothing was retrieved: 1 or 0, of questions that need retrieval, unanswerable ones included."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "empty_rate"
     higher_is_better = False
 
@@ -133,7 +133,7 @@ class EmptyRate(RetrievalMetric):
 class Results(RetrievalMetric):
     """Number of chunks in the ranking, of questions that need retrieval."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "results"
     higher_is_better = None
     bounds = (0.0, None)
@@ -148,7 +148,7 @@ class ExpectedCountMet(Proportion):
     The number of chunks is that of Results. A question without an expected count is not scored.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "expected_count_met"
     needs = ("count",)
 
@@ -163,7 +163,7 @@ class ExpectedCountMet(Proportion):
 class TopScore(Proportion):
     """Score of the first chunk, on the retriever's or reranker's own scale, of questions that need retrieval."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "top_score"
     needs = ("retrieval",)
     higher_is_better = None
@@ -210,7 +210,7 @@ class DistractorRate(Proportion):
     An empty context scores 0. A question without distractors in the corpus is not scored.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "distractor_rate"
     needs = ("distractors",)
     higher_is_better = False
@@ -233,7 +233,7 @@ class SectionHit(Proportion):
     part of it with half of its own text, or half of the section's. Without such a section there is no score.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "section_hit"
     needs = ("section",)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from ragsweep.core.missing import ANSWERABLE, CONVERSATIONAL, NEEDS_RETRIEVAL, NO_ROUTER, UNANSWERABLE
-from ragsweep.core.types import Answer, EvaluationView, Passage, Question, Route, Scores
+from ragsweep.core.types import Answer, EvaluationView, PartTraits, Passage, Question, Route, Scores
 from ragsweep.parts.metrics.answer_words import Language, articles_of, is_right
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
@@ -27,7 +27,7 @@ from ragsweep.parts.metrics.right_answers import Match, keyword_coverage
 class RouterAccuracy(Proportion):
     """Proportion of questions that are routed as the golden set's ``needs_retrieval`` demands."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     needs = ("router",)
     name = "router_accuracy"
 
@@ -44,7 +44,7 @@ class RouterAccuracy(Proportion):
 class MissedSearch(RouterAccuracy):
     """Proportion of the questions that need the corpus but are answered without a search."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "missed_search"
     higher_is_better = False
 
@@ -55,7 +55,7 @@ class MissedSearch(RouterAccuracy):
 class NeedlessSearch(RouterAccuracy):
     """Proportion of conversation for which the corpus is searched, which costs time and adds misleading context."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "needless_search"
     higher_is_better = False
 
@@ -66,7 +66,7 @@ class NeedlessSearch(RouterAccuracy):
 class SearchRate(RouterAccuracy):
     """Proportion of questions for which the router has the corpus searched."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "search_rate"
     higher_is_better = None
 
@@ -95,7 +95,7 @@ class SuccessRate(AnswerMetric):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "4"
+    TRAITS = PartTraits(version="4")
     name: str = "success_rate"
 
     def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
@@ -138,7 +138,7 @@ class AnswerFate(SuccessRate):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "4"
+    TRAITS = PartTraits(version="4")
 
     def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.name = fate
@@ -158,7 +158,7 @@ class AnswerFate(SuccessRate):
 class Refusal(AnswerMetric):
     """Whether the question was refused, by the generator's words or a blank answer: 1 or 0."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "refusal"
     higher_is_better = None
 

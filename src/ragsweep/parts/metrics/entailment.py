@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +39,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         download: Whether the model may be fetched from the hub.
     """
 
-    VERSION = "1"
+    TRAITS = replace(LocalModel.TRAITS, version="1", skips_abstained=True)
     name = "faithfulness_nli"
     KEY = "metrics.faithfulness_nli"
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from ragsweep.core.missing import ABSTAINED, NOTHING_SAID
-from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
+from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import words
 from ragsweep.parts.languages import content_words, fold
 from ragsweep.parts.metrics.bases import (
@@ -48,7 +48,7 @@ class GroundingLexical(SupportMetric):
     Stop words of the answer's language (detected), case and accents are ignored. An answer without passages scores 0.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "grounding_lexical"
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
@@ -65,7 +65,7 @@ class GroundingRougeL(SupportMetric):
     words as for RougeL. An answer without passages scores 0.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "grounding_rouge_l"
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class GroundingSemantic(SentenceMetric):
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "grounding_semantic"
 
     def __init__(self, embedder: Embedder, threshold: float = 0.7) -> None:

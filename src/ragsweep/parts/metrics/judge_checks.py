@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, failed, score_where
-from ragsweep.core.types import Case, EvaluationView, Judgement, Scores, Usage
+from ragsweep.core.types import Case, EvaluationView, Judgement, PartTraits, Scores, Usage
 from ragsweep.parts.fences import NOTICE, fence, printable
 from ragsweep.parts.judging import Judge, ResponseSchema, response_schema
 from ragsweep.parts.metrics.bases import Proportion, divide
@@ -52,7 +52,7 @@ class JudgeSuspicious(Proportion):
     No question is left out because of it; inspect the flagged ones.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "judge_suspicious"
     needs = ("judge",)
     higher_is_better = False
@@ -72,7 +72,7 @@ class JudgeSpread(Proportion):
     Needs judge.samples of 2 or more. It is the noise of one sample; the mean of n samples has 1 / sqrt(n) of it.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "judge_spread"
     needs = ("judge",)
     higher_is_better = False
@@ -102,7 +102,7 @@ class JudgeSwayed(JudgeMetric):
         share: Proportion of the questions in the sample: above 0, at most 1.
     """
 
-    VERSION = "1"  # change it with PROMPT and everything below it
+    TRAITS = PartTraits(version="1", skips_abstained=True)  # change version with PROMPT and everything below it
     name = "judge_swayed"
     uses = ("question", "answer", "reference")
     higher_is_better = False

@@ -19,7 +19,7 @@ import numpy as np
 
 from ragsweep.core.identity import content_hash, key_check
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL
-from ragsweep.core.types import Case, EvaluationView, Judgement, ReplyCache, Scores, Usage
+from ragsweep.core.types import Case, EvaluationView, Judgement, PartTraits, ReplyCache, Scores, Usage
 from ragsweep.parts.judging import Judge, JudgeReply, ResponseSchema, reasons_given
 from ragsweep.parts.metrics.bases import Proportion, judgements, to_scores
 from ragsweep.parts.metrics.injections import is_suspicious
@@ -87,14 +87,13 @@ class Sample(NamedTuple):
 class JudgeMetric(Proportion):
     """Judge cases by ``_sample``, which a metric defines: once, or as often as the judge has samples.
 
-    SKIPS_ABSTAINED: answers that decline are not judged.
+    Answers that decline are not judged, unless its traits change ``skips_abstained``.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1", skips_abstained=True)
     name: str
     uses: tuple[str, ...]
     embeddings: ClassVar[bool] = False
-    SKIPS_ABSTAINED: ClassVar[bool] = True
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -135,11 +134,12 @@ class JudgeMetric(Proportion):
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question by its judgement; conversation and declined answers have none."""
+        skips_abstained = self.TRAITS.skips_abstained and "answer" in self.uses
         results: list[float | str] = []
         for n, judgement in enumerate(judgements(view, self.name)):
             if not view.questions[n].needs_retrieval:
                 results.append(CONVERSATIONAL)
-            elif self.SKIPS_ABSTAINED and "answer" in self.uses and view.answers and view.answers.answers[n].abstained:
+            elif skips_abstained and view.answers and view.answers.answers[n].abstained:
                 results.append(ABSTAINED)
             else:
                 results.append(judgement.reason or judgement.value)

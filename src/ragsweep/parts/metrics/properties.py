@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import ABSTAINED, NO_PRICE, NOT_PROBED, NOT_TOLD, UNKNOWN_LANGUAGE, score_where
-from ragsweep.core.types import Answer, EvaluationView, Passage, Question, Scores
+from ragsweep.core.types import Answer, EvaluationView, PartTraits, Passage, Question, Scores
 from ragsweep.parts.languages import detect_language, language_code
 from ragsweep.parts.metrics.bases import AnswerMetric, is_refusal, without_citations
 from ragsweep.parts.prices import Prices
@@ -19,7 +20,7 @@ from ragsweep.parts.tokens import count
 class AnswerLength(AnswerMetric):
     """Number of tokens of the answer without citations, by one fixed tokenizer; refusals are not scored."""
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "answer_length"
     unit = "tokens"
     higher_is_better = None
@@ -33,7 +34,7 @@ class AnswerLength(AnswerMetric):
 class AnswerTokensIn(AnswerMetric):
     """Number of tokens that the model read for the answer, by its own tokenizer; a generator without one has none."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "answer_tokens_in"
     field = "tokens_in"
     unit = "tokens"
@@ -49,7 +50,7 @@ class AnswerTokensIn(AnswerMetric):
 class AnswerTokensOut(AnswerTokensIn):
     """Number of tokens that the model wrote for the answer, by its own tokenizer."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "answer_tokens_out"
     field = "tokens_out"
 
@@ -57,7 +58,7 @@ class AnswerTokensOut(AnswerTokensIn):
 class AnswerSpeed(AnswerMetric):
     """Number of tokens that the model wrote for the answer in a second, by its own tokenizer."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "answer_tokens_per_second"
     unit = "tokens/s"
     bounds = (0.0, None)
@@ -73,7 +74,7 @@ class CostPer1000(AnswerMetric):
     Other costs of finding the context (embedding and rerank services, machines) are not included.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "cost_per_1000"
     higher_is_better = False
     bounds = (0.0, None)
@@ -102,7 +103,7 @@ class CostPer1000(AnswerMetric):
 class AnswerSupport(AnswerMetric):
     """The generator's own confidence in its answer, refusals included; risk-coverage curves are based on it."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "answer_support"
     higher_is_better = None
     bounds = (None, None)
@@ -119,7 +120,7 @@ class AnswerLanguage(AnswerMetric):
     words of English, French, German, Spanish, Italian, Dutch and Portuguese; a name or a number has no language.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "answer_language"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -143,7 +144,7 @@ class Latency:
         ConfigError: The quantile is not between 0 and 1.
     """
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     needs = ("latency",)
     unit = "ms"
     higher_is_better = False

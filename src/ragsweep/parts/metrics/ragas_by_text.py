@@ -15,7 +15,7 @@ from ragsweep.core.missing import (
     score_where,
     score_with_evidence,
 )
-from ragsweep.core.types import EvaluationView, Passage, Question, Scores
+from ragsweep.core.types import EvaluationView, PartTraits, Passage, Question, Scores
 from ragsweep.parts.metrics.bases import Proportion, to_scores, withhold
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 
@@ -26,7 +26,7 @@ class RagasIdBasedContextPrecision(Proportion):
     ragas' IDBasedContextPrecision, where a chunk is relevant if it covers an evidence.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "ragas_id_based_context_precision"
 
     def score(self, view: EvaluationView) -> Scores:
@@ -38,7 +38,7 @@ class RagasIdBasedContextPrecision(Proportion):
 class RagasIdBasedContextRecall(ContextRecall):
     """Proportion of the evidences that the context covers: ragas' IDBasedContextRecall, equal to context_recall."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "ragas_id_based_context_recall"
 
 
@@ -80,7 +80,7 @@ class _ByText(Proportion):
 class RagasNonLlmContextPrecision(_ByText):
     """Average precision, where chunks similar to a quote are relevant: NonLLMContextPrecisionWithReference."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "ragas_non_llm_context_precision"
 
     def _measure(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
@@ -92,7 +92,7 @@ class RagasNonLlmContextPrecision(_ByText):
 class RagasNonLlmContextRecall(_ByText):
     """Proportion of the quotes similar to a chunk of the context: NonLLMContextRecall."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "ragas_non_llm_context_recall"
 
     def _measure(self, texts: Sequence[str], quotes: Sequence[str]) -> float:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, NO_STATEMENTS
-from ragsweep.core.types import Case, CostEstimate, RequestSize
+from ragsweep.core.types import Case, CostEstimate, PartTraits, RequestSize
 from ragsweep.parts.fences import printable
 from ragsweep.parts.judging import Judge
 from ragsweep.parts.metrics.bases import clamp
@@ -105,7 +105,7 @@ def _printable(value: Any) -> Any:
 class RagasFaithfulness(RagasMetric):
     """Proportion of the answer's statements, extracted by the judge, that follow from the context."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_faithfulness"
     uses = ("question", "answer", "contexts")
     of_ragas = "Faithfulness"
@@ -118,7 +118,7 @@ class RagasAnswerRelevancy(RagasMetric):
     0 where the judge calls the answer evasive every time.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_answer_relevancy"
     uses = ("question", "answer")
     of_ragas = "AnswerRelevancy"
@@ -137,7 +137,7 @@ class RagasAnswerRelevancy(RagasMetric):
 class RagasContextPrecision(RagasMetric):
     """Average precision of the context, where relevant are the chunks that helped to the reference answer."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision"
     uses = ("question", "contexts", "reference")
     of_ragas = "ContextPrecisionWithReference"
@@ -147,7 +147,7 @@ class RagasContextPrecision(RagasMetric):
 class RagasContextPrecisionWithoutReference(RagasMetric):
     """Average precision of the context, where relevant are the chunks that helped to the given answer."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision_without_reference"
     uses = ("question", "answer", "contexts")
     of_ragas = "ContextPrecisionWithoutReference"
@@ -157,7 +157,7 @@ class RagasContextPrecisionWithoutReference(RagasMetric):
 class RagasContextRecall(RagasMetric):
     """Proportion of the reference answer's statements that the context supports."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_recall"
     uses = ("question", "contexts", "reference")
     of_ragas = "ContextRecall"
@@ -169,13 +169,12 @@ class RagasAnswerCorrectness(RagasMetric):
     An answer that declines is judged too: it is wrong.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "ragas_answer_correctness"
     uses = ("question", "answer", "reference")
     of_ragas = "AnswerCorrectness"
     chats, embeds = 3, 2
     embeddings = True
-    SKIPS_ABSTAINED = False
 
     def __init__(self, judge: Judge, factuality: float = 0.75, similarity: float = 0.25, beta: float = 1.0) -> None:
         if min(factuality, similarity) < 0 or not factuality + similarity > 0 or not beta > 0:
@@ -199,11 +198,10 @@ class RagasFactualCorrectness(RagasMetric):
     reference has none either, or is not compared: then there is nothing to measure.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "ragas_factual_correctness"
     uses = ("answer", "reference")
     of_ragas = "FactualCorrectness"
-    SKIPS_ABSTAINED = False
     strict = False
 
     def __init__(
@@ -222,13 +220,12 @@ class RagasFactualCorrectness(RagasMetric):
 class RagasSemanticSimilarity(RagasMetric):
     """Cosine of answer and reference by the judge's embeddings; an answer that declines counts."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "ragas_semantic_similarity"
     uses = ("answer", "reference")
     of_ragas = "SemanticSimilarity"
     chats, embeds = 0, 1
     embeddings = True
-    SKIPS_ABSTAINED = False
     bounds = (-1.0, 1.0)
 
 
@@ -238,7 +235,7 @@ class RagasNoiseSensitivity(RagasMetric):
     ``mode`` relevant considers the chunks that support the reference, irrelevant the others.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_noise_sensitivity"
     uses = ("question", "answer", "contexts", "reference")
     of_ragas = "NoiseSensitivity"

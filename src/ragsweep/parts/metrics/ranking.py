@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import NOTHING_RETRIEVED, score_with_approximation, score_with_evidence, score_with_retrieval
-from ragsweep.core.types import NO_CHUNK, EvaluationView, Rankings, Scores
+from ragsweep.core.types import NO_CHUNK, EvaluationView, PartTraits, Rankings, Scores
 from ragsweep.parts.metrics.bases import (
     EvidenceMetric,
     Proportion,
@@ -44,7 +44,7 @@ class Ndcg(EvidenceMetric):
     question's relevant evidences, highest grade first, cut at the same length.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, cutoff: int | None = None, gain: Gain = "linear") -> None:
         self.name = name_at("ndcg" if gain == "linear" else "ndcg_exp", cutoff)
@@ -80,7 +80,7 @@ class _AtGivenCutoff(_AtCutoff):
 class Recall(_AtCutoff):
     """Proportion of the relevant evidences found within the cutoff (trec_eval's recall); a chunk may cover several."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     stem = "recall"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -90,7 +90,7 @@ class Recall(_AtCutoff):
 class Precision(_AtGivenCutoff):
     """Evidences credited within the cutoff, divided by the cutoff, however short the ranking (trec_eval's P)."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     stem = "precision"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -100,7 +100,7 @@ class Precision(_AtGivenCutoff):
 class F1(_AtGivenCutoff):
     """Harmonic mean of precision and recall at the cutoff, 0 where both are (van Rijsbergen 1979, ch. 7)."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     stem = "f1"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -111,7 +111,7 @@ class F1(_AtGivenCutoff):
 class HitRate(_AtGivenCutoff):
     """Whether any evidence was found within the cutoff: 1 or 0 (trec_eval's success)."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     stem = "hit_rate"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -121,7 +121,7 @@ class HitRate(_AtGivenCutoff):
 class Mrr(_AtCutoff):
     """1 / rank of the first chunk that covers an evidence, 0 where there is none (trec_eval's recip_rank)."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     stem = "mrr"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -137,7 +137,7 @@ class MeanAveragePrecision(_AtCutoff):
     A question's value is its average precision; the mean over questions is MAP.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     stem = "map"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
@@ -195,7 +195,7 @@ class AnnRecall(Proportion):
     Several legs with approximate indexes are taken together; where every index is exact there is no score.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     needs = ("retrieval", "exact")
 
     def __init__(self, cutoff: int | None = None) -> None:
@@ -219,7 +219,7 @@ class AnnEvidenceLost(Proportion):
     Legs as for AnnRecall: an evidence that one leg lost and another found is not lost.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     needs = ("evidence", "exact")
     higher_is_better = False
 

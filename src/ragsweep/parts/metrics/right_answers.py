@@ -14,7 +14,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
-from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
+from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import pattern, spaced, without_soft_hyphens, words
 from ragsweep.parts.languages import detect_language, fold, language_code
 from ragsweep.parts.metrics.bases import (
@@ -70,7 +70,7 @@ class RougeL(_Overlap):
     around its tokenizer.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "rouge_l"
 
     def _compare(self, text: str, right: str) -> float:
@@ -104,7 +104,7 @@ class Bleu(_Overlap):
     Tokens are those of sacrebleu's ``13a``; in scripts without spaces each character is one.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2")
     name = "bleu"
 
     def _compare(self, text: str, right: str) -> float:
@@ -141,7 +141,7 @@ class KeywordCoverage(AnswerMetric):
         ConfigError: ``language`` is unknown.
     """
 
-    VERSION = "3"
+    TRAITS = PartTraits(version="3")
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
@@ -222,7 +222,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
         embedder: Embeds both texts as documents.
     """
 
-    VERSION = "2"
+    TRAITS = PartTraits(version="2", skips_abstained=True)
     name = "semantic_similarity"
     needs = ("answer", "reference")
     bounds = (-1.0, 1.0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ragsweep.core.types import Case, Embedder, EvaluationView, Judgement, Scores
+from ragsweep.core.types import Case, Embedder, EvaluationView, Judgement, PartTraits, Scores
 from ragsweep.parts.metrics.bases import Proportion, batches, clamp, judgements, to_scores
 from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, embed_texts
 from ragsweep.parts.unit_vectors import unit
@@ -21,7 +21,7 @@ class ContextSimilarity(Proportion):
         embedder: Embeds the question as a query and the chunks as documents.
     """
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "context_similarity"
     needs = ("retrieval", "judge")
     higher_is_better = None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import NO_ANSWERS, UNREADABLE, score_where
-from ragsweep.core.types import EvaluationView, Metric, Question, Scores
+from ragsweep.core.types import EvaluationView, Metric, PartTraits, Question, Scores
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.parts.metrics.bases import Proportion, to_scores
 
@@ -60,7 +60,7 @@ def _score_outputs(metric: TaskMetric, view: EvaluationView) -> Scores:
 class UnreadableOutput(TaskMetric):
     """Whether nothing could be read from the answer: 1 or 0."""
 
-    VERSION = "1"
+    TRAITS = PartTraits(version="1")
     name = "unreadable_output"
     higher_is_better = False
     unread = 1.0
@@ -82,7 +82,7 @@ class WeightedSum:
         higher_is_better: False where less is better.
     """
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     quantile = None
 
     def __init__(
@@ -119,7 +119,7 @@ class TaskSuccess:
         name: The metric's name.
     """
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     unit, higher_is_better, bounds, quantile = "", True, (0.0, 1.0), None
 
     def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import PartTraits
 from ragsweep.parts.code_blocks import code_blocks
 
 
@@ -21,7 +22,7 @@ class JsonObject:
         schema: JSON Schema of the object, or the name of a file with it; None: any object.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     schema: Mapping[str, Any] | str | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ragsweep.core.types import PartTraits
 from ragsweep.parts.code_blocks import code_blocks
 
 
@@ -12,7 +13,7 @@ from ragsweep.parts.code_blocks import code_blocks
 class WholeText:
     """Take the whole text of an answer."""
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def read(self, text: str) -> str:
         """Return the text; raises ValueError for a blank one."""
@@ -29,7 +30,7 @@ class FencedBlock:
         language: Only blocks with this word after the opening fence; None: any.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     language: str | None = None
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Answer, Request
+from ragsweep.core.types import Answer, PartTraits, Request
 
 
 class Last:
     """Search with the question alone."""
 
-    VERSION = "1"
-    SILENT = True
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Return each question."""
@@ -31,7 +30,7 @@ class History:
         roles: Roles of these turns: "user", "assistant" or both.
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     turns: int | None = None
     roles: Sequence[str] = ("user", "assistant")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import key_check
 from ragsweep.core.missing import MALFORMED
-from ragsweep.core.types import Answer, CostEstimate, CostEstimator, Request, RequestSize
+from ragsweep.core.types import Answer, CostEstimate, CostEstimator, PartTraits, Request, RequestSize
 from ragsweep.parts.prompts import fenced_messages
 
 
@@ -25,8 +25,7 @@ class Rewrite:
         instruction: The instruction to the model.
     """
 
-    VERSION = "1"
-    UNREAD: ClassVar[dict[str, tuple[str, ...]]] = {"llm": ("prompt",)}
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", unread={"llm": ("prompt",)})
 
     def __init__(self, llm: Any, instruction: str) -> None:
         self.instruction = instruction

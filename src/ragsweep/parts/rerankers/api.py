@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Floats
+from ragsweep.core.types import Floats, PartTraits
 from ragsweep.parts.reordering import REORDERING, Reordering
 from ragsweep.services.http_client import Service
 
@@ -31,9 +31,11 @@ class ApiReranker:
     Calls (key, retries, waits) are those of :class:`ragsweep.services.http_client.Service`.
     """
 
-    VERSION: ClassVar[str] = "1"
-    REORDERING: ClassVar[frozenset[str]] = REORDERING
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="1",
+        operational=frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"}),
+        reordering=REORDERING,
+    )
 
     base_url: str
     model: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.types import Floats
+from ragsweep.core.types import Floats, PartTraits
 from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.reordering import REORDERING, Reordering
 
@@ -30,8 +30,7 @@ class CrossEncoder(LocalModel):
     and chunk together, None: the model's own limit) cuts the longer of the two first.
     """
 
-    VERSION: ClassVar[str] = "2"
-    REORDERING: ClassVar[frozenset[str]] = REORDERING
+    TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2", reordering=REORDERING)
     KEY: ClassVar[str] = "reranker"
 
     model: str

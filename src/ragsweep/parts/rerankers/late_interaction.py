@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Floats, TokenVectors
+from ragsweep.core.types import Floats, PartTraits, TokenVectors
 from ragsweep.parts.reordering import REORDERING, Reordering
 from ragsweep.parts.unit_vectors import unit
 
@@ -27,8 +27,7 @@ class LateInteraction:
     chunking, and kept in half precision, which moves a score by less than 0.001.
     """
 
-    VERSION: ClassVar[str] = "1"
-    REORDERING: ClassVar[frozenset[str]] = REORDERING
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", reordering=REORDERING)
 
     embedder: Any
     candidates: int = 50

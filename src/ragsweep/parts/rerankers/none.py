@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from ragsweep.core.types import Floats
+from ragsweep.core.types import Floats, PartTraits
 
 
 class NoReranker:
     """Leave the ranking as it is."""
 
-    VERSION = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     candidates = 0
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.types import Arrays, Rankings
+from ragsweep.core.types import Arrays, PartTraits, Rankings
 from ragsweep.core.words import pattern, search_form
 from ragsweep.parts.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.parts.retrievers import postings
@@ -41,10 +41,12 @@ class Bm25:
     ``min_score``.
     """
 
-    VERSION: ClassVar[str] = "2"
-    FILTERING: ClassVar[frozenset[str]] = frozenset({"min_score"})
-    BOUNDS: ClassVar[tuple[float, None]] = (0.0, None)
-    LANGUAGES: ClassVar[tuple[str, ...]] = LANGUAGES
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="2",
+        filtering=frozenset({"min_score"}),
+        bounds=(0.0, None),
+        languages=LANGUAGES,
+    )
 
     k1: float = 1.5
     b: float = 0.75

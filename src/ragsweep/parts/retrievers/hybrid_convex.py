@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.types import NO_CHUNK, Rankings
+from ragsweep.core.traits import traits_of
+from ragsweep.core.types import NO_CHUNK, PartTraits, Rankings
 from ragsweep.parts.fusion import NORMALISATIONS, convex, weights_of
 
 Bounds = tuple[float, float | None]
@@ -21,12 +22,11 @@ class HybridConvex:
     """Fuse any retrievers by a weighted sum of their normalised scores: see :func:`ragsweep.parts.fusion.convex`.
 
     The leg ``alpha_leg`` has the weight ``alpha``, the others share ``1 - alpha`` equally; or ``weights`` sets every
-    leg's weight. With ``normalisation`` "theoretical" a leg must declare BOUNDS, its lowest and highest possible score
-    (None: none).
+    leg's weight. With ``normalisation`` "theoretical" a leg's traits must declare ``bounds``, its lowest and highest
+    possible score (None: none).
     """
 
-    VERSION = "1"
-    WEIGHING = frozenset({"alpha", "alpha_leg", "weights"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", weighing=frozenset({"alpha", "alpha_leg", "weights"}))
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class HybridConvex:
             raise ConfigError(f"retriever.normalisation is {normalisation!r}{nearest(normalisation, NORMALISATIONS)}")
         self._bounds: dict[str, Bounds] = {}
         for name, leg in legs.items() if normalisation == "theoretical" else ():
-            if not hasattr(leg, "BOUNDS"):
+            if (bounds := traits_of(leg).bounds) is None:
                 raise ConfigError(
                     f"retriever.normalisation is 'theoretical', and the leg {name} states no bounds of its scores; "
                     "choose min_max or z_score"
                 )
-            self._bounds[name] = leg.BOUNDS
+            self._bounds[name] = bounds
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
         """Return one ranking of the legs', ``depth`` long.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Rankings
+from ragsweep.core.types import PartTraits, Rankings
 from ragsweep.parts.fusion import reciprocal_rank, weights_of
 
 
 class HybridRrf:
     """Fuse any retrievers by reciprocal rank: see :func:`ragsweep.parts.fusion.reciprocal_rank`."""
 
-    VERSION = "1"
-    WEIGHING = frozenset({"k", "weights"})
-    BOUNDS = (0.0, None)
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None), weighing=frozenset({"k", "weights"}))
 
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
         """Raise ConfigError for a negative ``k``, or weights that do not fit the legs."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from ragsweep.core.types import Arrays, Rankings
+from ragsweep.core.types import Arrays, PartTraits, Rankings
 from ragsweep.parts.ranking import empty_rankings
 
 
 class NoRetriever:
     """Find nothing."""
 
-    VERSION = "1"
-    BOUNDS = (0.0, None)
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None))
 
     def build(self, texts: Sequence[str]) -> Arrays:
         """Build nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ragsweep.core.types import Embedder, VectorIndex
+from ragsweep.core.types import Embedder, PartTraits, VectorIndex
 from ragsweep.parts.ranking import check_min_score
 
 
@@ -17,9 +17,11 @@ class Vector:
     that score below ``min_score`` are dropped.
     """
 
-    VERSION: ClassVar[str] = "2"
-    FILTERING: ClassVar[frozenset[str]] = frozenset({"min_score"})
-    BOUNDS: ClassVar[tuple[float, float]] = (-1.0, 1.0)  # of vectors of length 1
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="2",
+        filtering=frozenset({"min_score"}),
+        bounds=(-1.0, 1.0),  # of vectors of length 1
+    )
 
     embedder: Embedder
     index: VectorIndex

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED
-from ragsweep.core.types import CostEstimate, Request, RequestSize, Route
+from ragsweep.core.types import CostEstimate, PartTraits, Request, RequestSize, Route
 from ragsweep.parts.prompts import fenced_messages
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
@@ -33,9 +33,11 @@ class Llm:
     The message is fenced by a hash of itself, which it cannot contain, so that its instructions are not followed.
     """
 
-    VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
-        {"key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute", "tokens_per_minute"}
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="1",
+        operational=frozenset(
+            {"key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute", "tokens_per_minute"}
+        ),
     )
 
     base_url: str
@@ -55,7 +57,7 @@ class Llm:
 
     def __post_init__(self) -> None:
         """Set up the service, without any call."""
-        limits = {name: getattr(self, name) for name in self.OPERATIONAL}
+        limits = {name: getattr(self, name) for name in self.TRAITS.operational}
         self.endpoint = Endpoint(self.base_url, self.model, thoughts=self.thoughts, **limits)
 
     def check(self) -> None:

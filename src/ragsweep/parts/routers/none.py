@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
-from ragsweep.core.types import Request, Route
+from ragsweep.core.types import PartTraits, Request, Route
 
 
 class NoRouter:
     """Make no decisions; never called."""
 
-    VERSION = "1"
-    SILENT = True
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Search for every request."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Request, Route
+from ragsweep.core.types import PartTraits, Request, Route
 from ragsweep.core.words import word_count
 
 
@@ -21,7 +21,7 @@ class Rule:
     text is searched for whatever its beginning: people greet before they ask.
     """
 
-    VERSION: ClassVar[str] = "2"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     conversation: list[str]
     most_words: int = 6

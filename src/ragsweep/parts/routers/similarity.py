@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Embedder, Floats, Request, Route
+from ragsweep.core.types import Embedder, Floats, PartTraits, Request, Route
 from ragsweep.parts.unit_vectors import unit
 
 
@@ -21,7 +21,7 @@ class Similarity:
     questions (minus ``threshold`` where no example of a question is given).
     """
 
-    VERSION: ClassVar[str] = "1"
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     embedder: Embedder
     conversation: list[str]

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import SIGNATURES, is_secret
-from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
+from ragsweep.core.types import Answer, CostEstimate, PartTraits, Request, RequestSize, Response, Usage
 from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service
@@ -38,9 +38,11 @@ class Http:
     Change ``version`` when the system changes, because its responses are stored.
     """
 
-    VERSION: ClassVar[str] = "3"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
-        {"key_env", "key_header", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"}
+    TRAITS: ClassVar[PartTraits] = PartTraits(
+        version="3",
+        operational=frozenset(
+            {"key_env", "key_header", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"}
+        ),
     )
 
     url: str
@@ -66,7 +68,7 @@ class Http:
         """Set up the service, without any call."""
         address, _, self.query = self.url.partition("?")
         base, _, self.path = address.rpartition("/")
-        self.service = Service(base, **{name: getattr(self, name) for name in self.OPERATIONAL})
+        self.service = Service(base, **{name: getattr(self, name) for name in self.TRAITS.operational})
         with suppress(ValueError):
             self.body = json.loads(self.body) if isinstance(self.body, str) else self.body
         self.paths = {name: getattr(self, name) for name in PATHS}

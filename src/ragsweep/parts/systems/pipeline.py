@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
-from ragsweep.core.types import Request, Response
+from ragsweep.core.types import PartTraits, Request, Response
 
 
 class Pipeline:
     """Represent the pipeline that the rest of the config describes; never called."""
 
-    VERSION = "1"
-    SILENT = True
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Return empty responses."""

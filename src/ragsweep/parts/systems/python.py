@@ -18,7 +18,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import SYSTEM_RAISED
 from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import TRUSTED, is_trusted
-from ragsweep.core.types import Answer, Request, Response, Usage
+from ragsweep.core.types import Answer, PartTraits, Request, Response, Usage
 from ragsweep.parts.systems.responses import Returned, to_response
 from ragsweep.services.thoughts import TAGS, check_tags
 
@@ -39,8 +39,7 @@ class Python:
     ``version``: change it when anything else changes that the function depends on.
     """
 
-    VERSION: ClassVar[str] = "2"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"concurrency"})
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))
 
     function: str
     answers: bool = True

@@ -1,0 +1,96 @@
+"""The traits of a class of parts: facts about its parameters and results, beside its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+
+from ragsweep.core.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartTraits:
+    """What a class declares as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``; optional, as is each field.
+
+    A subclass inherits the traits, except ``version``; ``TRAITS = replace(Parent.TRAITS, version="1", ...)`` changes
+    some of them.
+    """
+
+    version: str | None = None
+    """Part of the addresses of results. None: the source of the class's module, with its package imports, is hashed."""
+
+    operational: frozenset[str] = frozenset()
+    """Parameters that cannot change a result; addresses omit them."""
+
+    search_only: frozenset[str] = frozenset()
+    """Of an index: parameters that ``search`` reads and ``build`` does not; a change rebuilds nothing."""
+
+    filtering: frozenset[str] = frozenset()
+    """Of a retriever: {"min_score"} lets the pipeline drop chunks that score below it."""
+
+    bounds: tuple[float, float | None] | None = None
+    """Of a retriever: lowest and highest possible score, None if it is unbounded; None: not known."""
+
+    weighing: frozenset[str] = frozenset()
+    """Of a hybrid retriever: parameters that change the result of ``fuse`` but not its duration; it is timed once."""
+
+    reordering: frozenset[str] = frozenset()
+    """Of a reranker: parameters that change only the use of the scores: "candidates", "min_score", "mix"."""
+
+    needs_context: bool = False
+    """Of a generator: it abstains without context."""
+
+    silent: bool = False
+    """Of an llm, router, query or system that is switched off: it is never called."""
+
+    unread: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of a query writer: nested part -> its parameters that do not affect the query; addresses omit them."""
+
+    skips_abstained: bool = False
+    """Of a judged metric: abstentions are not judged (empty answers never are)."""
+
+    languages: Sequence[str] = ()
+    """Accepted values of ``language``, among which ``language: auto`` chooses; empty: any value is left as it is."""
+
+    requires: Sequence[str] = ()
+    """Of an external index: packages that a shipped model must install."""
+
+
+_FORMER = {one.name.upper(): one.name for one in fields(PartTraits)}
+"""Class attributes that stated the traits before there was TRAITS -> field."""
+
+
+def traits_of(part: object, where: str = "") -> PartTraits:
+    """Return the traits of a part or of a class of parts; the defaults if it declares none.
+
+    ``where`` is its key in the config, for errors. Raises ConfigError if TRAITS is no PartTraits, and if traits are
+    stated by former class attributes, such as VERSION.
+    """
+    made = part if isinstance(part, type) else type(part)
+    try:
+        return _declared(made)
+    except ConfigError as fault:
+        if not where:
+            raise
+        raise ConfigError(f"{where}: {fault}") from None
+
+
+@cache
+def _declared(made: type) -> PartTraits:
+    found = getattr(made, "TRAITS", PartTraits())
+    if not isinstance(found, PartTraits):
+        raise ConfigError(f"{made.__qualname__}.TRAITS must be a PartTraits, given {found!r}")
+    if former := [name for name in _FORMER if hasattr(made, name) and (name != "VERSION" or name in vars(made))]:
+        raise ConfigError(_describe_former(made, former))
+    return found if "TRAITS" in vars(made) else replace(found, version=None)
+
+
+def _describe_former(made: type, former: Sequence[str]) -> str:
+    values = ", ".join(f"{_FORMER[name]}={getattr(made, name)!r}" for name in former)
+    parent = next((one.__name__ for one in made.__mro__[1:] if "TRAITS" in vars(one)), "")
+    traits = f"replace({parent}.TRAITS, {values})" if parent else f"PartTraits({values})"
+    return (
+        f"{made.__qualname__} states traits in class attributes that are no longer read: {', '.join(former)}; write"
+        f" TRAITS = {traits} instead, with {'dataclasses.replace' if parent else 'ragsweep.core.types.PartTraits'}"
+    )
