@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.results import COMPLETE, PARTIAL, STEPS, DatasetFacts, Result, Summary, incomplete, objectives
+from ragsweep.core.question_results import EvidenceRanks, QuestionResults
+from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Result, Summary, incomplete, objectives
 from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
@@ -32,22 +33,22 @@ from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
-from ragsweep.evaluation.evidence_trace import TRACE, TracedStages, trace_evidence
+from ragsweep.evaluation.evidence_trace import TracedStages, trace_evidence
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.generation import passages, write_queries
 from ragsweep.evaluation.probing import probe_stages, seconds_by_question, summarise_latency
 from ragsweep.evaluation.question_table import (
-    REPEATED,
     ChunkNames,
     QuestionTable,
     has_evidence,
-    outcomes,
+    missing_reasons,
     tabulate,
+    tabulate_results,
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
 from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
-from ragsweep.evaluation.steps import step_texts
+from ragsweep.evaluation.steps import collect_steps
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.answer_outputs import mark_cut, read_outputs
 from ragsweep.parts.targets import evaluate_targets
@@ -95,7 +96,7 @@ class Evaluator:
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
-        reasons = dict(zip(scores, collected.reasons, strict=True))
+        reasons, is_lost = dict(zip(scores, collected.reasons, strict=True)), failures.upstream != ""
         address, cut = (texts.run_address(table, node.address, searches) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
         return Result(
@@ -111,9 +112,13 @@ class Evaluator:
                 label: {value: collected.summarise(rows) for value, rows in values.items()}
                 for label, values in table.groups.items()
             },
-            outcomes=outcomes(view, table, scores, reasons, names, failures.upstream != "")
-            | {TRACE: failures.blank(self._traced(experiment, view, stages)), STEPS: step_texts(view, experiment.price)}
-            | ({REPEATED: repeated.column} if repeated.column else {}),
+            outcomes=QuestionResults(
+                tabulate_results(view, table, scores, names, is_lost),
+                missing_reasons(reasons, len(table.questions)),
+                collect_steps(view, experiment.price),
+                self._traced(experiment, view, stages).without(is_lost),
+                repeated.repetitions,
+            ),
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
             qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
             evidence_runs=evidence_runs,
@@ -182,7 +187,7 @@ class Evaluator:
             graph.budget,
         )
 
-    def _traced(self, experiment: Experiment, view: EvaluationView, stages: TracedStages) -> list[str]:
+    def _traced(self, experiment: Experiment, view: EvaluationView, stages: TracedStages) -> EvidenceRanks:
         """Follow each evidence through the stages; legs are scored by the objective and the headline metrics."""
         config = experiment.config
         known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
