@@ -20,7 +20,7 @@ from ragsweep.core.missing import ReasonCodes
 from ragsweep.core.ordering import in_order
 from ragsweep.core.question_texts import FIELDS
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, EvaluationView, Question, Scores, weights_of
-from ragsweep.evaluation.answering import question_key, wording_key
+from ragsweep.evaluation.answering import QuestionKey, question_key
 from ragsweep.golden.clusters import clusters
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.latency import sample
@@ -93,19 +93,19 @@ class QuestionTable:
         return np.array([place.get(text, len(place)) for text in self.texts], dtype=np.int64)
 
     @cached_property
-    def answered(self) -> tuple[str, ...]:
+    def answered(self) -> tuple[QuestionKey, ...]:
         """The questions to answer, conversation among them, as keys."""
-        return tuple(question_key(*one).key for one in self._rows())
+        return tuple(question_key(*one) for one in self._rows())
 
     @cached_property
-    def judged(self) -> tuple[str, ...]:
+    def judged(self) -> tuple[QuestionKey, ...]:
         """The same with a right answer each, for judges."""
-        return tuple(question_key(*one, reference=True).key for one in self._rows())
+        return tuple(question_key(*one, reference=True) for one in self._rows())
 
     @cached_property
-    def wordings(self) -> tuple[str, ...]:
+    def wordings(self) -> tuple[QuestionKey, ...]:
         """The same as keys of their wording alone."""
-        return tuple(wording_key(question).key for question in self.questions)
+        return tuple(QuestionKey(question.text, question.history) for question in self.questions)
 
     @cached_property
     def conversations(self) -> Numbers:
