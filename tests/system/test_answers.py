@@ -304,3 +304,16 @@ def test_generator_is_part_of_the_answers_address_and_of_nothing_before_it() -> 
 
 class Loud(Parrot):
     """Another class."""
+
+
+def test_each_answer_and_verdict_is_priced_once_and_its_price_is_added_up() -> None:
+    priced: list[str] = []
+
+    def price(model: str, usage: Usage) -> float:
+        priced.append(model)
+        return 0.5 * usage.calls
+
+    result = evaluate(replace(experiment(Parrot(), judged=Length("answer")), price=price))
+    assert len(priced) == 2 * len(QUESTIONS.questions)
+    assert [one for one in result.outcomes.steps["generate"].money if one == one] == [0.5] * len(QUESTIONS.questions)
+    assert result.usage["generate"]["money"] == 0.5 * result.usage["generate"]["calls"] > 0

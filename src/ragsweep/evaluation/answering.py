@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.missing import failed
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
+from ragsweep.services.usage import Pricing
 
 Packed = NDArray[np.bytes_]
 """One JSON object in ASCII a row."""
 
 Item = TypeVar("Item", bound=Answer | Judgement | Route | Response)
+
+Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
@@ -104,6 +107,11 @@ def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
 def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
     """Read rows of one kind, as :func:`packed` wrote them."""
     return [_item(json.loads(row), kind) for row in rows.tolist()]
+
+
+def priced(items: Sequence[Priced], price: Pricing) -> list[Priced]:
+    """Price the usage of answers or judgements."""
+    return [item._replace(money=price(item.model, item.usage)) for item in items]
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:

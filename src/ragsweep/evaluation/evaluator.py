@@ -29,7 +29,7 @@ from ragsweep.core.types import (
     Usage,
 )
 from ragsweep.evaluation import trec_texts as texts
-from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.answering import priced, unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
@@ -52,7 +52,6 @@ from ragsweep.evaluation.steps import collect_steps
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.answer_outputs import mark_cut, read_outputs
 from ragsweep.parts.targets import evaluate_targets
-from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
@@ -85,11 +84,15 @@ class Evaluator:
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
-        view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
+        view = replace(
+            self._view(experiment, table, rankings),
+            routes=routes,
+            queries=queries and priced(queries, experiment.price),
+        )
         again = bool(experiment.config.get("rerun"))
         probes = probe_stages(self.executor, graph, table, self.began, again)
         view = replace(view, latency=seconds_by_question(probes, view, table))
-        views = repeated_views(self.executor.get, graph, table, view)
+        views = repeated_views(self.executor.get, graph, table, view, experiment.price)
         repeated = score_repetitions(experiment.metrics, views)
         searches = find_search_failures(self.executor, graph, view, table.texts)
         failures = find_failures(view, searches, graph.located is not None, table.probe < len(table.probed))
@@ -115,7 +118,7 @@ class Evaluator:
             outcomes=QuestionResults(
                 tabulate_results(view, table, scores, names, is_lost),
                 missing_reasons(reasons, len(table.questions)),
-                collect_steps(view, experiment.price),
+                collect_steps(view),
                 self._traced(experiment, view, stages).without(is_lost),
                 repeated.repetitions,
             ),
@@ -132,7 +135,7 @@ class Evaluator:
             started=started,
             ended=time.time(),
             addresses=graph.addresses,
-            usage=_usage(table, views, experiment.price),
+            usage=_usage(table, views),
             state=_state(experiment, summaries),
         )
 
@@ -155,10 +158,11 @@ class Evaluator:
         answers = None
         if graph.answer:
             cut = _lengths(rankings.first(experiment.top_k)) - length
-            items = unpacked(self.executor.get(graph.answer, table.answered), Answer)
+            items = priced(unpacked(self.executor.get(graph.answer, table.answered), Answer), experiment.price)
             answers = Answers(mark_cut(items, experiment.output), passages(names, context), cut)
         verdicts = {
-            name: unpacked(self.executor.get(node, table.judged), Judgement) for name, node in graph.verdicts.items()
+            name: priced(unpacked(self.executor.get(node, table.judged), Judgement), experiment.price)
+            for name, node in graph.verdicts.items()
         }
         cut_at = None if graph.budget is None else length
         view = make_view(coverage, rankings, experiment.top_k, {}, approximate, cut_at)
@@ -314,7 +318,7 @@ def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
     return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
 
 
-def _usage(table: QuestionTable, views: Sequence[EvaluationView], price: Pricing) -> dict[str, dict[str, float]]:
+def _usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
     """Sum up the cost of answers and verdicts when first computed; results that questions share count once."""
     view, items = views[0], list[tuple[str, Sequence[Any]]]()
     for one in views:
@@ -330,7 +334,7 @@ def _usage(table: QuestionTable, views: Sequence[EvaluationView], price: Pricing
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
         if stage != "route":  # no model is named; NaN if a model has no price
-            total["money"] = total.get("money", 0.0) + float(sum(price(one.model, one.usage) for one in distinct))
+            total["money"] = total.get("money", 0.0) + sum(one.money for one in distinct if one.usage.calls)
     for total in usage.values():
         if not total["calls"] or np.isnan(total.get("money", 0.0)):
             total.pop("money", None)

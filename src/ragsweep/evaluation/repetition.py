@@ -13,26 +13,29 @@ from ragsweep.core.identity import Node, Rows, content_hash
 from ragsweep.core.missing import failed
 from ragsweep.core.question_results import JudgedCases, Repetitions
 from ragsweep.core.types import Answer, EvaluationView, JudgedMetric, Judgement, Metric, Scores
-from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.answering import priced, unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.question_table import QuestionTable
 from ragsweep.evaluation.scoring import score_metric
 from ragsweep.parts.answer_outputs import mark_cut
+from ragsweep.services.usage import Pricing
 
 _OF_FIRST = {"latency", "exact"}
 """Needs of metrics that are measured once, on the first answer or without answers."""
 
 
 def repeated_views(
-    get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView
+    get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView, price: Pricing
 ) -> list[EvaluationView]:
     """Return the view of every repetition, the first answers first; without repetitions only these."""
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
-        items = unpacked(get(one.answer, table.answered), Answer)
+        items = priced(unpacked(get(one.answer, table.answered), Answer), price)
         answers = first.answers._replace(answers=mark_cut(items, first.output))
-        verdicts = {name: unpacked(get(node, table.judged), Judgement) for name, node in one.verdicts.items()}
+        verdicts = {
+            name: priced(unpacked(get(node, table.judged), Judgement), price) for name, node in one.verdicts.items()
+        }
         views.append(replace(first, answers=answers, judgements={**first.judgements, **verdicts}))
     return views
 

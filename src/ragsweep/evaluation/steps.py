@@ -10,16 +10,15 @@ import numpy as np
 
 from ragsweep.core.question_results import JUDGE, StepResults, is_known
 from ragsweep.core.types import EvaluationView
-from ragsweep.services.usage import Pricing
 
 
-def collect_steps(view: EvaluationView, price: Pricing) -> dict[str, StepResults]:
+def collect_steps(view: EvaluationView) -> dict[str, StepResults]:
     """Return the steps by name: stages whose time is measured, ``query``, ``generate`` and ``judge/METRIC``.
 
     Of repeated answers only those of the first repetition. Steps without a known fact are left out.
     """
     columns: dict[str, dict[str, list[Any]]] = {}
-    for name, facts in (*_times(view), *_calls(view, price)):
+    for name, facts in (*_times(view), *_calls(view)):
         known = {fact: column for fact, column in facts.items() if any(map(is_known, column))}
         columns.setdefault(name, {}).update(known)
     return {name: StepResults.of(len(view.questions), facts) for name, facts in columns.items() if facts}
@@ -33,19 +32,19 @@ def _times(view: EvaluationView) -> Iterator[tuple[str, dict[str, list[Any]]]]:
         yield name, {"ms": [float(f"{1000 * one:.3g}") for one in times.tolist()]}
 
 
-def _calls(view: EvaluationView, price: Pricing) -> Iterator[tuple[str, dict[str, list[Any]]]]:
+def _calls(view: EvaluationView) -> Iterator[tuple[str, dict[str, list[Any]]]]:
     called: dict[str, Sequence[Any]] = {f"{JUDGE}{name}": some for name, some in view.judgements.items()}
     called |= {"query": view.queries} if view.queries else {}
     called |= {"generate": view.answers.answers} if view.answers else {}
     for name, some in called.items():
-        rows = [_cost(one, price) for one in some]
+        rows = [_cost(one) for one in some]
         texts = {fact: [getattr(one, fact, "") for one in some] for fact in ("model", "words")}
         yield name, {fact: [row[fact] for row in rows] for fact in ("tokens_in", "tokens_out", "money")} | texts
 
 
-def _cost(one: Any, price: Pricing) -> Mapping[str, float]:
-    """Return the tokens and the price of one result's calls; NaN without a call."""
+def _cost(one: Any) -> Mapping[str, float]:
+    """Return the tokens and the price of one result's calls, to four digits; NaN without a call."""
     if not one.usage.calls:
         return dict.fromkeys(("tokens_in", "tokens_out", "money"), math.nan)
-    money = float(f"{price(one.model, one.usage):.4g}")
-    return {"tokens_in": one.usage.tokens_in, "tokens_out": one.usage.tokens_out, "money": money}
+    usage = one.usage
+    return {"tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out, "money": float(f"{one.money:.4g}")}
