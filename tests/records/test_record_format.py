@@ -185,7 +185,7 @@ def test_questions_that_lack_the_same_scores_share_their_reasons(measured: list[
         lambda kept: replace(kept, text=kept.text.replace(FORMAT, "ragsweep.record/9")),
         lambda kept: replace(kept, text=kept.text[:100]),
         lambda kept: replace(kept, own=b"{}"),
-        lambda kept: replace(kept, own=kept.own.replace(b'"ranked":[1', b'"ranked":[1e99')),
+        lambda kept: replace(kept, own=kept.own.replace(b'"ranked":[', b'"ranked":[1e99,')),
         lambda kept: replace(kept, text="[]"),
     ],
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,11 +45,6 @@ class StepResults:
         """Make a step of ``count`` questions from its known columns."""
         return cls(**{name: columns.get(name) or [unknown] * count for name, unknown in UNKNOWN.items()})
 
-    @classmethod
-    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> StepResults:
-        """Make a step from the known facts of each question."""
-        return cls(**{name: [row.get(name, unknown) for row in rows] for name, unknown in UNKNOWN.items()})
-
     def row(self, question: int) -> dict[str, Any]:
         """Return the known facts of one question."""
         facts = {name: column[question] for name, column in vars(self).items()}
@@ -61,22 +56,26 @@ def is_known(value: Any) -> bool:
     return value not in ("", None) and value == value  # NaN differs from itself
 
 
+BY_QUESTION = ("top", "scores")
+"""Fields of EvidenceRanks with a value a question."""
+
+
 @dataclass(frozen=True, eq=False)
 class EvidenceRanks:
-    """The rank of each evidence after each stage (evidences,): from 1, and 0 where the stage does not have it.
+    """The rank of each evidence after each stage (evidences,): from 1, or 0 if the stage does not return it.
 
     Evidences are in the order of their questions, and of the golden set. Shares and scores have six digits.
     """
 
     question: Numbers  # the row of the question
     held: Doubles  # 1 where one chunk covers the evidence, else the largest share in a chunk; 0: not in the corpus
+    legs: Mapping[str, Numbers]  # of a hybrid
+    exact: Mapping[str, Numbers]  # by exact search, of legs with an approximate index
+    first: Numbers | None  # before reranking, after fusion; None without a reranker
     ranked: Numbers  # in the final ranking
-    legs: Mapping[str, Numbers] = field(default_factory=dict)  # of a hybrid
-    exact: Mapping[str, Numbers] = field(default_factory=dict)  # by exact search, of legs with an approximate index
-    first: Numbers | None = None  # before reranking, after fusion; None without a reranker
-    context: Numbers | None = None  # 1: in the context; None without a budget of tokens
-    top: Doubles | None = None  # (questions,): score of the first chunk, NaN without evidence; None without a reranker
-    scores: Mapping[str, Mapping[str, Doubles]] = field(default_factory=dict)
+    context: Numbers | None  # 1: in the context; None without a budget of tokens
+    top: Doubles | None  # (questions,): score of the first chunk, NaN without evidence; None without a reranker
+    scores: Mapping[str, Mapping[str, Doubles]]
     """leg -> metric -> score of this leg alone (questions,), NaN where unknown; leg "": fused, before reranking."""
 
     @property
@@ -93,21 +92,20 @@ class EvidenceRanks:
     def without(self, lost: Flags) -> EvidenceRanks:
         """Drop the evidences and scores of some questions (questions,)."""
         kept = ~lost[self.question]
-        changed: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "top":
-                changed["top"] = None if value is None else np.where(lost, math.nan, value)
-            elif one.name == "scores":
-                changed["scores"] = {
-                    leg: {metric: np.where(lost, math.nan, column) for metric, column in columns.items()}
-                    for leg, columns in value.items()
-                }
-            elif isinstance(value, Mapping):
-                changed[one.name] = {leg: ranks[kept] for leg, ranks in value.items()}
-            else:
-                changed[one.name] = None if value is None else value[kept]
-        return EvidenceRanks(**changed)
+        changes: dict[bool, Callable[[Any], Any]] = {
+            True: lambda column: np.where(lost, math.nan, column),
+            False: lambda column: column[kept],
+        }
+        return EvidenceRanks(
+            **{name: map_arrays(value, changes[name in BY_QUESTION]) for name, value in vars(self).items()}
+        )
+
+
+def map_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Change every array of nested mappings; None stays None."""
+    if isinstance(value, Mapping):
+        return {name: map_arrays(one, change) for name, one in value.items()}
+    return None if value is None else change(value)
 
 
 class JudgedCases(NamedTuple):

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragsweep.core.question_results import EvidenceRanks, JudgedCases, QuestionResults, Repetitions, StepResults
+from ragsweep.core.question_results import (
+    BY_QUESTION,
+    UNKNOWN,
+    EvidenceRanks,
+    JudgedCases,
+    QuestionResults,
+    Repetitions,
+    StepResults,
+    map_arrays,
+)
 
 UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answer_repetitions"
 """The columns of JSON texts after the columns of single values."""
@@ -28,8 +38,7 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
         table[UNSCORED] = list(map(json.dumps, results.unscored))
     if results.evidence:
         table[TRACE] = [_compact(_trace(results.evidence, n)) for n in range(results.rows)]
-    if results.steps:
-        table[STEPS] = [_compact(results.steps_of(n)) for n in range(results.rows)]
+    table[STEPS] = [_compact(results.steps_of(n)) for n in range(results.rows)]
     if results.repetitions:
         table[REPEATED] = [json.dumps(_repeated(results.repetitions, n)) for n in range(results.rows)]
     return table
@@ -56,31 +65,26 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _number(value: float) -> float | None:
-    """Return a number without a needless fraction; None for NaN."""
-    return None if math.isnan(value) else int(value) if value.is_integer() else value
-
-
-def _nested(columns: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Change every array of nested mappings; leave out None and empty mappings."""
-    return {
-        name: _nested(column, change) if isinstance(column, Mapping) else change(column)
-        for name, column in columns.items()
-        if column is not None and not (isinstance(column, Mapping) and not column)
-    }
-
-
 def _trace(ranks: EvidenceRanks, question: int) -> dict[str, Any]:
     """Return the paths of one question's evidences; empty without evidence."""
     places = ranks.of_question(question)
     if places.start == places.stop:
         return {}
-    columns = {name: getattr(ranks, name) for name in ("held", "legs", "exact", "first", "ranked", "context")}
-    by_question = {"top": ranks.top, "scores": ranks.scores}
-    return {
-        **_nested(columns, lambda column: list(map(_number, map(float, column[places].tolist())))),
-        **_nested(by_question, lambda column: _number(float(column[question]))),
-    }
+    row: dict[str, Any] = {}
+    for name, value in vars(ranks).items():
+        if name != "question" and value is not None and len(value):
+            row[name] = map_arrays(value, partial(_cell, question if name in BY_QUESTION else places))
+    return row
+
+
+def _cell(place: int | slice, column: NDArray[Any]) -> Any:
+    found = column[place].tolist()
+    return list(map(_number, found)) if isinstance(found, list) else _number(found)
+
+
+def _number(value: float) -> float | None:
+    """Return a number without a needless fraction; None for NaN."""
+    return None if math.isnan(value) else int(value) if value == int(value) else value
 
 
 def _evidence(rows: Sequence[Mapping[str, Any]]) -> EvidenceRanks:
@@ -93,18 +97,18 @@ def _evidence(rows: Sequence[Mapping[str, Any]]) -> EvidenceRanks:
     def single(path: Sequence[str]) -> Any:
         return np.array([_at(row, path) if row else math.nan for row in rows], dtype=np.float64)
 
-    def ranks(name: str) -> Any:
-        return column([name], np.int64) if name in example else None
+    def legs(name: str) -> Any:
+        return {leg: column([name, leg], np.int64) for leg in example.get(name, {})}
 
     return EvidenceRanks(
         question=np.repeat(np.arange(len(rows)), count),
         held=column(["held"], np.float64),
+        legs=legs("legs"),
+        exact=legs("exact"),
+        first=column(["first"], np.int64) if "first" in example else None,
         ranked=column(["ranked"], np.int64),
-        first=ranks("first"),
-        context=ranks("context"),
+        context=column(["context"], np.int64) if "context" in example else None,
         top=single(["top"]) if "top" in example else None,
-        legs={leg: column(["legs", leg], np.int64) for leg in example.get("legs", {})},
-        exact={leg: column(["exact", leg], np.int64) for leg in example.get("exact", {})},
         scores={
             leg: {metric: single(["scores", leg, metric]) for metric in metrics}
             for leg, metrics in example.get("scores", {}).items()
@@ -120,7 +124,12 @@ def _at(row: Any, path: Sequence[str]) -> Any:
 
 def _steps(rows: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, StepResults]:
     names = dict.fromkeys(name for row in rows for name in row)
-    return {name: StepResults.from_rows([row.get(name, {}) for row in rows]) for name in names}
+    return {
+        name: StepResults(
+            **{fact: [row.get(name, {}).get(fact, unknown) for row in rows] for fact, unknown in UNKNOWN.items()}
+        )
+        for name in names
+    }
 
 
 def _repeated(repeated: Repetitions, question: int) -> dict[str, Any]:

@@ -84,13 +84,9 @@ class Evaluator:
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
-        view = replace(
-            self._view(experiment, table, rankings),
-            routes=routes,
-            queries=queries and priced(queries, experiment.price),
-        )
-        again = bool(experiment.config.get("rerun"))
-        probes = probe_stages(self.executor, graph, table, self.began, again)
+        queries = queries and priced(queries, experiment.price)
+        view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
+        probes = probe_stages(self.executor, graph, table, self.began, bool(experiment.config.get("rerun")))
         view = replace(view, latency=seconds_by_question(probes, view, table))
         views = repeated_views(self.executor.get, graph, table, view, experiment.price)
         repeated = score_repetitions(experiment.metrics, views)
@@ -102,6 +98,13 @@ class Evaluator:
         reasons, is_lost = dict(zip(scores, collected.reasons, strict=True)), failures.upstream != ""
         address, cut = (texts.run_address(table, node.address, searches) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
+        questions = QuestionResults(
+            tabulate_results(view, table, scores, names, is_lost),
+            missing_reasons(reasons, len(table.questions)),
+            collect_steps(view),
+            self._traced(experiment, view, stages).without(is_lost),
+            repeated.repetitions,
+        )
         return Result(
             signature=experiment.signature,
             name=experiment.name,
@@ -115,13 +118,7 @@ class Evaluator:
                 label: {value: collected.summarise(rows) for value, rows in values.items()}
                 for label, values in table.groups.items()
             },
-            outcomes=QuestionResults(
-                tabulate_results(view, table, scores, names, is_lost),
-                missing_reasons(reasons, len(table.questions)),
-                collect_steps(view),
-                self._traced(experiment, view, stages).without(is_lost),
-                repeated.repetitions,
-            ),
+            outcomes=questions,
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
             qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
             evidence_runs=evidence_runs,

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -24,6 +25,7 @@ from ragsweep.core.question_results import (
     Repetitions,
     StepResults,
     is_known,
+    map_arrays,
 )
 from ragsweep.core.question_texts import FIELDS, from_texts
 from ragsweep.core.results import (
@@ -142,7 +144,8 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
         }
         plain["targets"] = tuple(TargetResult(**target) for target in plain["targets"])
         plain["warnings"] = tuple(plain["warnings"])
-        return Result(**plain, outcomes=_questions(plain.pop("columns"), encoded, shared, form), rankings={})
+        questions = _questions(plain.pop("columns"), encoded, shared, form)
+        return Result(**plain, outcomes=questions, rankings={})
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as fault:
         raise InputError(f"a record of the ledger is damaged: {type(fault).__name__}: {fault}") from None
 
@@ -202,7 +205,7 @@ def _questions(
         columns,
         [own["unscored"]["distinct"][n] for n in own["unscored"]["rows"]],
         {name: StepResults.of(count, facts) for name, facts in own["steps"].items()},
-        ranks and EvidenceRanks(**{name: _array(ranks[name], _type(name)) for name in ranks}),
+        ranks and EvidenceRanks(**{name: _array(column, _type(name)) for name, column in ranks.items()}),
         repeated and _repetitions(**repeated),
     )
 
@@ -212,10 +215,8 @@ def _type(name: str) -> type:
 
 
 def _array(values: Any, kind: type) -> Any:
-    """Return nested values as arrays of this type."""
-    if isinstance(values, Mapping):
-        return {name: _array(column, kind) for name, column in values.items()}
-    return None if values is None else np.array(values, dtype=kind)
+    """Return nested lists as arrays of this type."""
+    return map_arrays(values, partial(np.array, dtype=kind))
 
 
 def _repetitions(answers: Any, scores: Any, judged: Mapping[str, tuple[Any, Any]]) -> Repetitions:
