@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.results import HumanLabel, Result
+from recorded import changed_table
 from scored import scored
 
 M = "ragas_faithfulness"
@@ -23,7 +24,7 @@ def answered(name: str, answers: list[str], scores: list[float] | None = None, c
 
 
 def replace_outcomes(result: Result, **columns: Any) -> Result:
-    return replace(result, outcomes={**result.outcomes, **columns})
+    return replace(result, outcomes=changed_table(result, columns))
 
 
 def label(question: int, value: float = 1.0, run: str = "", answer: str = "") -> HumanLabel:

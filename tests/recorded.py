@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_texts import from_texts, to_texts
 from ragsweep.core.results import DatasetFacts, Result, Summary, TargetResult
 from ragsweep.parts.tracking import Mlflow
 
@@ -67,7 +69,13 @@ def summary(name: str, value: float = 0.5, low: float = 0.25, high: float = 0.75
     return Summary(name, value, low, high, n_total=4, n_scored=scored, n_skipped=1, n_failed=3 - scored)
 
 
+def changed_table(result: Result, columns: Mapping[str, Sequence[Any]]) -> QuestionResults:
+    """Change columns of a result's flat table, where nested values are JSON texts."""
+    return from_texts({**to_texts(result.outcomes), **columns})
+
+
 def a_result(**changes: Any) -> Result:
+    """Make a result; its ``outcomes`` may be given as a flat table."""
     nothing = summary("mrr", NAN, NAN, math.inf, scored=0)
     known = Result(
         signature="5" * 64,
@@ -79,7 +87,9 @@ def a_result(**changes: Any) -> Result:
         summaries={"ndcg_at_10": summary("ndcg_at_10"), "mrr": nothing},
         groups={"category": {"how-to": {"mrr": summary("mrr", 0.125)}, "c++": {"mrr": summary("mrr", 1.0)},
                              "c**": {"mrr": summary("mrr", 0.0)}, "none": {"mrr": nothing}}},
-        outcomes={"question_id": ["a", "b"], "mrr": [0.5, NAN], "context": [["x:0-5"], []], "mixed": [1, "one"]},
+        outcomes=QuestionResults(
+            {"question_id": ["a", "b"], "mrr": [0.5, NAN], "context": [["x:0-5"], []], "mixed": [1, "one"]}
+        ),
         rankings={"ab12" * 16: "a Q0 x 1 1.5 top_k=3\n"},
         stages={},
         indexes={"index/vector": {"seconds": NAN, "bytes": 4.0}},
@@ -92,6 +102,8 @@ def a_result(**changes: Any) -> Result:
         started=1_700_000_000.5,
         ended=1_700_000_002.25,
     )  # fmt: skip
+    if isinstance(table := changes.get("outcomes"), dict):
+        changes["outcomes"] = from_texts(table)
     return dataclasses.replace(known, **changes)
 
 

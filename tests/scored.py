@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def scored(
         "first_stage": {},
         "reranking": {},
     }  # fmt: skip
-    return replace(a_result(), **{**known, **changes})
+    return a_result(**{**known, **changes})
 
 
 def summary(name: str, column: Sequence[float]) -> Summary:

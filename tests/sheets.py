@@ -12,6 +12,7 @@ from ragsweep.report.conclusion import Decision
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PageSource
 from ragsweep.stats.comparison import compare_configs
+from recorded import changed_table
 from scored import normal, scored, summary
 
 COUNT = 40
@@ -43,7 +44,7 @@ def config(gain: float, tokens: float, **settings: str) -> Result:
         "reference": [HOSTILE if n == 2 else f"reference {n}" for n in range(COUNT)],
         "question": [HOSTILE if n == 0 else f"question {n}" for n in range(COUNT)],
     }
-    return replace(found, summaries=summaries, groups=groups, outcomes={**found.outcomes, **more})
+    return replace(found, summaries=summaries, groups=groups, outcomes=changed_table(found, more))
 
 
 def grid(gains: Mapping[str, float]) -> list[Result]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result, Summary
 
 METRIC = "ndcg"
@@ -49,7 +50,7 @@ def scored(
         dataset=DatasetFacts("toy", "c", golden, 1, len(column), len(column), 0),
         summaries=found,
         groups=groups,
-        outcomes=columns,
+        outcomes=QuestionResults(columns),
         rankings={},
         stages={},
         state=state,

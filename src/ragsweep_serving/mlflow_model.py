@@ -57,7 +57,7 @@ class ShippedConfig(PythonModel):
         except Exception as fault:
             self.traces.put(partial(describe_failure, *names, asked, began, fault))
             raise
-        self.traces.put(partial(describe, *names, asked, began, found, self.pipeline.price))
+        self.traces.put(partial(describe, *names, asked, began, found))
         return found
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import NO_CHUNK, Answer, Question, Rankings, Route, Turn
-from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.answering import priced, unpacked
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.generation import write_queries
@@ -62,7 +62,7 @@ class ServedPipeline:
         self._executor = Executor()
         config, builder = self.bundle.manifest["config"], Builder(ServiceSession().connect)
         self._graph = build_graph(builder, config, self.bundle.corpus)
-        self.price: Pricing = builder.build(config["prices"], "prices").value.money
+        self._price: Pricing = builder.build(config["prices"], "prices").value.money
         self.bundle.load(self._graph, self._executor)
         self._chunks = chunks_of(self._graph, self._executor.get)
         self._lock = threading.Lock()
@@ -86,7 +86,9 @@ class ServedPipeline:
         context: Rankings = get(graph.context, table.queries)
         if context.failed.any():
             raise self._executor.failure(graph.context, table.queries[0])
-        answer = unpacked(get(graph.answer, table.answered), Answer)[0] if graph.answer else None
+        answer = None
+        if graph.answer:
+            (answer,) = priced(unpacked(get(graph.answer, table.answered), Answer), self._price)
         spent = {stage: 1000 * (seconds - before.get(stage, 0.0)) for stage, seconds in self._seconds().items()}
         milliseconds = {stage: value for stage, value in spent.items() if value > 0}
         milliseconds["total"] = 1000 * (time.perf_counter() - begin)

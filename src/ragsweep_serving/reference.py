@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.results import STEPS, Result
+from ragsweep.core.question_results import StepResults, is_known
+from ragsweep.core.results import Result
 from ragsweep.core.types import Corpus, Dataset
 from ragsweep.core.words import words
 from ragsweep.evaluation.config_graph import ConfigGraph
@@ -111,7 +112,7 @@ def write_reference(
         numbers["abstained"] = [float(bool(one)) for one in columns["abstained"]]
         numbers["failed"] = [float(bool(one)) for one in columns["answer_failed"]]
     numbers |= _score_columns(columns, *at)
-    numbers |= _step_columns([json.loads(text or "{}") for text in columns.get(STEPS, ["{}"] * len(questions))])
+    numbers |= _step_columns(columns.steps)
     Reference(
         *names,
         cluster=[str(one) for one in columns["source"]],
@@ -142,15 +143,18 @@ def _score_columns(
     return scores
 
 
-def _step_columns(steps: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, list[float]]:
+def _step_columns(steps: Mapping[str, StepResults]) -> dict[str, Sequence[float]]:
     """Return milliseconds by step and in total, tokens and money; the total is NaN unless every step is timed."""
-    timed = list(dict.fromkeys(name for one in steps for name, step in one.items() if "ms" in step))
-    columns = {f"ms/{name}": [one.get(name, {}).get("ms", math.nan) for one in steps] for name in timed}
-    if timed:
+    columns: dict[str, Sequence[float]] = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
+    if columns:
         columns[f"ms/{TOTAL}"] = np.sum(list(columns.values()), axis=0).tolist()
-    called = [one.get("generate", {}) for one in steps]
-    if any("tokens_in" in one for one in called):
-        columns["tokens"] = [one["tokens_in"] + one["tokens_out"] if "tokens_in" in one else math.nan for one in called]
-    if any("money" in one for one in called):
-        columns["money"] = [one.get("money", math.nan) for one in called]
+    generate = steps.get("generate")
+    if generate and _any(generate.tokens_in):
+        columns["tokens"] = np.add(generate.tokens_in, generate.tokens_out).tolist()
+    if generate and _any(generate.money):
+        columns["money"] = generate.money
     return columns
+
+
+def _any(column: Sequence[float]) -> bool:
+    return any(map(is_known, column))

@@ -15,7 +15,6 @@ from typing import Any
 
 from ragsweep.core.types import Turn, Usage
 from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
-from ragsweep.services.usage import Pricing
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
 
 MOST_WAITING = 1000
@@ -84,7 +83,7 @@ class TraceQueue:
 
 
 def describe(
-    model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, found: ServedAnswer, price: Pricing
+    model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, found: ServedAnswer
 ) -> ServedTrace:
     """Describe an answered request; ``asked`` is the question and its history."""
     (question, history), answer = asked, found.answer
@@ -105,7 +104,7 @@ def describe(
         failed=answer.failed if answer else "",
         tokens_in=usage.tokens_in,
         tokens_out=usage.tokens_out,
-        money=price(answer.model, usage) if answer else math.nan,
+        money=answer.money if answer else math.nan,
         generator=answer.model if answer else "",
     )
 

@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 from ragsweep.commands import cli
 from ragsweep.commands.gate import gate, read, read_condition, read_questions
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.noninferiority import FEW_DIFFER, sequential_gate
-from ragsweep.stats.repetition import COLUMN
 from ragsweep.sweep.command import compose_jobs, read_command
+from recorded import changed_table
 from scored import FACTS, normal, record, refuse, scored, table_rows
 
 ROOT = Path(__file__).parent.parent.parent
@@ -190,7 +191,7 @@ def test_critical_questions_are_those_with_the_label_and_each_that_is_lost_is_na
         scored({"ndcg": scores}, labels) for scores in ([0.5] * 3 + [math.nan] + [0.5] * 6, [0.4, 0.6] + [0.1] * 8)
     )
     outcomes = {"question": texts}
-    options = named(tmp_path, *(replace(one, outcomes={**one.outcomes, **outcomes}) for one in (before, after)))
+    options = named(tmp_path, *(replace(one, outcomes=changed_table(one, outcomes)) for one in (before, after)))
     status, found, (check,) = decided(tmp_path, *options, "--margin", "ndcg=0", "--each", "--questions")
     assert (status, check["questions"], found["questions"]) == (1, 3, 4)
     assert found["notes"] == [
@@ -347,7 +348,7 @@ def test_a_level_counts_declined_answers_as_the_worst_case_and_leaves_out_what_d
     scores = [*normal(0.9, 40, 0.02), *[math.nan] * 20]
     reasons = [{}] * 40 + [{"ndcg": "abstained"}] * 10 + [{"ndcg": "no reference answer"}] * 10
     result = scored({"ndcg": scores})
-    result = replace(result, outcomes={**result.outcomes, "unscored": [json.dumps(one) for one in reasons]})
+    result = replace(result, outcomes=changed_table(result, {"unscored": [json.dumps(one) for one in reasons]}))
     (run,) = record(tmp_path, result)
     status, _, (check,) = decided(tmp_path, "--candidate", run, "--path", str(tmp_path), "--at-least", "ndcg=.85")
     assert (status, check["questions"], check["candidate"]) == (1, 50, pytest.approx(0.72))
@@ -475,8 +476,9 @@ def test_an_inconclusive_gate_of_repeated_answers_names_questions_and_repetition
     results = []
     for seed in (2, 1):
         drawn = np.random.default_rng(seed).normal(0.5, 0.2, (40, 2))
-        results.append(scored({"ndcg": drawn.mean(axis=1).tolist()}, signature=str(seed)))
-        results[-1].outcomes[COLUMN] = [json.dumps({"scores": {"ndcg": row}}) for row in drawn.tolist()]
+        one = scored({"ndcg": drawn.mean(axis=1).tolist()}, signature=str(seed))
+        rows = [json.dumps({"scores": {"ndcg": row}}) for row in drawn.tolist()]
+        results.append(replace(one, outcomes=changed_table(one, {REPEATED: rows})))
     status, found, (check,) = decided(tmp_path, *named(tmp_path, *results), "--margin", "ndcg=.05")
     assert status == 3
     assert check["repetitions_needed"] > 2

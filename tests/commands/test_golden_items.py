@@ -123,7 +123,7 @@ def test_weighted_questions_choose_the_mini_set_by_their_weights(tmp_path: Path)
     for n, row in enumerate(HITS):
         one = scored({"hit": row.tolist()}, name=f"c{n}")
         mean = replace(one.summaries["hit"], value=float(np.average(row, weights=weights)))
-        made.append(replace(one, summaries={"hit": mean}, outcomes=one.outcomes | {"weight": weights}))
+        made.append(replace(one, summaries={"hit": mean}, outcomes=one.outcomes.with_columns({"weight": weights})))
     record_sweep(tmp_path, "aaaa" * 8, *made)
     golden, mini = tmp_path / "golden.jsonl", tmp_path / "mini.jsonl"
     golden.write_text(

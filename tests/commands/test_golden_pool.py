@@ -18,6 +18,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.session import Session
 from ragsweep_golden.commands import golden
+from recorded import changed_table
 from scored import record_sweep
 
 PARENT, TURNED = "feed" * 8, "dead" * 8
@@ -34,7 +35,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         results = [evaluate(session, *words, *more) for more in ([], ["embedder.ngram=3"])]
     turned = [names[::-1] for names in results[0].outcomes["context"]]
-    third = replace(results[0], signature="turned", outcomes={**results[0].outcomes, "context": turned})
+    third = replace(results[0], signature="turned", outcomes=changed_table(results[0], {"context": turned}))
     record_sweep(folder, PARENT, *results)
     record_sweep(folder, TURNED, results[0], third)
     return folder

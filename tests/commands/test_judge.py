@@ -16,7 +16,7 @@ from ragsweep.commands.judge import judge, measure
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
-from recorded import a_result
+from recorded import a_result, changed_table
 from scored import refuse
 
 FAITHFUL = "ragas_faithfulness"
@@ -138,8 +138,8 @@ def judged(scores: list[float], replicate: int = 0, **parameters: str) -> Result
         "question_id": ids, "question": ids, "unscored": ["{}"] * len(scores), "context": [[] for _ in ids],
         FAITHFUL: scores,
     }  # fmt: skip
-    return replace(
-        a_result(), summaries={FAITHFUL: summary}, outcomes=outcomes, groups={}, targets=(),
+    return a_result(
+        summaries={FAITHFUL: summary}, outcomes=outcomes, groups={}, targets=(),
         parameters={"judge.replicate": str(replicate), **parameters},
     )  # fmt: skip
 
@@ -191,7 +191,7 @@ def test_labels_without_a_verdict_are_counted_by_the_reason_of_the_failed_judgem
 ) -> None:
     result = judged([1.0, 0.0, math.nan, math.nan, math.nan])
     why = [{}, {}, {FAITHFUL: "truncated"}, {FAITHFUL: "truncated"}, {FAITHFUL: "malformed"}]
-    recorded(tmp_path, replace(result, outcomes={**result.outcomes, "unscored": list(map(json.dumps, why))}))
+    recorded(tmp_path, replace(result, outcomes=changed_table(result, {"unscored": list(map(json.dumps, why))})))
     rows = [{"question_id": f"q{n}", "metric": FAITHFUL, "label": 1} for n in range(6)]
     source = ("--run", "run0abc", "--path", str(tmp_path))
     (found,) = told(capsys, "calibrate", written(tmp_path / "labels.jsonl", rows), *source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ragsweep.core.results import TargetResult
 from ragsweep.report.page import pair_charts
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
+from recorded import changed_table
 from scored import normal, record, scored
 
 CATEGORY = ["tls"] * 20 + ["acl"] * 20
@@ -60,9 +62,8 @@ def reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, An
             targets=(target,),
             latency={"retrieve": {"mean_ms": retrieval}, "generate": {"mean_ms": 10.0}},
         )
-        made.outcomes["steps"] = steps  # type: ignore[index]
-        made.outcomes["answer"] = [f"{name} says {n}" for n in range(40)]  # type: ignore[index]
-        return made
+        answers = [f"{name} says {n}" for n in range(40)]
+        return replace(made, outcomes=changed_table(made, {"steps": steps, "answer": answers}))
 
     runs = record(tmp_path, config("alone", BEFORE, 0.0), config("rag", AFTER, 30.0))
     assert compare([*runs, "--path", str(tmp_path), "--report", str(tmp_path / "pair")]) == 0

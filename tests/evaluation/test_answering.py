@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,6 @@ from ragsweep.evaluation.answering import (
     case_key,
     packed,
     question_key,
-    read_question_key,
     request_key,
     unpacked,
 )
@@ -52,10 +52,14 @@ def test_key_of_a_question_says_all_that_is_asked(
     question = Question("q", text, needs_retrieval=needs, history=history, references=(right, "other"))
     written = query if searched and query != text else ""
     judged = question_key(question, searched, query, reference=True)
-    assert read_question_key(judged.key) == QuestionKey(text, history, needs, right, searched, written)
-    assert read_question_key(question_key(question, searched, query).key) == QuestionKey(
-        text, history, needs, "", searched, written
-    )
+    assert judged == QuestionKey(text, history, needs, right, searched, written)
+    assert (judged.text, judged.history, judged.needs_retrieval) == (text, history, needs)
+    assert (judged.reference, judged.searched, judged.query) == (right, searched, written)
+    turns = [{"role": turn.role, "text": turn.text} for turn in history]
+    stored = [text, turns, needs, right, searched, *([written] if written else [])]
+    assert judged == json.dumps(stored), "stored rows are found by this text"
+    assert judged.unjudged == question_key(question, searched, query)
+    assert judged.wording == judged.unjudged.wording == QuestionKey(text, history)
 
 
 def test_request_is_known_by_question_history_and_passages_and_their_order() -> None:

@@ -89,7 +89,7 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     assert math.isnan(rank[2])
     assert table["context"][0] == ["cats:0-60"]
     assert record.summaries["exact_match"].n_failed == 1
-    assert json.loads(table["unscored"][2])["refusal"] == "the system raised an error"
+    assert table.unscored[2]["refusal"] == "the system raised an error"
     assert record.warnings[0].startswith("1 contexts of the system were not found")
     assert "not found in the corpus" in shown
 
@@ -162,7 +162,7 @@ def test_a_system_that_only_searches_is_measured_by_what_it_finds(
     assert list(table["retrieved"])[:3] == [2, 1, 0]
     assert record.config["objective"] == "context_ndcg"
     for name in ("refusal", "token_f1"):
-        reasons = [json.loads(text)[name] for text in list(table["unscored"])[:2]]
+        reasons = [row[name] for row in table.unscored[:2]]
         assert reasons == ["no answers asked for"] * 2
         assert record.summaries[name].n_failed <= 1
     assert record.summaries["context_recall"].n_failed == 0

@@ -16,6 +16,7 @@ from command_line import GOLDEN, write_dataset
 from configs import evaluate, prepare
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, NOTHING_RETRIEVED, REFUSED_BY_SERVICE, SERVER_ERROR
+from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import COMPLETE, PARTIAL, Result
 from ragsweep.core.types import Case, Judgement, PartTraits, Rankings
 from ragsweep.evaluation.answering import unpacked
@@ -88,7 +89,7 @@ def chosen(stage: str, folder: Path, server: Server) -> list[str]:
 
 
 def cell(result: Result, metric: str, row: int) -> tuple[float, str]:
-    reason = json.loads(result.outcomes["unscored"][row]).get(metric, "")
+    reason = result.outcomes.unscored[row].get(metric, "")
     return float(result.outcomes[metric][row]), reason
 
 
@@ -131,8 +132,9 @@ def test_failed_search_is_no_empty_ranking_in_traces_runs_and_the_reranking(
     whole = evaluate(Session(), *given)
     fail(server, 422)
     broken = evaluate(Session(), *given)
-    assert broken.outcomes["evidence_trace"][LOST] == "{}"
-    assert broken.outcomes["evidence_trace"][0] == whole.outcomes["evidence_trace"][0]
+    paths = [to_texts(one.outcomes)["evidence_trace"] for one in (broken, whole)]
+    assert paths[0][LOST] == "{}"
+    assert paths[0][0] == paths[1][0]
     assert not whole.rankings.keys() & broken.rankings.keys()
     for kind in ("rankings", "qrels", "evidence_runs", "evidence_qrels"):
         (complete,), (lacking,) = (getattr(one, kind).values() for one in (whole, broken))

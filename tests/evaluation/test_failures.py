@@ -128,7 +128,7 @@ def run_both(
 
 
 def cell(result: Result, metric: str, row: int) -> tuple[float, str]:
-    reason = json.loads(result.outcomes["unscored"][row]).get(metric, "")
+    reason = result.outcomes.unscored[row].get(metric, "")
     return float(result.outcomes[metric][row]), reason
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +12,10 @@ import numpy as np
 import pytest
 
 from ragsweep.core.missing import ABSTAINED, TIMED_OUT
+from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_texts import to_texts
 from ragsweep.core.types import Answer, EvaluationView, Judgement
-from ragsweep.evaluation.repetition import lost_warning, score_repetitions
+from ragsweep.evaluation.repetition import RepeatedScores, lost_warning, score_repetitions
 from ragsweep.parts.metrics import JudgeSwayed, Latency, Recall, TokenF1
 from ragsweep.testing.answers import answered
 
@@ -37,8 +38,12 @@ def swayed(samples: int) -> JudgeSwayed:
     return JudgeSwayed(SimpleNamespace(samples=samples), share=1.0)
 
 
-def rows(column: Sequence[str]) -> list[dict[str, Any]]:
-    return [json.loads(text) for text in column]
+def rows(found: RepeatedScores) -> list[dict[str, Any]]:
+    """Read the single scores by question, as files show them."""
+    assert found.repetitions
+    ids = range(len(found.repetitions.answers))
+    table = to_texts(QuestionResults({"question_id": ids}, repetitions=found.repetitions))
+    return [json.loads(text) for text in table["answer_repetitions"]]
 
 
 def test_score_is_the_mean_of_the_repetitions_that_have_one_and_the_lost_are_counted() -> None:
@@ -53,7 +58,7 @@ def test_score_is_the_mean_of_the_repetitions_that_have_one_and_the_lost_are_cou
     assert found.lost == {"token_f1": 1}
     assert "of 3 questions" in next(lost_warning(found.lost, 3))
     assert not list(lost_warning({}, 3))
-    kept = rows(found.column)
+    kept = rows(found)
     assert [row["answers"] for row in kept] == [[0, 1, 0], [0, 1, 0], [0, 0, 0]]
     assert kept[1]["scores"]["token_f1"] == [None, alone[1][1], None]
     assert "judged" not in kept[0]
@@ -76,15 +81,15 @@ def test_what_answers_cannot_change_is_measured_once_and_latency_is_that_of_the_
     slow = replace(second, latency={"generate": np.array([9.0])})
     metrics = [Recall(cutoff=2), Latency(), Latency(quantile=0.95), quantile]
     found = score_repetitions(metrics, [replace(first, latency={"generate": np.array([1.0])}), slow])
-    assert rows(found.column) == [{"answers": [0, 1], "scores": {}}]
+    assert rows(found) == [{"answers": [0, 1], "scores": {}}]
     assert found.scores["latency_mean_ms"].values.tolist() == [1000.0]
 
 
 def test_nothing_is_kept_where_nothing_is_repeated() -> None:
     view = judged(answers("red mat"), Judgement(1.0))
-    assert score_repetitions([TokenF1(), swayed(1)], [view]).column == []
+    assert score_repetitions([TokenF1(), swayed(1)], [view]).repetitions is None
     without = replace(judged(view, Judgement(0.5, spread=0.5)), answers=None)
-    assert score_repetitions([swayed(2)], [without]).column == []
+    assert score_repetitions([swayed(2)], [without]).repetitions is None
 
 
 @pytest.mark.parametrize("repetitions", [1, 2])
@@ -92,12 +97,12 @@ def test_error_of_a_judgement_is_kept_with_the_case_that_it_is_of(repetitions: i
     one = judged(answers("red mat", "red mat", "!"), Judgement(0.5, spread=0.6), Judgement(1.0, spread=0.0),
                  Judgement(reason=TIMED_OUT))  # fmt: skip
     found = score_repetitions([TokenF1(), swayed(4)], [one] * repetitions)
-    kept = [row["judged"]["judge_swayed"] for row in rows(found.column)]
+    kept = [row["judged"]["judge_swayed"] for row in rows(found)]
     assert [[error for _, error in row] for row in kept] == [[0.3] * repetitions, [0.0] * repetitions,
                                                              [None] * repetitions]  # fmt: skip
     assert len({case for case, _ in (*kept[0], *kept[1])}) == 1
     assert kept[2][0][0] != kept[0][0][0]
-    assert set(rows(found.column)[0]["scores"]) == ({"judge_swayed"} if repetitions == 1 else
+    assert set(rows(found)[0]["scores"]) == ({"judge_swayed"} if repetitions == 1 else
                                                     {"token_f1", "judge_swayed"})  # fmt: skip
 
 
@@ -108,7 +113,5 @@ def test_case_has_the_context_where_the_judge_reads_it() -> None:
     reading = swayed(2)
     reading.uses = ("answer", "contexts")
     for metric, same in ((swayed(2), True), (reading, False)):
-        first, second = (
-            row["judged"]["judge_swayed"][0][0] for row in rows(score_repetitions([metric], [view]).column)
-        )
+        first, second = (row["judged"]["judge_swayed"][0][0] for row in rows(score_repetitions([metric], [view])))
         assert (first == second) is same

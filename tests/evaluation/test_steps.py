@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import replace
 
 import numpy as np
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.types import Answer, Answers, Judgement, Usage
-from ragsweep.evaluation.steps import step_texts
+from ragsweep.evaluation.steps import collect_steps
 from ragsweep.parts.judging import reasons_given
 from ragsweep.testing.answers import answered
 
@@ -18,13 +17,13 @@ def test_answers_and_verdicts_have_what_their_calls_cost_and_said() -> None:
     view = answered()
     count = len(view.questions)
     answers = [Answer(failed="timed out")] * count
-    answers[0] = Answer("a", seconds=1.5, usage=Usage(1, 1000, 100), model="m")
+    answers[0] = Answer("a", seconds=1.5, usage=Usage(1, 1000, 100), model="m", money=0.00100004)
     verdicts = [Judgement()] * count
     verdicts[0] = Judgement(1.0, usage=Usage(2, 500, 50), model="free", words="so it is")
     given = Answers(answers, [()] * count, np.zeros(count, dtype=np.int64))
     view = replace(view, answers=given, judgements={"faithful": verdicts}, latency={})
-    prices = {"m": 1e-6, "free": math.nan}
-    rows = list(map(json.loads, step_texts(view, lambda model, usage: usage.tokens_in * prices.get(model, 0))))
+    steps = collect_steps(view)
+    rows = [QuestionResults({}, steps=steps).steps_of(n) for n in range(count)]
     assert rows[0] == {"generate": {"ms": 1500, "tokens_in": 1000, "tokens_out": 100, "money": 0.001, "model": "m"},
                        "judge/faithful": {"tokens_in": 500, "tokens_out": 50, "model": "free",
                                           "words": "so it is"}}  # fmt: skip

@@ -12,12 +12,14 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import forked
 from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.locks import LAPSE
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep
@@ -29,7 +31,8 @@ def result(name: str = "top_k=3") -> Result:
         signature="s" * 64, name=name, overrides=(name,), config={"top_k": 3}, parameters={"top_k": "3"},
         dataset=DatasetFacts("demo", "c", "g", 5, 4, 3, 1, {"not in split": 2}, ("note",)),
         summaries={"mrr": summary}, groups={"category": {"a": {"mrr": summary}}},
-        outcomes={"question_id": ["q"], "mrr": [math.nan]}, rankings={}, stages={"chunk": {"executed": 1.0}},
+        outcomes=QuestionResults({"question_id": ["q"], "mrr": [math.nan]}), rankings={},
+        stages={"chunk": {"executed": 1.0}},
         warnings=("careful",), started=1.0, ended=2.0,
     )  # fmt: skip
 
@@ -49,7 +52,7 @@ def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     assert isinstance(record.outcome, Result)
     assert math.isnan(record.outcome.summaries["mrr"].high)
     assert math.isnan(record.outcome.outcomes["mrr"][0])
-    comparable = {"summaries": {}, "groups": {}, "outcomes": {}}
+    comparable: dict[str, Any] = {"summaries": {}, "groups": {}, "outcomes": QuestionResults({})}
     assert dataclasses.replace(record.outcome, **comparable) == dataclasses.replace(result(), **comparable)
     assert failed.outcome == failure
     assert Ledger(tmp_path).sweep(sweep.id) == sweep

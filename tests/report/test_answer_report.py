@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from matplotlib.image import imread
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result
 from ragsweep.parts.retrievers import NoRetriever
 from ragsweep.report import artifacts
@@ -21,6 +22,7 @@ from ragsweep.report.answers import (
     answer_lines,
     confusion,
 )
+from recorded import changed_table
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 3, 4, 2, 2)
@@ -28,7 +30,7 @@ FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "
 TYPES = ["", "", "", "out of scope", "false premise"]
 
 
-def outcomes(fates: str, support: tuple[float, ...] = (0.9, 0.8, 0.7, 0.6, 0.5)) -> dict[str, list[Any]]:
+def outcomes(fates: str, support: tuple[float, ...] = (0.9, 0.8, 0.7, 0.6, 0.5)) -> QuestionResults:
     """Make a table of three answerable and two unanswerable questions: c(orrect), w(rong), r(efused), f(ailed)."""
     told = [{"c": 0, "w": 1, "r": 2}.get(fate) if n < 3 else {"r": 3, "w": 4}.get(fate) for n, fate in enumerate(fates)]
     rows = {"question_id": list("abcde"), "answerable": [True] * 3 + [False] * 2, "unanswerable_type": TYPES,
@@ -41,7 +43,7 @@ def outcomes(fates: str, support: tuple[float, ...] = (0.9, 0.8, 0.7, 0.6, 0.5))
         name: [NAN if one is None or (n < 3) != (number < 3) else float(one == number) for n, one in enumerate(told)]
         for number, name in enumerate(FATES)
     }
-    return {**rows, **fate_columns}
+    return QuestionResults({**rows, **fate_columns})
 
 
 def result(
@@ -94,7 +96,9 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
     config = {"objective": "judged", "success": {"metric": "judged", "threshold": 0.7}}
     told = {"retriever=none": [0.9, 0.1, 0.1, 0.1, 0.1], "retriever=bm25": [0.9, 0.9, 0.6, 0.1, 0.1]}
     results = [
-        dataclasses.replace(one, config={**one.config, **config}, outcomes={**one.outcomes, "judged": told[one.name]})
+        dataclasses.replace(
+            one, config={**one.config, **config}, outcomes=changed_table(one, {"judged": told[one.name]})
+        )
         for one in (BASE, BM25)
     ]
     (pair,) = against_no_context(results)
@@ -106,7 +110,7 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
 
 def test_only_configs_with_the_same_generator_prompt_and_questions_are_compared() -> None:
     other = dataclasses.replace(FACTS, golden_digest="h")
-    silent = dataclasses.replace(BM25, outcomes={"question_id": ["a"]})
+    silent = dataclasses.replace(BM25, outcomes=QuestionResults({"question_id": ["a"]}))
     assert against_no_context([BASE, result("x", "ccccc", llm="y"), result("x", "ccccc", dataset=other)]) == []
     assert against_no_context([BASE, silent]) == []
     assert against_no_context([BM25, result("x", "ccccc")]) == []
@@ -169,7 +173,7 @@ def test_files_say_the_same_to_programs() -> None:
 
 
 def test_nothing_is_made_of_configs_that_answer_nothing() -> None:
-    silent = dataclasses.replace(BM25, outcomes={"question_id": ["a"]})
+    silent = dataclasses.replace(BM25, outcomes=QuestionResults({"question_id": ["a"]}))
     assert sorted(artifacts("sweep", [silent], [], [])) == ["results.csv", "results.json"]
 
 
@@ -182,6 +186,7 @@ def test_odd_names_harm_neither_files_nor_pictures(name: str) -> None:
 
 def test_metrics_without_a_generator_make_no_confusion_matrix() -> None:
     table = outcomes("fffff")
-    silent = dataclasses.replace(BM25, outcomes={key: table[key] for key in table if key != "abstained"})
+    known = {key: table[key] for key in table if key != "abstained"}
+    silent = dataclasses.replace(BM25, outcomes=QuestionResults(known))
     assert confusion(silent.outcomes) == []
     assert list(answer_lines([silent])) == []

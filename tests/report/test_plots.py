@@ -9,6 +9,7 @@ from dataclasses import replace
 import matplotlib.figure
 import pytest
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report import plots
 from ragsweep.stats.comparison import SweepComparison, compare_configs
@@ -26,7 +27,7 @@ def a_result(name: str, value: float = 0.5, values: tuple[str, ...] = ("factual"
     groups = {
         "category": {group: {"recall": summary("recall", value - n / 16, n + 1)} for n, group in enumerate(values)}
     }
-    return Result("s", name, (), {}, {}, FACTS, known, groups, {}, {}, {})
+    return Result("s", name, (), {}, {}, FACTS, known, groups, QuestionResults({}), {}, {})
 
 
 @pytest.fixture

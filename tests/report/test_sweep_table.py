@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.sweep_table import GAP, SweepTable, slice_table, sweep_table, swept
 from ragsweep.stats.comparison import SweepComparison, compare_configs
+from recorded import changed_table
 from scored import normal, scored
 
 
@@ -49,7 +51,9 @@ def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     judged = {f"faithful_{n}": normal(0.5, 60, 0.1, n) for n in range(9)}
     steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60
     results = [
-        replace(one, summaries={**one.summaries, **scored(judged).summaries}, outcomes={**one.outcomes, "steps": steps})
+        replace(
+            one, summaries={**one.summaries, **scored(judged).summaries}, outcomes=changed_table(one, {"steps": steps})
+        )
         for one in RESULTS[:2]
     ]
     shown = ["ndcg", "recall", "tokens", *judged]
@@ -152,7 +156,7 @@ def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_
     names = {"ndcg": "context_ndcg", "tokens": "context_tokens", "recall": "latency_p95_ms"}
     results = [
         replace(one, config={"objective": "context_ndcg"},
-                outcomes={names.get(key, key): column for key, column in one.outcomes.items()},
+                outcomes=QuestionResults({names.get(key, key): column for key, column in one.outcomes.items()}),
                 summaries={names[key]: replace(found, name=names[key]) for key, found in one.summaries.items()})
         for one in RESULTS[:3]
     ]  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.report import artifacts
 from ragsweep.report.numbers import cell
@@ -33,7 +34,7 @@ def a_result(name: str, top_k: str, *summaries: Summary, **parameters: str) -> R
     groups = {"category": {"factual": known}}
     settings = {"top_k": top_k, "seed": "0", **parameters}
     return Result("s" * 64, name, (name,), {"top_k": int(top_k), "alpha": math.inf}, settings, FACTS, known, groups,
-                  {"question_id": ["a"]}, {"address": "text"}, {"fuse": {"seconds": 0.5}})  # fmt: skip
+                  QuestionResults({"question_id": ["a"]}), {"address": "text"}, {"fuse": {"seconds": 0.5}})  # fmt: skip
 
 
 TWO = [

@@ -65,7 +65,7 @@ def test_trace_has_the_steps_of_the_evaluation_with_their_scores(tmp_path: Path,
     result, bundle = shipped(tmp_path, "retriever=hybrid_rrf", "llm=extractive", *reranker)
     pipeline = ServedPipeline(bundle)
     found = pipeline.answer("where does the cat rest")
-    trace = describe("handbook", "b", ("where does the cat rest", ()), 1.0, found, pipeline.price)
+    trace = describe("handbook", "b", ("where does the cat rest", ()), 1.0, found)
     steps = {step.name: step for step in trace.steps}
     assert set(steps) == {"embed_queries/vector", "retrieve/bm25", "retrieve/vector", "fuse", "rerank", "generate"}
     assert steps["rerank"].top_score == pytest.approx(found.context[0].score)

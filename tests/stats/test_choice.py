@@ -19,6 +19,7 @@ from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.rare_losses import RareLosses
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
+from recorded import changed_table
 from weighed import METRIC, scored
 
 LOSS = 0.005
@@ -65,7 +66,9 @@ def turned(results: Sequence[Result]) -> list[Result]:
     for one in results:
         less = replace(one.summaries[METRIC], value=-one.summaries[METRIC].value, higher_is_better=False)
         column = [-score for score in one.outcomes[METRIC]]
-        found.append(replace(one, summaries={**one.summaries, METRIC: less}, outcomes={**one.outcomes, METRIC: column}))
+        found.append(
+            replace(one, summaries={**one.summaries, METRIC: less}, outcomes=changed_table(one, {METRIC: column}))
+        )
     return found
 
 
@@ -213,7 +216,7 @@ def with_costs(results: Sequence[Result], name: str, columns: np.ndarray) -> lis
     found = []
     for one, column in zip(results, columns, strict=True):
         summary = replace(one.summaries["context_tokens"], name=name, value=float(column.mean()))
-        outcomes = {**one.outcomes, name: column.tolist()}
+        outcomes = one.outcomes.with_columns({name: column.tolist()})
         found.append(replace(one, summaries={**one.summaries, name: summary}, outcomes=outcomes))
     return found
 

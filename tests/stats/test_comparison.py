@@ -24,6 +24,7 @@ from ragsweep.stats.comparison import (
 )
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.rare_losses import RareLosses
+from recorded import changed_table
 from weighed import METRIC, noisy, scored
 
 
@@ -172,7 +173,7 @@ def test_small_gains_without_a_loss_are_shown_but_rare_losses_keep_them_from_bei
 def in_documents(results: Sequence[Result], documents: int) -> list[Result]:
     """Take the questions from documents in turn."""
     names = [f"d{n % documents}" for n in range(len(results[0].outcomes[METRIC]))]
-    return [replace(one, outcomes={**one.outcomes, "source": names}) for one in results]
+    return [replace(one, outcomes=changed_table(one, {"source": names})) for one in results]
 
 
 def test_a_large_lead_is_shown_where_a_small_one_is() -> None:
@@ -370,10 +371,15 @@ def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> N
         scored(name, noisy(mean, seed=seed), config=config) for name, mean, seed in (("a", 0.4, 0), ("b", 0.6, 1))
     ]
     column = np.linspace(1, 100, 100)
-    for result in results:
-        slow = replace(result.summaries[METRIC], name="latency_p95_ms", value=95.0, unit="ms", higher_is_better=False)
-        result.summaries["latency_p95_ms"] = slow  # type: ignore[index]
-        result.outcomes["latency_p95_ms"] = column.tolist()  # type: ignore[index]
+    slow = replace(results[0].summaries[METRIC], name="latency_p95_ms", value=95.0, unit="ms", higher_is_better=False)
+    results = [
+        replace(
+            one,
+            summaries={**one.summaries, slow.name: slow},
+            outcomes=one.outcomes.with_columns({slow.name: column.tolist()}),
+        )
+        for one in results
+    ]
     found = judged(*results)
     assert found.metric == METRIC
     assert found.skipped == {"latency_p95_ms": "it is no mean over questions"}
@@ -486,7 +492,7 @@ def test_one_scale_decides_everything_about_an_amount() -> None:
     """Seconds for milliseconds change no conclusion, and a config's set, slices and power are of ratios as well."""
     results = amounts(0, 0, -0.5, categories=True)
     found = judged(*results, baseline="c0")
-    seconds = [replace(one, outcomes={**one.outcomes, METRIC: (np.array(one.outcomes[METRIC]) / 1000).tolist()},
+    seconds = [replace(one, outcomes=changed_table(one, {METRIC: (np.array(one.outcomes[METRIC]) / 1000).tolist()}),
                        summaries={METRIC: replace(one.summaries[METRIC], value=one.summaries[METRIC].value / 1000,
                                                   unit="s")}) for one in results]  # fmt: skip
     other = judged(*seconds, baseline="c0")
@@ -507,7 +513,7 @@ def test_one_huge_value_does_not_decide_about_an_amount() -> None:
     slow = replace(results[1].summaries[METRIC], value=float(np.mean(column)))
     spoilt = [
         results[0],
-        replace(results[1], outcomes={**results[1].outcomes, METRIC: column}, summaries={METRIC: slow}),
+        replace(results[1], outcomes=changed_table(results[1], {METRIC: column}), summaries={METRIC: slow}),
     ]
     found = judged(*spoilt, baseline="c0")
     assert found.means[1] > found.means[0]
@@ -526,7 +532,7 @@ def prefix(top_k: int, scores: Sequence[float] | np.ndarray, metric: str = "cont
         config={**one.config, "objective": metric},
         parameters={"top_k": str(top_k)},
         summaries={**one.summaries, metric: replace(one.summaries[METRIC], name=metric)},
-        outcomes={**one.outcomes, metric: one.outcomes[METRIC]},
+        outcomes=changed_table(one, {metric: one.outcomes[METRIC]}),
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from ragsweep.core.results import Result
 from ragsweep.stats.context_length import LongerContext, length_keys, longer_context, rises_with
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from recorded import changed_table
 from scored import scored as scored_config
 from weighed import METRIC, scored
 
@@ -23,7 +24,7 @@ def config(name: str, scores: Sequence[float], metric: str = RISING, **keys: flo
     one = scored(name, scores, config={**keys, "objective": metric})
     parameters = {key: str(value) for key, value in keys.items()}
     summaries = {metric: replace(one.summaries[METRIC], name=metric)}
-    return replace(one, parameters=parameters, summaries=summaries, outcomes={**one.outcomes, metric: list(scores)})
+    return replace(one, parameters=parameters, summaries=summaries, outcomes=changed_table(one, {metric: list(scores)}))
 
 
 def pair(first: Result, second: Result, metric: str = RISING) -> tuple[Result, Result, Matrix]:

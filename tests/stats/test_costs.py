@@ -32,7 +32,7 @@ def by_question(name: str, columns: np.ndarray, unit: str = "EUR", **ends: Seque
         one = scored(f"c{n}", noisy(0.5, len(column), n), **{name: 1.0})
         known = {end: values[n] for end, values in ends.items()} or {"value": float(column.mean())}
         summary = replace(one.summaries[name], unit=unit, **known)
-        outcomes = {**one.outcomes, name: column.tolist()}
+        outcomes = one.outcomes.with_columns({name: column.tolist()})
         results.append(replace(one, summaries={**one.summaries, name: summary}, outcomes=outcomes))
     return costs(*results)
 

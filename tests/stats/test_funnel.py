@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.identity import BuiltPart, Spec
+from ragsweep.core.question_texts import from_texts, to_texts
 from ragsweep.core.results import Result
 from ragsweep.core.types import (
     Arrays,
@@ -35,6 +36,7 @@ from ragsweep.report.evidence_losses import funnel_rows, funnel_sentences
 from ragsweep.stats import funnel as stages
 from ragsweep.stats.context_effect import Success
 from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
+from recorded import changed_table
 from toys import Letters, LongestFirst, Whole, Words, built, corpus, padded
 
 DOCUMENTS = corpus(["one two three", "two three four", "one two three four five"])
@@ -204,16 +206,15 @@ def test_a_perfect_reranker_reaches_its_bound_among_the_candidates_alone() -> No
 
 def test_records_without_paths_and_questions_without_evidence_have_no_funnel() -> None:
     result = run()
-    assert json.loads(result.outcomes["evidence_trace"][0]) == {"held": [1], "ranked": [1]}
-    old = {name: column for name, column in result.outcomes.items() if name != "evidence_trace"}
-    assert funnel(replace(result, outcomes=old)) is None
-    assert funnel(replace(result, outcomes={**old, "evidence_trace": ["{}"]})) is None
+    assert to_texts(result.outcomes)["evidence_trace"] == ['{"held":[1],"ranked":[1]}']
+    assert funnel(replace(result, outcomes=replace(result.outcomes, evidence=None))) is None
+    assert funnel(replace(result, outcomes=changed_table(result, {"evidence_trace": ["{}"]}))) is None
 
 
 def test_evidence_in_the_context_of_a_wrong_answer_was_lost_by_the_answer() -> None:
     result = run()
     for score, fate in ((0.0, stages.ANSWER), (1.0, "")):
-        answered = replace(result, outcomes={**result.outcomes, "answer": ["a"], "success_rate": [score]})
+        answered = replace(result, outcomes=changed_table(result, {"answer": ["a"], "success_rate": [score]}))
         found = funnel(answered, Success())
         assert found
         assert found.lost_by == {"q": fate}
@@ -226,7 +227,7 @@ def test_the_highest_scores_of_irrelevant_first_chunks_are_listed() -> None:
     rows = [{"held": [1], "first": [1], "ranked": [rank], "top": top} for rank, top in tops]
     columns = {"question_id": list("abcd"), "context": [["x"], ["y"], ["z"], ["w"]],
                "evidence_trace": list(map(json.dumps, rows))}  # fmt: skip
-    found = funnel(replace(result, outcomes=columns))
+    found = funnel(replace(result, outcomes=from_texts(columns)))
     assert found
     assert [(one.question, one.chunk, one.usual) for one in found.phantoms] == [("b", "y", 0.6)]
     assert any("1 irrelevant chunk first" in sentence for sentence in funnel_sentences(found))

@@ -12,6 +12,7 @@ import pytest
 from ragsweep.core.results import Result
 from ragsweep.report.evidence_losses import audit_sentences, degraded_slices, loss_facts
 from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, better_leg, fusion_audit
+from recorded import changed_table
 from scored import scored
 
 
@@ -26,7 +27,7 @@ def hybrid(
     ]  # fmt: skip
     result = scored({"recall": fused}, {"category": list(labels)} if labels else None, config={"top_k": 1}, name="#2 h")
     columns = {"weight": list(weights)} if weights else {}
-    return replace(result, outcomes={**result.outcomes, **columns, "evidence_trace": list(map(json.dumps, rows))})
+    return replace(result, outcomes=changed_table(result, {**columns, "evidence_trace": list(map(json.dumps, rows))}))
 
 
 def audited(result: Result) -> FusionAudit:

@@ -85,7 +85,7 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
         made = answered(name, [f"{name}{n}" for n in range(COUNT)], judged[row].tolist())
         cost = replace(summary("context_tokens", [tokens] * COUNT), higher_is_better=False)
         config = {**made.config, "recommend": {"loss": 0.02}}
-        outcomes = {**made.outcomes, "context_tokens": [tokens] * COUNT}
+        outcomes = made.outcomes.with_columns({"context_tokens": [tokens] * COUNT})
         summaries = {**made.summaries, "context_tokens": cost}
         results.append(replace(made, config=config, outcomes=outcomes, summaries=summaries))
     labels = [label(n, float(people[0, n]), run) for n in range(0, COUNT, 2) for run in "ab"]

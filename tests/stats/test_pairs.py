@@ -16,6 +16,7 @@ from ragsweep.core.results import Result
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison, compare_configs
 from ragsweep.stats.pairs import Family
 from ragsweep.stats.verdict import Kind
+from recorded import changed_table
 from weighed import METRIC, noisy, scored
 
 MIRRORED: dict[Kind, Kind] = {
@@ -62,7 +63,7 @@ def sweep(seed: int, configs: int, questions: int = 60, sources: int = 0, direct
     documents = [
         f"d{n}" for n in np.sort(generator.integers(0, sources, questions) * generator.integers(0, 2, questions))
     ]
-    return [replace(one, outcomes={**one.outcomes, "source": documents}) for one in results]
+    return [replace(one, outcomes=changed_table(one, {"source": documents})) for one in results]
 
 
 @settings(max_examples=12, deadline=None)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import Result
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.gate import Condition, FilledCandidate, Scope, run_checks
 from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
 from ragsweep.stats.inference.power import questions_needed
-from ragsweep.stats.repetition import COLUMN, VarianceShares, variance_shares
+from ragsweep.stats.repetition import VarianceShares, variance_shares
+from recorded import changed_table
 from scored import scored
 
 
@@ -26,8 +28,13 @@ def repeated(scores: np.ndarray, judged: list[list[Any]] | None = None) -> Resul
         extra = {"judged": {"m": judged[n]}} if judged else {}
         rows.append(json.dumps({"answers": list(range(len(row))), "scores": {"m": values}, **extra}))
     result = scored({"m": np.nanmean(scores, axis=1).tolist()}, signature=str(scores.tobytes()[:99]))
-    result.outcomes[COLUMN] = rows
-    return result
+    return replace(result, outcomes=changed_table(result, {REPEATED: rows}))
+
+
+def single_scores(result: Result) -> np.ndarray:
+    """Return the scores of the metric (questions, repetitions)."""
+    assert result.outcomes.repetitions
+    return result.outcomes.repetitions.scores["m"]
 
 
 def shares(*results: Result) -> VarianceShares | None:
@@ -90,7 +97,7 @@ def test_failed_repetitions_and_unrepeated_configs_leave_the_rest() -> None:
     half = shares(plain, second)
     assert half is not None
     assert half.repetitions == (1, 3)
-    rows = np.array([json.loads(text)["scores"]["m"] for text in second.outcomes[COLUMN]])
+    rows = single_scores(second).copy()
     rows[:200, 1:] = np.nan  # two of three failed
     fewer = shares(first, repeated(rows))
     assert fewer is not None
@@ -124,7 +131,7 @@ def test_judge_has_its_share_where_every_answer_is_drawn_once() -> None:
 
 def test_judge_that_sampled_one_config_only_has_no_share() -> None:
     first, second = drawn(1.0, 1.0, 200)
-    rows = np.array([json.loads(text)["scores"]["m"] for text in second.outcomes[COLUMN]])
+    rows = single_scores(second)
     sampled = repeated(rows, [[[f"{n}{r}", 0.1] for r in range(3)] for n in range(200)])
     one, other = shares(first, second), shares(first, sampled)
     assert one is not None
@@ -142,7 +149,7 @@ def test_judge_that_always_agrees_has_a_share_of_none() -> None:
 
 def test_answers_drawn_once_count_as_the_questions_and_say_so() -> None:
     first, second = drawn(1.0, 1.0)
-    found = shares(scored({"m": [json.loads(row)["scores"]["m"][0] for row in first.outcomes[COLUMN]]}), second)
+    found = shares(scored({"m": single_scores(first)[:, 0].tolist()}), second)
     assert found is not None
     assert found.repetitions == (1, 3)
     assert found.answers == pytest.approx((0.5 / 3) / (1 + 0.5 + 0.5 / 3), abs=0.02)
@@ -169,8 +176,7 @@ def test_noise_of_a_question_counts_by_its_squared_weight() -> None:
     weights = np.resize([1.0, 3.0], count)
     pair = [repeated(generator.normal(0, 0.5, (count, 1)) + generator.normal(0, weights[:, None] - 1, (count, 2)))
             for _ in range(2)]  # fmt: skip
-    for result in pair:
-        result.outcomes[WEIGHT] = weights.tolist()
+    pair = [replace(one, outcomes=one.outcomes.with_columns({WEIGHT: weights.tolist()})) for one in pair]
     found = shares(*pair)
     assert found is not None
     answers, questions = 9 * 4 / 2, 10 * 0.25  # of one config, of two questions
@@ -180,11 +186,11 @@ def test_noise_of_a_question_counts_by_its_squared_weight() -> None:
 def test_answers_of_one_source_are_drawn_apart_though_its_questions_are_not() -> None:
     first, second = drawn(1.0, 1.0, 2000)
     gains = np.repeat(np.random.default_rng(6).normal(0, 1, 400), 5)  # as the questions' own, but by source
-    noise = [np.array([json.loads(row)["scores"]["m"] for row in one.outcomes[COLUMN]]) for one in (first, second)]
+    noise = [single_scores(one) for one in (first, second)]
     own = (noise[1] - noise[0]).mean(axis=1, keepdims=True)
     pair = [repeated(noise[0]), repeated(noise[1] - own + gains[:, None] + 0.1)]
-    for result in pair:
-        result.outcomes["source"] = [f"s{n // 5}" for n in range(2000)]
+    sources = {"source": [f"s{n // 5}" for n in range(2000)]}
+    pair = [replace(one, outcomes=one.outcomes.with_columns(sources)) for one in pair]
     found = shares(*pair)
     assert found is not None
     assert found.answers == pytest.approx((1 / 3) / (1 / 3 + 5), abs=0.02)
@@ -192,7 +198,7 @@ def test_answers_of_one_source_are_drawn_apart_though_its_questions_are_not() ->
 
 def test_question_with_one_repetition_left_says_nothing_of_the_answers() -> None:
     first, second = drawn(1.0, 1.0, 400)
-    rows = [np.array([json.loads(row)["scores"]["m"] for row in one.outcomes[COLUMN]]) for one in (first, second)]
+    rows = [single_scores(one) for one in (first, second)]
     rows[1][:200, 1:] = np.nan
     known = shares(*(repeated(one[200:]) for one in rows))
     found = shares(*map(repeated, rows))
@@ -224,7 +230,7 @@ def test_gate_that_cannot_decide_names_the_repetitions_that_would() -> None:
 
 
 def test_share_of_a_baseline_counts_as_a_baseline_of_scaled_scores_does() -> None:
-    first, second = ([json.loads(text)["scores"]["m"] for text in one.outcomes[COLUMN]] for one in drawn(0.5, 1.0, 200))
+    first, second = (single_scores(one).tolist() for one in drawn(0.5, 1.0, 200))
     results = [repeated(np.array(first)), repeated(np.array(second))]
     found = variance_shares(results, score_matrix(results, "m"), 0.6)
     assert found is not None

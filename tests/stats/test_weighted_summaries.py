@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import Result
 from ragsweep.core.types import GoldenSet, Question, Scores
 from ragsweep.parts.metrics import ContextRecall
@@ -19,9 +20,10 @@ from ragsweep.stats.context_effect import compare
 from ragsweep.stats.holdout_gap import holdout_gap
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.intervals import means_with_intervals, varying, weighted_quantile_interval
-from ragsweep.stats.repetition import COLUMN, variance_shares
+from ragsweep.stats.repetition import variance_shares
 from ragsweep.stats.risk_coverage import curve
 from ragsweep.stats.summaries import collect_scores
+from recorded import changed_table
 from weighed import METRIC, scored
 
 NONE = np.array([np.nan])
@@ -76,7 +78,7 @@ def test_bounds_of_failed_questions_and_means_of_groups_are_weighted() -> None:
 def test_a_mean_by_weight_is_a_mean() -> None:
     weight = {"weight": [1.0, 3.0]}
     one = scored("a", [0.0, 1.0], value=0.75)
-    assert is_mean(replace(one, outcomes={**one.outcomes, **weight}), METRIC)
+    assert is_mean(replace(one, outcomes=changed_table(one, weight)), METRIC)
     assert not is_mean(one, METRIC)
 
 
@@ -87,7 +89,7 @@ def test_the_gap_to_the_holdout_is_one_of_weighted_leads() -> None:
 
     def results(gain: float) -> list[Result]:
         pair = [scored("a", base.tolist()), scored("b", (base + lead + gain).tolist())]
-        return [replace(one, outcomes={**one.outcomes, "weight": weights}, parameters={"top_k": one.name})
+        return [replace(one, outcomes=changed_table(one, {"weight": weights}), parameters={"top_k": one.name})
                 for one in pair]  # fmt: skip
 
     gap = holdout_gap(results(-0.05), results(0.0), METRIC)
@@ -120,7 +122,7 @@ def test_shares_of_the_variance_are_of_the_weighted_mean() -> None:
     for weight in (None, np.where(np.arange(200) < 100, 1.0, 50.0).tolist()):
         one = scored("a", scores.mean(axis=1).tolist())
         rows = [json.dumps({"scores": {METRIC: row}}) for row in scores.tolist()]
-        one = replace(one, outcomes={**one.outcomes, COLUMN: rows} | ({"weight": weight} if weight else {}))
+        one = replace(one, outcomes=changed_table(one, {REPEATED: rows} | ({"weight": weight} if weight else {})))
         found = variance_shares([one], score_matrix([one], METRIC))
         assert found is not None
         shares.append(found.answers)

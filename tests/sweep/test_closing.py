@@ -18,6 +18,7 @@ from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import holdout_gap
 from ragsweep.sweep import closing
 from ragsweep.sweep.closing import summarise_sweep
+from recorded import changed_table
 from weighed import METRIC, noisy, scored
 
 
@@ -97,7 +98,7 @@ def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(t
         for score in leg
     ]
     labels = {"category": ["how_to"] * 12 + ["fact"] * 40, "evidence_trace": traces}
-    best = replace(fused, outcomes={**fused.outcomes, **labels}, groups={"category": {"how_to": {}, "fact": {}}})
+    best = replace(fused, outcomes=changed_table(fused, labels), groups={"category": {"how_to": {}, "fact": {}}})
     came = summarise_sweep(ledger := kept(tmp_path, scored("a", [0.0] * 52), best), ledger.records("sweep"))
     said = "On category how_to (12 questions) "
     assert any(said in line for line in printed(came))

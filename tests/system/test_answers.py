@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ import pytest
 
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.missing import CONVERSATIONAL, NO_REFERENCE, NOTHING_RETRIEVED
+from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import Result
 from ragsweep.core.types import (
     Answer,
@@ -121,7 +121,7 @@ def evaluate(asked: Experiment, executor: Executor | None = None) -> Result:
 
 def untimed(result: Result) -> str:
     """Return the table of questions as text, without what is measured anew each time."""
-    return str({name: values for name, values in result.outcomes.items() if name != "steps"})
+    return str({name: values for name, values in to_texts(result.outcomes).items() if name != "steps"})
 
 
 def column(result: Result, name: str) -> list[Any]:
@@ -246,7 +246,7 @@ def test_answers_of_several_models_under_one_address_are_a_warning() -> None:
 
 
 def unscored(result: Result) -> list[str]:
-    return [json.loads(text).get("length", "") for text in result.outcomes["unscored"]]
+    return [row.get("length", "") for row in result.outcomes.unscored]
 
 
 def test_case_holds_what_the_metric_uses_and_nothing_else() -> None:
@@ -305,3 +305,16 @@ def test_generator_is_part_of_the_answers_address_and_of_nothing_before_it() -> 
 
 class Loud(Parrot):
     """Another class."""
+
+
+def test_each_answer_and_verdict_is_priced_once_and_its_price_is_added_up() -> None:
+    priced: list[str] = []
+
+    def price(model: str, usage: Usage) -> float:
+        priced.append(model)
+        return 0.5 * usage.calls
+
+    result = evaluate(replace(experiment(Parrot(), judged=Length("answer")), price=price))
+    assert len(priced) == 2 * len(QUESTIONS.questions)
+    assert [one for one in result.outcomes.steps["generate"].money if one == one] == [0.5] * len(QUESTIONS.questions)
+    assert result.usage["generate"]["money"] == 0.5 * result.usage["generate"]["calls"] > 0

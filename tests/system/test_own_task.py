@@ -146,9 +146,9 @@ def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_parti
 
 def test_record_of_a_case_has_what_was_expected_and_the_model_and_its_time(task: list[str], server: LlmServer) -> None:
     found = evaluate(session(), *task, *asked(server))
-    fields = [json.loads(text) for text in found.outcomes["case_fields"]]
+    fields = found.outcomes["case_fields"]
     assert [one["expected"] for one in fields] == [case["expected"] for case in CASES]
-    steps = [json.loads(text)["generate"] for text in found.outcomes["steps"]]
+    steps = [found.outcomes.steps["generate"].row(n) for n in range(found.outcomes.rows)]
     assert all(step["model"] and step["ms"] > 0 for step in steps)
 
 

@@ -15,6 +15,7 @@ from llm_server import LlmServer
 from llm_server.requests import ModelRequest
 from ragsweep.commands.compare import compare
 from ragsweep.commands.gate import gate
+from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.records.ledger import Ledger
@@ -48,7 +49,7 @@ def session(folder: Path) -> Session:
 def test_every_repetition_is_asked_once_counted_and_never_again(server: LlmServer, tmp_path: Path) -> None:
     once = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert len(server.log) == 4
-    assert "answer_repetitions" not in once.outcomes
+    assert once.outcomes.repetitions is None
     thrice = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
     assert len(server.log) == 12  # the first repetition is the answer that is there
     assert thrice.signature != once.signature
@@ -63,7 +64,7 @@ def test_every_repetition_is_asked_once_counted_and_never_again(server: LlmServe
 
 def test_score_is_the_mean_of_the_repetitions_and_all_are_kept(server: LlmServer, tmp_path: Path) -> None:
     result = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
-    rows = [json.loads(text) for text in result.outcomes["answer_repetitions"]]
+    rows = [json.loads(text) for text in to_texts(result.outcomes)["answer_repetitions"]]
     assert all(row["answers"] == [0, 1, 2] for row in rows)
     for mean, row in zip(result.outcomes["token_f1"], rows, strict=True):
         scores = row["scores"]["token_f1"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from ragsweep.commands.command_line import usual_metrics
 from ragsweep.commands.comparison import Comparison
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.replacing import replace_file
-from ragsweep.core.results import STEPS, Result, Summary, TargetResult
+from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import NOT_MEASURED, amount, chance, number, with_interval
 from ragsweep.report.page import charts, pair_charts, write_page
@@ -91,7 +90,7 @@ class PairReport:
     @cached_property
     def milliseconds(self) -> list[list[float]]:
         """The response time in ms of each question, per config; NaN if a step was not measured."""
-        return [[_spent(one) for one in _steps(result)] for result in self.results]
+        return [[_spent(one.outcomes.steps_of(n)) for n in range(one.outcomes.rows)] for one in self.results]
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
@@ -329,13 +328,8 @@ def write_report(report: PairReport, folder: Path) -> None:
 def _side(result: Result, row: int, metrics: Sequence[str]) -> dict[str, Any]:
     columns = result.outcomes
     extra = {name: columns[name][row] for name in ("answer", "answer_failed", "output_fault") if name in columns}
-    scores, unscored = {name: columns[name][row] for name in metrics}, json.loads(columns["unscored"][row])
-    return {**extra, "scores": scores, "unscored": unscored, "steps": _steps(result)[row]}
-
-
-def _steps(result: Result) -> list[dict[str, Any]]:
-    """Read the steps of each question; records of earlier releases have none."""
-    return [json.loads(text) for text in result.outcomes.get(STEPS) or ["{}"] * len(result.outcomes["question_id"])]
+    scores, unscored = {name: columns[name][row] for name in metrics}, dict(columns.unscored[row])
+    return {**extra, "scores": scores, "unscored": unscored, "steps": columns.steps_of(row)}
 
 
 def _spent(steps: dict[str, dict[str, float]]) -> float:

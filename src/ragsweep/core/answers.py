@@ -57,6 +57,7 @@ class Answer(NamedTuple):
     usage: Usage = Usage()
     model: str = ""  # as the service names it
     thoughts: str = ""  # of a reasoning model before its answer; never scored
+    money: float = float("nan")  # price of the usage, set when a row is read; never stored. NaN: no price is known
 
 
 class Route(NamedTuple):
@@ -103,6 +104,7 @@ class Judgement(NamedTuple):
     spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
     model: str = ""  # the judge model as the config names it, by which the judgement is priced
     words: str = ""  # the judge's own reasons, a line each
+    money: float = float("nan")  # as that of an answer
 
 
 class RequestSize(NamedTuple):

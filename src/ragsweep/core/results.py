@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.question_results import QuestionResults
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,8 @@ class DatasetFacts:
 class Result:
     """One config, evaluated.
 
-    ``outcomes`` is the table of questions by column, one row each: ``question_id``, ``question``, ``category`` and
-    further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
-    metric -> reason. ``rankings`` maps the address of the final ranking to its text in TREC run format, which may be
-    generated lazily; it is not stored with a record, but ``addresses`` has its key in the store.
+    ``rankings`` maps the address of the final ranking to its text in TREC run format, which may be generated lazily; it
+    is not stored with a record, but ``addresses`` has its key in the store.
     """
 
     signature: str
@@ -114,7 +112,7 @@ class Result:
     dataset: DatasetFacts
     summaries: Mapping[str, Summary]
     groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
-    outcomes: Mapping[str, Sequence[Any]]
+    outcomes: QuestionResults
     rankings: Mapping[str, str]
     stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds
     latency: Mapping[str, Mapping[str, float]] = field(
@@ -170,23 +168,9 @@ class HumanLabel(NamedTuple):
     where: str = ""  # its place in a file, for messages
 
 
-STEPS = "steps"
-"""The column with the steps of each question, one JSON object each (see ``evaluation.steps``)."""
-
-JUDGE = "judge/"
-"""The beginning of the name of a judged metric's step."""
-
-
-def judge_words(steps: str | None) -> dict[str, str]:
-    """Return metric -> its judge's reasons, as one question's steps hold them."""
-    known = json.loads(steps or "{}").items()
-    return {name.removeprefix(JUDGE): step["words"] for name, step in known if "words" in step}
-
-
 def judged_metrics(result: Result) -> tuple[str, ...]:
     """List the metrics that a judge decided, in their order in the config."""
-    steps = [json.loads(known) for known in result.outcomes.get(STEPS, ()) if JUDGE in (known or "")]
-    names = {name.removeprefix(JUDGE) for one in steps for name in one if name.startswith(JUDGE)}
+    names = set(result.outcomes.judged)
     return tuple(name for name in result.summaries if name in names)
 
 

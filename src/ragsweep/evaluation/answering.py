@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.missing import failed
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
+from ragsweep.services.usage import Pricing
 
 Packed = NDArray[np.bytes_]
 """One JSON object in ASCII a row."""
 
 Item = TypeVar("Item", bound=Answer | Judgement | Route | Response)
+
+Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
@@ -28,21 +31,46 @@ KEPT_WITHIN = 1.0
 # --- keys --------------------------------------------------------------------------------------------------------
 
 
-class QuestionKey(NamedTuple):
-    """The inputs of an answer apart from the config."""
+class QuestionKey(str):
+    """The identity of a question in one config: the inputs of its answer apart from the config.
+
+    As a text it is the key of the question's row, which stores keep. ``needs_retrieval`` is decided by the golden set,
+    ``searched`` by the router, if there is one; ``reference`` is read by judges only; ``query`` is empty if the search
+    text is the question's.
+    """
 
     text: str
     history: tuple[Turn, ...]
-    needs_retrieval: bool  # by the golden set
-    reference: str = ""  # read by judges only
-    searched: bool = True  # whether it gets a context: decided by the router, if there is one
-    query: str = ""  # the search query, if it is not the text
+    needs_retrieval: bool
+    reference: str
+    searched: bool
+    query: str
+
+    def __new__(
+        cls,
+        text: str,
+        history: Sequence[Turn] = (),
+        needs_retrieval: bool = True,
+        reference: str = "",
+        searched: bool = True,
+        query: str = "",
+    ) -> QuestionKey:
+        """Make a key, by default that of a wording."""
+        turns, written = [vars(turn) for turn in history], [query] if query else []
+        key = super().__new__(cls, json.dumps([text, turns, needs_retrieval, reference, searched, *written]))
+        key.text, key.history, key.needs_retrieval = text, tuple(history), needs_retrieval
+        key.reference, key.searched, key.query = reference, searched, query
+        return key
 
     @property
-    def key(self) -> str:
-        """Serialise it as the key of a row."""
-        written = [self.query] if self.query else []
-        return json.dumps([self.text, [vars(turn) for turn in self.history], *self[2:5], *written])
+    def wording(self) -> QuestionKey:
+        """The key of the question's wording alone."""
+        return QuestionKey(self.text, self.history)
+
+    @property
+    def unjudged(self) -> QuestionKey:
+        """The key without the reference."""
+        return QuestionKey(self.text, self.history, self.needs_retrieval, "", self.searched, self.query)
 
 
 def question_key(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
@@ -52,15 +80,9 @@ def question_key(question: Question, searched: bool, query: str, reference: bool
     return QuestionKey(question.text, question.history, question.needs_retrieval, answer, searched, written)
 
 
-def wording_key(question: Question) -> QuestionKey:
-    """Return the key of a question's wording alone."""
-    return QuestionKey(question.text, question.history, needs_retrieval=True)
-
-
-def read_question_key(key: str) -> QuestionKey:
-    """Read a key."""
-    text, history, *rest = json.loads(key)
-    return QuestionKey(text, tuple(Turn(**turn) for turn in history), *rest)
+def question_keys(rows: Rows) -> Sequence[QuestionKey]:
+    """Return the rows of a node whose rows are questions."""
+    return cast(Sequence[QuestionKey], rows)
 
 
 def request_key(request: Request) -> str:
@@ -85,6 +107,11 @@ def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
 def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
     """Read rows of one kind, as :func:`packed` wrote them."""
     return [_item(json.loads(row), kind) for row in rows.tolist()]
+
+
+def priced(items: Sequence[Priced], price: Pricing) -> list[Priced]:
+    """Price the usage of answers or judgements."""
+    return [item._replace(money=price(item.model, item.usage)) for item in items]
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
@@ -182,8 +209,7 @@ def wording_node(
     """Make the node of a part's results for questions; rows are keys of their wording."""
 
     def compute(work: StageContext, rows: Rows) -> Packed:
-        questions = list(map(read_question_key, rows))
-        contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, questions, strict=True)}
+        contents = {key: Request(key.text, (), key.history) for key in question_keys(rows)}
         return ask_all(work, rows, contents, ask)
 
     return Node(stage, spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(kind), check=key_check(part))

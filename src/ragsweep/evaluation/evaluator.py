@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.results import COMPLETE, PARTIAL, STEPS, DatasetFacts, Result, Summary, incomplete, objectives
+from ragsweep.core.question_results import EvidenceRanks, QuestionResults
+from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Result, Summary, incomplete, objectives
 from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
@@ -28,30 +29,29 @@ from ragsweep.core.types import (
     Usage,
 )
 from ragsweep.evaluation import trec_texts as texts
-from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.answering import priced, unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
-from ragsweep.evaluation.evidence_trace import TRACE, TracedStages, trace_evidence
+from ragsweep.evaluation.evidence_trace import TracedStages, trace_evidence
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.generation import passages, write_queries
 from ragsweep.evaluation.probing import probe_stages, seconds_by_question, summarise_latency
 from ragsweep.evaluation.question_table import (
-    REPEATED,
     ChunkNames,
     QuestionTable,
     has_evidence,
-    outcomes,
+    missing_reasons,
     tabulate,
+    tabulate_results,
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
 from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
-from ragsweep.evaluation.steps import step_texts
+from ragsweep.evaluation.steps import collect_steps
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.answer_outputs import mark_cut, read_outputs
 from ragsweep.parts.targets import evaluate_targets
-from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
@@ -84,20 +84,27 @@ class Evaluator:
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
+        queries = queries and priced(queries, experiment.price)
         view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
-        again = bool(experiment.config.get("rerun"))
-        probes = probe_stages(self.executor, graph, table, self.began, again)
+        probes = probe_stages(self.executor, graph, table, self.began, bool(experiment.config.get("rerun")))
         view = replace(view, latency=seconds_by_question(probes, view, table))
-        views = repeated_views(self.executor.get, graph, table, view)
+        views = repeated_views(self.executor.get, graph, table, view, experiment.price)
         repeated = score_repetitions(experiment.metrics, views)
         searches = find_search_failures(self.executor, graph, view, table.texts)
         failures = find_failures(view, searches, graph.located is not None, table.probe < len(table.probed))
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         summaries, stages = collected.summarise(), self._traced_stages(graph, table)
-        reasons = dict(zip(scores, collected.reasons, strict=True))
+        reasons, is_lost = dict(zip(scores, collected.reasons, strict=True)), failures.upstream != ""
         address, cut = (texts.run_address(table, node.address, searches) for node in (graph.ranking, graph.context))
         evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
+        questions = QuestionResults(
+            tabulate_results(view, table, scores, names, is_lost),
+            missing_reasons(reasons, len(table.questions)),
+            collect_steps(view),
+            self._traced(experiment, view, stages).without(is_lost),
+            repeated.repetitions,
+        )
         return Result(
             signature=experiment.signature,
             name=experiment.name,
@@ -111,9 +118,7 @@ class Evaluator:
                 label: {value: collected.summarise(rows) for value, rows in values.items()}
                 for label, values in table.groups.items()
             },
-            outcomes=outcomes(view, table, scores, reasons, names, failures.upstream != "")
-            | {TRACE: failures.blank(self._traced(experiment, view, stages)), STEPS: step_texts(view, experiment.price)}
-            | ({REPEATED: repeated.column} if repeated.column else {}),
+            outcomes=questions,
             rankings=texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
             qrels=texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
             evidence_runs=evidence_runs,
@@ -127,7 +132,7 @@ class Evaluator:
             started=started,
             ended=time.time(),
             addresses=graph.addresses,
-            usage=_usage(table, views, experiment.price),
+            usage=_usage(table, views),
             state=_state(experiment, summaries),
         )
 
@@ -150,10 +155,11 @@ class Evaluator:
         answers = None
         if graph.answer:
             cut = _lengths(rankings.first(experiment.top_k)) - length
-            items = unpacked(self.executor.get(graph.answer, table.answered), Answer)
+            items = priced(unpacked(self.executor.get(graph.answer, table.answered), Answer), experiment.price)
             answers = Answers(mark_cut(items, experiment.output), passages(names, context), cut)
         verdicts = {
-            name: unpacked(self.executor.get(node, table.judged), Judgement) for name, node in graph.verdicts.items()
+            name: priced(unpacked(self.executor.get(node, table.judged), Judgement), experiment.price)
+            for name, node in graph.verdicts.items()
         }
         cut_at = None if graph.budget is None else length
         view = make_view(coverage, rankings, experiment.top_k, {}, approximate, cut_at)
@@ -182,7 +188,7 @@ class Evaluator:
             graph.budget,
         )
 
-    def _traced(self, experiment: Experiment, view: EvaluationView, stages: TracedStages) -> list[str]:
+    def _traced(self, experiment: Experiment, view: EvaluationView, stages: TracedStages) -> EvidenceRanks:
         """Follow each evidence through the stages; legs are scored by the objective and the headline metrics."""
         config = experiment.config
         known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
@@ -309,7 +315,7 @@ def _state(experiment: Experiment, summaries: Mapping[str, Summary]) -> str:
     return PARTIAL if incomplete(summaries, experiment.config, further, experiment.coverage) else COMPLETE
 
 
-def _usage(table: QuestionTable, views: Sequence[EvaluationView], price: Pricing) -> dict[str, dict[str, float]]:
+def _usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
     """Sum up the cost of answers and verdicts when first computed; results that questions share count once."""
     view, items = views[0], list[tuple[str, Sequence[Any]]]()
     for one in views:
@@ -325,7 +331,7 @@ def _usage(table: QuestionTable, views: Sequence[EvaluationView], price: Pricing
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
         if stage != "route":  # no model is named; NaN if a model has no price
-            total["money"] = total.get("money", 0.0) + float(sum(price(one.model, one.usage) for one in distinct))
+            total["money"] = total.get("money", 0.0) + sum(one.money for one in distinct if one.usage.calls)
     for total in usage.values():
         if not total["calls"] or np.isnan(total.get("money", 0.0)):
             total.pop("money", None)

@@ -15,7 +15,7 @@ import numpy as np
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, texts_hash
 from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import NO_CHUNK, Answer, Chunks, Corpus, Passage, Rankings, Response, Spans
-from ragsweep.evaluation.answering import Packed, cacheable, packed, read_question_key, unpacked, wording_node
+from ragsweep.evaluation.answering import Packed, QuestionKey, cacheable, packed, question_keys, unpacked, wording_node
 from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context
@@ -176,7 +176,7 @@ class ExternalSystem:
 
     corpus: Corpus
     system: BuiltPart
-    questions: Sequence[str]
+    questions: Sequence[QuestionKey]
     depth: int
     documents: Sequence[str] = ()  # searched for evidence
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
@@ -257,7 +257,7 @@ def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
     """Make the node of the system's rankings: rows by text. Of questions with equal texts the first counts."""
     place: dict[str, int] = {}
     for number, key in enumerate(parts.questions):
-        place.setdefault(read_question_key(key).text, number)
+        place.setdefault(key.text, number)
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         contexts: AlignedContext = work.get(aligned)
@@ -273,4 +273,4 @@ def _whole(stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Any, resul
 
 def _wording_keys(rows: Rows) -> list[str]:
     """Convert keys of questions into keys of their wording."""
-    return [read_question_key(key)._replace(needs_retrieval=True, searched=True, reference="").key for key in rows]
+    return [key.wording for key in question_keys(rows)]

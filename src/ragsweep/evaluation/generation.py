@@ -33,7 +33,7 @@ from ragsweep.evaluation.answering import (
     cacheable,
     case_key,
     packed,
-    read_question_key,
+    question_keys,
     request_key,
     unpacked,
     wording_node,
@@ -159,7 +159,7 @@ class Answering:
             return self.system_answer
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            questions = list(map(read_question_key, rows))
+            questions = question_keys(rows)
             passages = self.context.passages(work, questions)
             requests = [
                 Request(one.text, some, one.history)
@@ -242,7 +242,7 @@ class Answering:
         )
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            questions = list(map(read_question_key, rows))
+            questions = question_keys(rows)
             answers = unpacked(work.get(answer, _answer_keys(rows)), Answer) if answer else [None] * len(rows)
             passages = self.context.passages(work, questions) if context else [()] * len(rows)
             cases = [_case(part, *one) for one in zip(questions, answers, passages, strict=True)]
@@ -294,12 +294,12 @@ def _queries(questions: Sequence[QuestionKey]) -> list[str]:
 @memoize_by_identity
 def _answer_keys(rows: Rows) -> Rows:
     """Convert the keys of verdicts into those of answers, which have no reference."""
-    return [read_question_key(key)._replace(reference="").key for key in rows]
+    return [key.unjudged for key in question_keys(rows)]
 
 
 @memoize_by_identity
 def _query_keys(rows: Rows) -> Rows:
-    return _queries([read_question_key(key) for key in rows])
+    return _queries(question_keys(rows))
 
 
 def _input_rows(node: Node, rows: Rows) -> Rows | None:

@@ -18,8 +18,9 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ReasonCodes
 from ragsweep.core.ordering import in_order
+from ragsweep.core.question_texts import FIELDS
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, EvaluationView, Question, Scores, weights_of
-from ragsweep.evaluation.answering import question_key, wording_key
+from ragsweep.evaluation.answering import QuestionKey, question_key
 from ragsweep.golden.clusters import clusters
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.latency import sample
@@ -28,13 +29,10 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
            "query", "evidence", "searched", "first_evidence_rank", "retrieved", "context", "context_scores",
            "context_cut", "answer", "abstained", "answer_failed", "answer_thoughts", "category", "output_fault",
            "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
-"""The fixed columns of the table of outcomes; labels and metrics follow."""
+"""The fixed columns of the flat table of results; labels and metrics follow."""
 
 MOST_GROUPS = 40
 """Most values of a grouping label; a label with more identifies questions."""
-
-REPEATED = "answer_repetitions"
-"""The column with all scores of repeated answers, as JSON (see ``repetition.RepeatedScores``)."""
 
 Numbers = NDArray[np.int64]
 
@@ -95,19 +93,19 @@ class QuestionTable:
         return np.array([place.get(text, len(place)) for text in self.texts], dtype=np.int64)
 
     @cached_property
-    def answered(self) -> tuple[str, ...]:
+    def answered(self) -> tuple[QuestionKey, ...]:
         """The questions to answer, conversation among them, as keys."""
-        return tuple(question_key(*one).key for one in self._rows())
+        return tuple(question_key(*one) for one in self._rows())
 
     @cached_property
-    def judged(self) -> tuple[str, ...]:
+    def judged(self) -> tuple[QuestionKey, ...]:
         """The same with a right answer each, for judges."""
-        return tuple(question_key(*one, reference=True).key for one in self._rows())
+        return tuple(question_key(*one, reference=True) for one in self._rows())
 
     @cached_property
-    def wordings(self) -> tuple[str, ...]:
+    def wordings(self) -> tuple[QuestionKey, ...]:
         """The same as keys of their wording alone."""
-        return tuple(wording_key(question).key for question in self.questions)
+        return tuple(QuestionKey(question.text, question.history) for question in self.questions)
 
     @cached_property
     def conversations(self) -> Numbers:
@@ -127,13 +125,13 @@ class QuestionTable:
     def columns(self) -> dict[str, list[Any]]:
         """The columns of the question table that do not depend on the config."""
         needed = [question.needs_retrieval for question in self.questions]
-        fields = [json.dumps(dict(question.fields), ensure_ascii=False) for question in self.questions]
+        fields = [dict(question.fields) for question in self.questions]
         references = ["\n".join(question.references) for question in self.questions]
         return {
             "question_id": [question.id for question in self.questions],
             "question": [question.text for question in self.questions],
             **({"reference": references} if any(references) else {}),
-            **({"case_fields": fields} if any(one.fields for one in self.questions) else {}),
+            **({FIELDS: fields} if any(fields) else {}),
             "answerable": [question.answerable for question in self.questions],
             "source": list(clusters(self.questions)),
             **({"needs_retrieval": needed} if not all(needed) else {}),
@@ -235,15 +233,14 @@ def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
     faults.raise_any()
 
 
-def outcomes(
+def tabulate_results(
     view: EvaluationView,
     table: QuestionTable,
     scores: Mapping[str, Scores],
-    reasons: Mapping[str, ReasonCodes],
     names: ChunkNames,
     failed: NDArray[np.bool_],
 ) -> dict[str, list[Any]]:
-    """Return one row a question: labels, retrieved evidence, every score, and why a score is missing.
+    """Return the columns of single values: labels, retrieved evidence, the answer, and every score.
 
     ``failed`` (questions,) flags questions where a stage before the search failed, so that their search is not
     measured.
@@ -271,9 +268,7 @@ def outcomes(
         if view.output and any(faults := [one.unreadable for one in read_outputs(view.answers, view.output)]):
             columns["output_fault"] = faults
     columns |= {label: list(values) for label, values in table.labels.items()}
-    columns |= {name: scored.values.tolist() for name, scored in scores.items()}
-    columns["unscored"] = _unscored(reasons, count)
-    return columns
+    return columns | {name: scored.values.tolist() for name, scored in scores.items()}
 
 
 def _context_scores(view: EvaluationView) -> list[list[float]]:
@@ -289,13 +284,13 @@ def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:
     return values
 
 
-def _unscored(reasons: Mapping[str, ReasonCodes], questions: int) -> list[str]:
-    """Return for each question its unscored metrics and the reasons, as JSON."""
+def missing_reasons(reasons: Mapping[str, ReasonCodes], questions: int) -> list[Mapping[str, str]]:
+    """Return for each question its unscored metrics and the reasons; equal rows are one object."""
     kind = np.zeros(questions, dtype=np.int64)
     for codes in {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values():
         kind = np.unique(kind * len(codes.names) + codes.numbers, return_inverse=True)[1]
-    texts = []
+    rows = []
     for n in np.unique(kind, return_index=True)[1].tolist():
         row = {metric: codes.names[codes.numbers[n]] for metric, codes in reasons.items()}
-        texts.append(json.dumps({metric: reason for metric, reason in row.items() if reason}))
-    return [texts[number] for number in kind.tolist()]
+        rows.append({metric: reason for metric, reason in row.items() if reason})
+    return [rows[number] for number in kind.tolist()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,27 +11,31 @@ import numpy as np
 
 from ragsweep.core.identity import Node, Rows, content_hash
 from ragsweep.core.missing import failed
+from ragsweep.core.question_results import JudgedCases, Repetitions
 from ragsweep.core.types import Answer, EvaluationView, JudgedMetric, Judgement, Metric, Scores
-from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.answering import priced, unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.question_table import QuestionTable
 from ragsweep.evaluation.scoring import score_metric
 from ragsweep.parts.answer_outputs import mark_cut
+from ragsweep.services.usage import Pricing
 
 _OF_FIRST = {"latency", "exact"}
 """Needs of metrics that are measured once, on the first answer or without answers."""
 
 
 def repeated_views(
-    get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView
+    get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView, price: Pricing
 ) -> list[EvaluationView]:
     """Return the view of every repetition, the first answers first; without repetitions only these."""
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
-        items = unpacked(get(one.answer, table.answered), Answer)
+        items = priced(unpacked(get(one.answer, table.answered), Answer), price)
         answers = first.answers._replace(answers=mark_cut(items, first.output))
-        verdicts = {name: unpacked(get(node, table.judged), Judgement) for name, node in one.verdicts.items()}
+        verdicts = {
+            name: priced(unpacked(get(node, table.judged), Judgement), price) for name, node in one.verdicts.items()
+        }
         views.append(replace(first, answers=answers, judgements={**first.judgements, **verdicts}))
     return views
 
@@ -41,13 +44,11 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question over all repetitions.
 
-    ``column`` is one JSON object a question, empty where nothing is repeated: ``answers`` (the number of the first
-    repetition with the same text), ``scores`` (by metric, null where there is none) and, where a judge judged answers
-    more than once, ``judged`` (by metric: a hash of the judged case, and the standard error of its judgement).
+    ``repetitions``: the single scores; None where nothing is repeated.
     """
 
     scores: Mapping[str, Scores]
-    column: list[str]
+    repetitions: Repetitions | None
     lost: Mapping[str, int]  # metric -> questions scored by some repetitions though another one failed
 
 
@@ -70,8 +71,8 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
             repeated[metric.name] = values
         elif views[0].answers and _samples(metric) > 1:
             repeated[metric.name] = values
-    column = list(_column(metrics, views, repeated)) if len(views) > 1 or repeated else []
-    return RepeatedScores(scores, column, {name: count for name, count in lost.items() if count})
+    single = _repetitions(metrics, views, repeated) if len(views) > 1 or repeated else None
+    return RepeatedScores(scores, single, {name: count for name, count in lost.items() if count})
 
 
 def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
@@ -84,33 +85,34 @@ def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
     return Scores(means, np.where(count > 0, "", why).astype(np.str_)), int(((count > 0) & broken.any(axis=0)).sum())
 
 
-def _column(
+def _repetitions(
     metrics: Sequence[Metric], views: Sequence[EvaluationView], repeated: Mapping[str, np.ndarray]
-) -> Iterator[str]:
+) -> Repetitions:
     sampled = [metric for metric in metrics if metric.name in repeated and _samples(metric) > 1]
-    for n in range(len(views[0].questions)):
-        texts = [view.answers.answers[n].text for view in views if view.answers]
-        row: dict[str, Any] = {"answers": [texts.index(text) for text in texts]}
-        row["scores"] = {name: [_or_null(value) for value in values[:, n]] for name, values in repeated.items()}
-        if sampled:
-            row["judged"] = {one.name: [_judged(one, view, n) for view in views] for one in sampled}
-        yield json.dumps(row)
+    texts = [[answer.text for answer in view.answers.answers] for view in views if view.answers]
+    firsts = [[row.index(text) for text in row] for row in zip(*texts, strict=True)]
+    return Repetitions(
+        np.array(firsts, dtype=np.int64),
+        {name: values.T for name, values in repeated.items()},
+        {metric.name: _judged(metric, views) for metric in sampled},
+    )
 
 
 def _samples(metric: Metric) -> int:
     return int(getattr(metric, "samples", 1)) if isinstance(metric, JudgedMetric) else 1
 
 
-def _judged(metric: Any, view: EvaluationView, question: int) -> tuple[str, float | None]:
-    """Return a hash of a question's judged case, and the standard error of the judgement."""
+def _judged(metric: Any, views: Sequence[EvaluationView]) -> JudgedCases:
+    """Return the hash of every judged case, and the standard error of its judgement."""
+    errors = [[one.spread / math.sqrt(metric.samples) for one in view.judgements[metric.name]] for view in views]
+    cases = [[_case(metric, view, n) for n in range(len(view.questions))] for view in views]
+    return JudgedCases(np.array(cases, dtype=np.str_).T, np.array(errors, dtype=np.float64).T)
+
+
+def _case(metric: Any, view: EvaluationView, question: int) -> str:
     assert view.answers is not None
     contexts = [passage.text for passage in view.answers.passages[question]] if "contexts" in metric.uses else []
-    case = content_hash([view.answers.answers[question].text, contexts])[:12]
-    return case, _or_null(view.judgements[metric.name][question].spread / math.sqrt(metric.samples))
-
-
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+    return content_hash([view.answers.answers[question].text, contexts])[:12]
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:

@@ -108,10 +108,6 @@ class Failures(NamedTuple):
         lost = (why != "") & (untimed | ~np.isin(scores.reasons, list(INAPPLICABLE)))
         return Scores(np.where(lost, np.nan, scores.values), np.where(lost, why, scores.reasons))
 
-    def blank(self, traces: Sequence[str]) -> list[str]:
-        """Replace the paths of evidence whose search failed, as JSON, by empty ones."""
-        return ["{}" if failed else text for text, failed in zip(traces, self.upstream.tolist(), strict=True)]
-
 
 def find_search_failures(
     executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]

@@ -1,7 +1,7 @@
 """The stored form of a config's outcome: small fields as JSON, scores as one block of doubles.
 
-Columns of the question table that do not depend on the config (ids, texts, labels) form a separate block, named by its
-hash, which all configs of a golden set share. Reading a record never runs code. NaN is written as ``NaN``.
+Columns of questions that do not depend on the config (ids, texts, labels) form a separate block, named by its hash,
+which all configs of a golden set share. Reading a record never runs code. NaN is written as ``NaN``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,23 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.question_results import (
+    EvidenceRanks,
+    JudgedCases,
+    QuestionResults,
+    Repetitions,
+    StepResults,
+    is_known,
+    map_arrays,
+)
+from ragsweep.core.question_texts import FIELDS, from_texts
 from ragsweep.core.results import (
     COMPLETE,
     DROPPED,
@@ -29,15 +40,21 @@ from ragsweep.core.results import (
     TargetResult,
 )
 
-FORMAT = "ragsweep.record/2"
+FORMAT, OF_TEXTS = "ragsweep.record/3", "ragsweep.record/2"
+"""The written format, and an earlier readable one, whose columns are a flat table (see `question_texts`)."""
+
 FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
-OWN = frozenset({"searched", "context", "unscored", "answer", "abstained", "answer_failed", "answer_thoughts",
-                 "answer_repetitions", "evidence_trace", "steps"})  # fmt: skip
+OWN = frozenset({"searched", "context", "answer", "abstained", "answer_failed", "answer_thoughts"})
 """Text columns that depend on the config; other text, and the amount of evidence, belong to the golden set."""
 
-SHARED_NUMBERS = frozenset({"evidence", "weight"})
+SHARED = frozenset({"evidence", "weight", FIELDS})
+"""Columns of the golden set that are neither text nor flags."""
+
+DOUBLES = frozenset({"held", "top", "scores"})
+"""Fields of EvidenceRanks that are not whole numbers."""
+
 NUMBERS = {"float": "<f8", "int": "<i8"}
 KINDS = (*NUMBERS, "own", "shared")
 NOT_KEPT = frozenset({"rankings", "qrels", "evidence_runs", "evidence_qrels", "outcomes", "traces"})
@@ -49,10 +66,10 @@ class Encoded:
 
     status: str  # "finished", "partial", "racing", "dropped" or "failed"
     signature: str | None
-    text: str  # JSON: all fields except the question table, and the table's layout
+    text: str  # JSON: all fields except the columns of questions, and their layout
     scores: bytes = b""  # columns of floats, concatenated, as little-endian doubles
     counts: bytes = b""  # columns of integers, as little-endian 64-bit integers
-    own: bytes = b""  # JSON: text columns of this config
+    own: bytes = b""  # JSON: text columns of this config, and its columns of nested values
     shared: bytes = b""  # JSON: columns of the golden set
     shared_digest: str = ""  # sha256 of shared; empty without shared columns
 
@@ -90,7 +107,7 @@ def encode(outcome: Result | Failure) -> Encoded:
         text=_to_json({"format": FORMAT, **plain, "columns": layout}),
         scores=_pack("float", blocks["float"]),
         counts=_pack("int", blocks["int"]),
-        own=_to_json(blocks["own"]).encode(),
+        own=_to_json({"columns": blocks["own"], **_nested(outcome.outcomes)}).encode(),
         shared=shared,
         shared_digest=hashlib.sha256(shared).hexdigest(),
     )
@@ -112,7 +129,8 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
     """
     try:
         plain = json.loads(encoded.text)
-        if plain.pop("format") != FORMAT:
+        form = plain.pop("format")
+        if form not in (FORMAT, OF_TEXTS):
             raise ValueError(f"its format is not {FORMAT}")
         plain["overrides"] = tuple(plain["overrides"])
         if encoded.status == FAILED:
@@ -126,9 +144,9 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
         }
         plain["targets"] = tuple(TargetResult(**target) for target in plain["targets"])
         plain["warnings"] = tuple(plain["warnings"])
-        columns = _columns(plain.pop("columns"), encoded, shared)
-        return Result(**plain, outcomes=columns, rankings={})
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as fault:
+        questions = _questions(plain.pop("columns"), encoded, shared, form)
+        return Result(**plain, outcomes=questions, rankings={})
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as fault:
         raise InputError(f"a record of the ledger is damaged: {type(fault).__name__}: {fault}") from None
 
 
@@ -139,7 +157,7 @@ def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
     return (plain["name"], Summary(*row)) if row else None
 
 
-# --- the question table ------------------------------------------------------------------------------------------
+# --- questions ------------------------------------------------------------------------------------------
 
 
 def _kind(name: str, column: Sequence[Any]) -> str:
@@ -147,7 +165,7 @@ def _kind(name: str, column: Sequence[Any]) -> str:
     types = set(map(type, column))
     if name in OWN:
         return "own"
-    if name in SHARED_NUMBERS or types <= {str, bool}:
+    if name in SHARED or types <= {str, bool}:
         return "shared"
     if types == {float}:
         return "float"
@@ -158,11 +176,62 @@ def _pack(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
     return b"".join(np.array(column, NUMBERS[kind]).tobytes() for column in columns.values())
 
 
+def _nested(questions: QuestionResults) -> dict[str, Any]:
+    """Return the columns of nested values as plain values and arrays."""
+    distinct = {id(row): row for row in questions.unscored}  # questions that lack the same scores share one object
+    numbers = {key: n for n, key in enumerate(distinct)}
+    return {
+        "unscored": {"distinct": list(distinct.values()), "rows": [numbers[id(row)] for row in questions.unscored]},
+        "steps": {
+            name: {fact: column for fact, column in vars(step).items() if any(map(is_known, column))}
+            for name, step in questions.steps.items()
+        },
+        "evidence": questions.evidence and vars(questions.evidence),
+        "repetitions": questions.repetitions and vars(questions.repetitions),
+    }
+
+
+def _questions(
+    layout: Sequence[tuple[str, str, int]], encoded: Encoded, shared: Mapping[str, list[Any]], form: str
+) -> QuestionResults:
+    """Restore the results by question."""
+    own = json.loads(encoded.own)
+    if form == OF_TEXTS:
+        return from_texts(_columns(layout, encoded, own, shared))
+    columns = _columns(layout, encoded, own["columns"], shared)
+    count = layout[0][2] if layout else 0
+    ranks, repeated = own["evidence"], own["repetitions"]
+    return QuestionResults(
+        columns,
+        [own["unscored"]["distinct"][n] for n in own["unscored"]["rows"]],
+        {name: StepResults.of(count, facts) for name, facts in own["steps"].items()},
+        ranks and EvidenceRanks(**{name: _array(column, _type(name)) for name, column in ranks.items()}),
+        repeated and _repetitions(**repeated),
+    )
+
+
+def _type(name: str) -> type:
+    return np.float64 if name in DOUBLES else np.int64
+
+
+def _array(values: Any, kind: type) -> Any:
+    """Return nested lists as arrays of this type."""
+    return map_arrays(values, partial(np.array, dtype=kind))
+
+
+def _repetitions(answers: Any, scores: Any, judged: Mapping[str, tuple[Any, Any]]) -> Repetitions:
+    cases = {
+        name: JudgedCases(_array(cases, np.str_), _array(errors, np.float64))
+        for name, (cases, errors) in judged.items()
+    }
+    return Repetitions(_array(answers, np.int64), _array(scores, np.float64), cases)
+
+
 def _columns(
-    layout: Sequence[tuple[str, str, int]], encoded: Encoded, shared: Mapping[str, list[Any]]
+    layout: Sequence[tuple[str, str, int]], encoded: Encoded, own: Mapping[str, Any], shared: Mapping[str, list[Any]]
 ) -> dict[str, list[Any]]:
     """Restore the columns in order."""
-    texts = {"own": {name: _interned(column) for name, column in json.loads(encoded.own).items()}, "shared": shared}
+    texts = {"own": {name: _interned(column) for name, column in own.items()}, "shared": shared}
     numbers = {"float": encoded.scores, "int": encoded.counts}
     left = {kind: iter(np.frombuffer(block, NUMBERS[kind]).tolist()) for kind, block in numbers.items()}
     columns: dict[str, list[Any]] = {}

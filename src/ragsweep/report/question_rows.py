@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ragsweep.core.results import STEPS, Result, judge_words, shown_metrics
+from ragsweep.core.results import Result, shown_metrics
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.parts.tracking.files import encoded, without_noise
 
@@ -24,16 +24,19 @@ def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
     ``chunk`` returns the text of a chunk by its name; its first 500 characters are written, or fewer if there are many
     chunks; None: names only.
     """
-    words = [judge_words(steps) for steps in result.outcomes.get(STEPS, ())]
-    outcomes = {**result.outcomes, "reasons": [[f"{name}: {text}" for name, text in one.items()] for one in words]}
+    words = [result.outcomes.words_of(n) for n in range(result.outcomes.rows)]
+    reasons = [[f"{name}: {text}" for name, text in one.items()] for one in words]
+    outcomes = {**result.outcomes, "reasons": reasons}
+    if result.outcomes.unscored:
+        outcomes["unscored"] = list(map(json.dumps, result.outcomes.unscored))
     if chunk and "context" in outcomes:
         most = min(LONGEST_PASSAGE, MOST_CONTEXT // max(sum(map(len, outcomes["context"])), 1))
         outcomes["context"] = [
             "\n\n".join(f"{name}: {beginning(chunk(name), most)}" for name in names) for names in outcomes["context"]
         ]
     judged = [name for one in words for name in one]
-    scores, reasons = dict.fromkeys((*shown_metrics(result.config), *judged)), ["reasons"] if judged else []
-    shown = [name for name in (*FIRST_COLUMNS, *scores, *reasons, *LAST_COLUMNS) if name in outcomes]
+    scores, last = dict.fromkeys((*shown_metrics(result.config), *judged)), ["reasons"] if judged else []
+    shown = [name for name in (*FIRST_COLUMNS, *scores, *last, *LAST_COLUMNS) if name in outcomes]
     columns = [[_cell(value) for value in outcomes[name]] for name in shown]
     table = {"columns": shown, "data": [list(row) for row in zip(*columns, strict=True)]}
     return encoded(json.dumps(table, ensure_ascii=False, allow_nan=False, default=str))

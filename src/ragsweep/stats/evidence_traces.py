@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.core.results import Result
-
-COLUMN = "evidence_trace"
-"""The column of paths, one JSON object a question (see ``evaluation.evidence_trace``)."""
-
-Doubles = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,43 +48,26 @@ class Traces:
 
 def read_traces(result: Result) -> Traces | None:
     """Read the paths of a result; None for a result without evidence, and for older records without paths."""
-    rows: list[dict[str, Any]] = [json.loads(text) for text in result.outcomes.get(COLUMN) or ()]
-    count = [len(row.get("ranked", ())) for row in rows]
-    if not sum(count):
+    ranks, config = result.outcomes.evidence, result.config
+    if ranks is None or not len(ranks.ranked):
         return None
-    example = next(row for row in rows if row)
-
-    def column(*path: str) -> Numbers:
-        return np.array([value for row in rows if row for value in _at(row, path)], dtype=np.int64)
-
-    def single(*path: str) -> Doubles:
-        return np.array([_at(row, path) if row else math.nan for row in rows], dtype=np.float64)
-
-    config, ranked = result.config, column("ranked")
     # an external system uses all that it retrieved
     external = result.parameters.get("system", "pipeline") != "pipeline"
-    top_k = int(config.get("depth" if external else "top_k") or ranked.max())
+    top_k = int(config.get("depth" if external else "top_k") or ranks.ranked.max())
+    in_context = (ranks.ranked > 0) & (ranks.ranked <= top_k) if ranks.context is None else ranks.context > 0
+    is_reranked = ranks.first is not None
     return Traces(
         questions=result.outcomes["question_id"],
-        question=np.repeat(np.arange(len(rows)), count),
-        weights=np.array(result.outcomes.get("weight") or [1.0] * len(rows), dtype=np.float64),
-        held=np.array([share for row in rows for share in row.get("held", ())], dtype=np.float64),
-        legs={leg: column("legs", leg) for leg in example.get("legs", {})},
-        exact={leg: column("exact", leg) for leg in example.get("exact", {})},
-        first=column("first") if "first" in example else ranked,
-        ranked=ranked,
-        in_context=column("context") > 0 if "context" in example else (ranked > 0) & (ranked <= top_k),
-        top=single("top") if "top" in example else np.full(len(rows), math.nan),
-        scores={
-            leg: {metric: single("scores", leg, metric) for metric in metrics}
-            for leg, metrics in example.get("scores", {}).items()
-        },
+        question=ranks.question,
+        weights=np.array(result.outcomes.get("weight") or [1.0] * result.outcomes.rows, dtype=np.float64),
+        held=ranks.held,
+        legs=ranks.legs,
+        exact=ranks.exact,
+        first=ranks.ranked if ranks.first is None else ranks.first,
+        ranked=ranks.ranked,
+        in_context=in_context,
+        top=np.full(result.outcomes.rows, math.nan) if ranks.top is None else ranks.top,
+        scores=ranks.scores,
         top_k=top_k,
-        candidates=int((config.get("reranker") or {}).get("candidates") or 0) if "first" in example else 0,
+        candidates=int((config.get("reranker") or {}).get("candidates") or 0) if is_reranked else 0,
     )
-
-
-def _at(row: Any, path: Sequence[str]) -> Any:
-    for name in path:
-        row = row[name]
-    return row

@@ -214,7 +214,10 @@ def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matr
     alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}
     columns = {"": own} | alone
     return score_matrix(
-        [replace(result, name=leg, outcomes={**result.outcomes, metric: column}) for leg, column in columns.items()],
+        [
+            replace(result, name=leg, outcomes=result.outcomes.with_columns({metric: column}))
+            for leg, column in columns.items()
+        ],
         metric,
     )
 

@@ -161,7 +161,8 @@ def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) ->
     if not lost or math.isnan(worst):
         return FilledCandidate(candidate, (), names)
     scores[lost] = worst
-    return FilledCandidate(replace(candidate, outcomes={**candidate.outcomes, metric: scores.tolist()}), names, ())
+    questions = candidate.outcomes.with_columns({metric: scores.tolist()})
+    return FilledCandidate(replace(candidate, outcomes=questions), names, ())
 
 
 def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:

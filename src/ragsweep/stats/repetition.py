@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +14,6 @@ from numpy.typing import NDArray
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import cluster_scores
-
-COLUMN = "answer_repetitions"
-"""The column of all scores of repeated answers, one JSON object a question."""
 
 Doubles = NDArray[np.float64]
 _ROUNDING = 1e-9
@@ -133,18 +129,16 @@ def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool
 
 def _read(result: Result, matrix: Matrix) -> _Repetitions:
     """Read a config's repetitions of a metric; without any, one without noise."""
-    rows = dict(zip(result.outcomes["question_id"], result.outcomes.get(COLUMN) or (), strict=False))
-    found = [json.loads(rows.get(name, "{}")) for name in matrix.questions]
-    scores = [row.get("scores", {}).get(matrix.metric) or () for row in found]
-    shape = len(found), max([len(row) for row in scores], default=1) or 1
-    table = _Repetitions(np.zeros(shape), np.full(shape, "", "U12"), np.zeros(shape))
-    for n, (row, values) in enumerate(zip(found, scores, strict=True)):
-        for r, value in enumerate(values):
-            table.scores[n, r] = math.nan if value is None else value
-        for r, (case, error) in enumerate(row.get("judged", {}).get(matrix.metric, ())):
-            if error is not None:
-                table.cases[n, r], table.errors[n, r] = case, error
-    return table
+    repeated, count = result.outcomes.repetitions, len(matrix.questions)
+    if repeated is None or matrix.metric not in repeated.scores:
+        return _Repetitions(np.zeros((count, 1)), np.full((count, 1), "", "U12"), np.zeros((count, 1)))
+    places = {name: n for n, name in enumerate(result.outcomes["question_id"])}
+    rows = [places[name] for name in matrix.questions]
+    scores = repeated.scores[matrix.metric][rows]
+    if matrix.metric not in repeated.judged:
+        return _Repetitions(scores, np.full(scores.shape, "", "U12"), np.zeros(scores.shape))
+    cases, errors = (column[rows] for column in repeated.judged[matrix.metric])
+    return _Repetitions(scores, np.where(np.isnan(errors), "", cases), np.nan_to_num(errors))
 
 
 def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubles:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ragsweep.core.errors import TrackingError
+from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_texts import FIELDS
 from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
@@ -26,8 +28,8 @@ _JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
 
 _WORDS = ("name", "overrides", "parameters", "warnings", "error", "traceback")
 
-_KEYED = ("config", "outcomes", "summaries", "first_stage")
-"""Mappings of an outcome whose keys are names of settings, metrics and columns."""
+_KEYED = ("config", "summaries", "first_stage")
+"""Mappings of an outcome whose keys are names of settings and metrics."""
 
 Outcome = TypeVar("Outcome", Result, Failure)
 
@@ -125,11 +127,10 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
         words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
         words["dataset"] = outcome.dataset.notes
         words["traces"] = list(outcome.traces)
-        words["outcomes"] = {name: column for name, column in outcome.outcomes.items() if _is_text(name, column)}
         words["groups"] = outcome.groups
         words |= {"summaries": outcome.summaries, "first_stage": outcome.first_stage, "targets": outcome.targets}
-    distinct = {**words, "outcomes": [list(set(column)) for column in words.get("outcomes", {}).values()]}
-    if not secrets.has_secret("\n".join(texts(distinct))):
+    of_questions = list(_question_texts(outcome.outcomes)) if isinstance(outcome, Result) else []
+    if not secrets.has_secret("\n".join([*texts(words), *texts(of_questions)])):
         return outcome
     hidden = secrets.mask_values({name: value for name, value in words.items() if name not in _KEYED})
     for name in _KEYED:
@@ -138,15 +139,35 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
     if isinstance(outcome, Result):
         hidden["config"] = {**outcome.config, **hidden["config"]}
         hidden["dataset"] = replace(outcome.dataset, notes=hidden["dataset"])
-        hidden["outcomes"] = {**outcome.outcomes, **hidden["outcomes"]}
+        hidden["outcomes"] = _mask_questions(outcome.outcomes, secrets)
     return replace(outcome, **hidden)
+
+
+def _question_texts(questions: QuestionResults) -> Iterator[Any]:
+    """Yield the texts in results by question, most of them once."""
+    yield list({id(row): row for row in questions.unscored}.values())
+    yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
+    for name, column in questions.items():
+        if _is_text(name, column):
+            yield column if name == FIELDS else list(set(column))
+
+
+def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionResults:
+    columns = {name: column for name, column in questions.items() if _is_text(name, column)}
+    hidden = {name: secrets.mask_values(column) for name, column in columns.items()}
+    steps = {
+        name: replace(step, model=secrets.mask_values(step.model), words=secrets.mask_values(step.words))
+        for name, step in questions.steps.items()
+    }
+    unscored = secrets.mask_values(questions.unscored)
+    return replace(questions.with_columns(hidden), unscored=unscored, steps=steps)
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
     """Return whether a column has texts; its values have one type, or are None."""
     if name == "question_id" or not isinstance(column, list | tuple):
         return False
-    return isinstance(next((value for value in column if value is not None), None), str)
+    return isinstance(next((value for value in column if value is not None), None), str | Mapping)
 
 
 def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:

@@ -89,7 +89,8 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
     """
     rows = [ROWS[n] for n in (range(len(ROWS)) if order is None else order)]
     questions = tuple(replace(question, id=name) for name, question, _, _ in rows)
-    answers = Answers([row[2] for row in rows], [row[3] for row in rows], np.zeros(len(rows), dtype=np.int64))
+    given = [answer._replace(money=1e-5 * answer.usage.tokens_out) for _, _, answer, _ in rows]
+    answers = Answers(given, [row[3] for row in rows], np.zeros(len(rows), dtype=np.int64))
     example = replace(_ranked(questions, answers), answers=answers, output=WholeText())
     return replace(example, judgements=judgements(example, metric)) if isinstance(metric, JudgedMetric) else example
 

@@ -19,6 +19,7 @@ from ragsweep.report.page.effect_charts import UNSET, _heights
 from ragsweep.report.page.histograms import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.sweep_table import settings
 from ragsweep.stats.comparison import compare_configs
+from recorded import changed_table
 from scored import scored, summary
 from sheets import COUNT, HOSTILE, config, figures, grid, painted, section, source
 
@@ -97,7 +98,7 @@ def _shaken(result: Result, seed: int) -> Result:
     """Add noise of its own to the scores of a config."""
     noise = np.random.default_rng(seed).normal(0, 0.02, COUNT).tolist()
     scores = [one + more for one, more in zip(result.outcomes["ndcg"], noise, strict=True)]
-    return replace(result, outcomes={**result.outcomes, "ndcg": scores},
+    return replace(result, outcomes=changed_table(result, {"ndcg": scores}),
                    summaries={**result.summaries, "ndcg": summary("ndcg", scores)})  # fmt: skip
 
 
@@ -174,8 +175,8 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
     one, two = config(0, 1, k="1"), config(0.2, 1, k="2")
     context_scores = [[0.9, 0.5], [0.75], [], *([[1.0, 0.25]] * (COUNT - 3))]
     more = {"context_scores": context_scores, "retrieved": [math.nan, 0, 3, *([2] * (COUNT - 3))]}
-    one = replace(one, outcomes={**one.outcomes, **more})
-    two = replace(two, outcomes={**two.outcomes, "retrieved": [100] * COUNT})
+    one = replace(one, outcomes=changed_table(one, more))
+    two = replace(two, outcomes=changed_table(two, {"retrieved": [100] * COUNT}))
     first, further = scores_of_context(one)["data"]
     assert sorted(first["x"]) == [0.75, 0.9, *([1.0] * (COUNT - 3))]
     assert sorted(further["x"]) == [*([0.25] * (COUNT - 3)), 0.5]
@@ -192,7 +193,7 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
 def test_a_question_that_failed_is_neither_found_nor_missed() -> None:
     given = config(0, 1, k="1")
     ranks = [math.nan, *map(float, given.outcomes["first_evidence_rank"][1:])]
-    result = replace(given, outcomes={**given.outcomes, "first_evidence_rank": ranks})
+    result = replace(given, outcomes=changed_table(given, {"first_evidence_rank": ranks}))
     sizes = {trace["name"]: len(trace["x"]) for trace in scores_of_first(result)["data"]}
     assert sum(sizes.values()) == COUNT - 1
     (found,) = section(build_document(source([result])), "questions")

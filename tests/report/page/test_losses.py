@@ -12,6 +12,7 @@ import pytest
 from ragsweep.core.results import Result
 from ragsweep.report.page import build_document
 from ragsweep.report.page_texts import PageTexts
+from recorded import changed_table
 from sheets import COUNT, config, figures, painted, section, source
 
 RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]
@@ -28,7 +29,7 @@ def traced(result: Result) -> Result:
                      "scores": {"": {"ndcg": result.outcomes["ndcg"][n]}, **scores}})  # fmt: skip
     texts = [*map(json.dumps, rows), *["{}"] * 4]
     setting = {**result.config, "top_k": 2, "reranker": {"candidates": 3}}
-    return replace(result, config=setting, outcomes={**result.outcomes, "evidence_trace": texts})
+    return replace(result, config=setting, outcomes=changed_table(result, {"evidence_trace": texts}))
 
 
 def document() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.prompts import Prompt
 from ragsweep.report.page import build_document
 from ragsweep.report.page_texts import PageTexts
+from recorded import changed_table
 from sheets import COUNT, HOSTILE, config, section, source
 
 PROMPT = Prompt("Answer between {fence}.", "Answer.", "{passages}\n\nQ: {question}", "[{number}] <{fence}>\n{text}",
@@ -38,7 +39,7 @@ def browser(**texts: Any) -> dict[str, Any]:
         "answer_failed": ["timed out"] + [""] * (COUNT - 1),
         "answer_thoughts": ["", "Two or three?"] + [""] * (COUNT - 2),
     }
-    results[1] = replace(results[1], outcomes={**results[1].outcomes, **more}, config={"prices": {"currency": "EUR"}})
+    results[1] = replace(results[1], outcomes=changed_table(results[1], more), config={"prices": {"currency": "EUR"}})
     (found,) = section(build_document(source(results, texts=PageTexts(**texts))), "questions")
     return found
 

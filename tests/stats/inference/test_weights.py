@@ -29,6 +29,7 @@ from ragsweep.stats.inference.rare_losses import rare_losses
 from ragsweep.stats.inference.resampling import cluster_scores, draws
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
+from recorded import changed_table
 from weighed import METRIC, scored
 
 
@@ -178,7 +179,7 @@ def measured(values: np.ndarray, weights: np.ndarray | None) -> Matrix:
     results = [scored(f"c{n}", row.tolist()) for n, row in enumerate(values)]
     sources = [f"d{n // 2}" for n in range(values.shape[1])]
     extra = {"source": sources} | ({} if weights is None else {"weight": weights.tolist()})
-    return score_matrix([replace(one, outcomes={**one.outcomes, **extra}) for one in results], METRIC)
+    return score_matrix([replace(one, outcomes=changed_table(one, extra)) for one in results], METRIC)
 
 
 @settings(max_examples=6)

@@ -80,7 +80,6 @@ class CostPer1000(AnswerMetric):
     bounds = (0.0, None)
 
     def __init__(self, prices: Prices) -> None:
-        self.prices = prices
         self.unit = prices.currency
 
     def score(self, view: EvaluationView) -> Scores:
@@ -88,16 +87,13 @@ class CostPer1000(AnswerMetric):
         answers = super().score(view)
         if view.queries is None:
             return answers
-        spent = np.array(
-            [self.prices.money(query.model, query.usage) if query.usage.calls else 0.0 for query in view.queries]
-        )
+        spent = np.array([query.money if query.usage.calls else 0.0 for query in view.queries])
         reasons = np.where((answers.reasons == "") & np.isnan(spent), NO_PRICE, answers.reasons)
         return Scores(answers.values + 1000 * spent, reasons)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score one answer, or return the reason why it has no score."""
-        money = self.prices.money(answer.model, answer.usage)
-        return NO_PRICE if math.isnan(money) else 1000 * money
+        return NO_PRICE if math.isnan(answer.money) else 1000 * answer.money
 
 
 class AnswerSupport(AnswerMetric):

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+from ragsweep.core.question_texts import to_texts
 from ragsweep.core.replacing import replace_file
 from ragsweep.core.results import COMPLETE, Result, judged_metrics, objectives, shown_metrics
 from ragsweep.golden.golden_set import describe_weights
@@ -176,7 +177,7 @@ def parquet(result: Result) -> bytes:
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
             return pyarrow.array([None if value is None else str(value) for value in values])
 
-    table = pyarrow.table({name: column(values) for name, values in result.outcomes.items()})
+    table = pyarrow.table({name: column(values) for name, values in to_texts(result.outcomes).items()})
     facts = {"format": OUTCOMES_FORMAT, "signature": result.signature}
     buffer = pyarrow.BufferOutputStream()
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), **facts})

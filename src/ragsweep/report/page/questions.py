@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragsweep.core.results import JUDGE, STEPS, Result, judge_words
+from ragsweep.core.question_results import JUDGE
+from ragsweep.core.results import Result
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.page_texts import PageTexts
-from ragsweep.stats.evidence_traces import COLUMN
 from ragsweep.stats.funnel import Funnel
 
 MOST_QUESTIONS = 2_000
@@ -72,9 +71,7 @@ def browse(
 
 def judged_metrics(results: Sequence[Result]) -> list[str]:
     """Name the metrics that a judge decided."""
-    steps = (json.loads(text) for one in results if "answer" in one.outcomes for text in one.outcomes.get(STEPS, ()))
-    names = dict.fromkeys(name for one in steps for name in one)
-    return [name.removeprefix(JUDGE) for name in names if name.startswith(JUDGE)]
+    return list(dict.fromkeys(name for one in results if "answer" in one.outcomes for name in one.outcomes.judged))
 
 
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
@@ -96,17 +93,17 @@ def _paths(result: Result, ids: Sequence[str], found: Funnel | None) -> dict[str
     """Return the stage that lost each question's evidence, and the path of every evidence in words."""
     if found is None:
         return {"lost": [], "paths": []}
-    texts = dict(zip(result.outcomes["question_id"], result.outcomes[COLUMN], strict=True))
-    paths = [list(_path_texts(json.loads(texts.get(name, "{}")), found.fates.get(name, ()))) for name in ids]
+    places = {name: n for n, name in enumerate(result.outcomes["question_id"])}
+    paths = [list(_path_texts(result, places[name], found.fates[name])) if name in found.fates else [] for name in ids]
     return {"lost": [found.lost_by.get(name, "") for name in ids], "paths": paths}
 
 
-def _path_texts(path: Mapping[str, Any], fates: Sequence[str]) -> Iterator[str]:
+def _path_texts(result: Result, question: int, fates: Sequence[str]) -> Iterator[str]:
     """Yield the ranks of each evidence by stage, and the stage that lost it: ``bm25 12, vector -, fused 7: top_k``."""
-    stages = dict(path.get("legs", {}))
-    if "first" in path:
-        stages["before reranking"] = path["first"]
-    stages["final"] = path.get("ranked", ())
+    evidence = result.outcomes.evidence
+    assert evidence is not None, "a funnel is computed from ranks"
+    places = evidence.of_question(question)
+    stages = {stage: ranks[places].tolist() for stage, ranks in evidence.stages.items()}
     for n, fate in enumerate(fates):
         ranks = ", ".join(f"{stage} {ranks[n] or NOT_MEASURED}" for stage, ranks in stages.items())
         yield f"{ranks}: {f'lost by {fate}' if fate else 'in the context'}"
@@ -134,23 +131,26 @@ def _config(
         "name": result.name,
         "role": role,
         "scores": {name: [_rounded(value) for value in column(name) or ()] for name in metrics if name in columns},
-        "unscored": [_reason(text, metrics[0]) for text in column("unscored") or ()],
+        "unscored": [_reason(result, row, metrics[0]) for row in rows] if columns.unscored else [],
         "ranks": [_rounded(rank) for rank in column("first_evidence_rank") or ()],
         "contexts": contexts,
-        "texts": {name: _texts(some, len(ids)) for name, some in _written(column, result).items() if any(some)},
+        "texts": {name: _texts(some, len(ids)) for name, some in _written(column, result, rows).items() if any(some)},
         "numbers": {name: [*map(_rounded, column(name) or ())] for name in numbers if _any(column(name))},
     }
 
 
-def _written(column: Callable[[str], list[Any] | None], result: Result) -> dict[str, list[str]]:
+def _written(
+    column: Callable[[str], list[Any] | None], result: Result, rows: Sequence[int | None]
+) -> dict[str, list[str]]:
     """Return texts by row of the table: the answer, its outcome, judges' reasons, and facts of each step."""
     answers = column("answer") or []
     outcome = [
         failed or ("declined" if declined else "")
         for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)
     ]
-    steps = [json.loads(text or "{}") for text in column(STEPS) or ()]
-    words = [judge_words(text) for text in column(STEPS) or ()]
+    questions = result.outcomes
+    steps = [{} if row is None else questions.steps_of(row) for row in rows]
+    words = [{} if row is None else questions.words_of(row) for row in rows]
     judges = dict.fromkeys(name for one in words for name in one)
     prices = result.config.get("prices") or {}
     return {
@@ -215,8 +215,8 @@ def _texts(values: Sequence[Any], most: int) -> list[str]:
     return [text if len(text) <= LONGEST else f"{text[:LONGEST]} ..." for text in texts]
 
 
-def _reason(unscored: str | None, metric: str) -> str:
-    return str(json.loads(unscored).get(metric, "")) if unscored else ""
+def _reason(result: Result, row: int | None, metric: str) -> str:
+    return "" if row is None else result.outcomes.unscored[row].get(metric, "")
 
 
 def _rounded(value: float | None) -> float | None:

@@ -5,10 +5,8 @@ Otherwise a config could improve its mean by declining the questions that it wou
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +31,8 @@ def worst_score(summary: Summary, scores: Doubles) -> float:
 
 def missing_reason(result: Result, place: int, metric: str) -> str:
     """Return the reason why a question (by its row in the table of outcomes) has no score; "" if none is recorded."""
-    column = result.outcomes.get("unscored")
-    return str(_reasons(column[place]).get(metric, "")) if column and column[place] else ""
+    unscored = result.outcomes.unscored
+    return unscored[place].get(metric, "") if unscored else ""
 
 
 def is_declined_rightly(result: Result, place: int) -> bool:
@@ -71,9 +69,3 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
             )
     scores[declined] = worst
     return declined
-
-
-@lru_cache(maxsize=4096)
-def _reasons(text: str) -> dict[str, str]:
-    """Read the reasons of one question; many questions have the same."""
-    return dict(json.loads(text))

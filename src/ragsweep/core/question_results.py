@@ -1,0 +1,175 @@
+"""Results by question: typed columns of one config, one row a question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+JUDGE = "judge/"
+"""The prefix of the step of a judged metric."""
+
+UNKNOWN: Mapping[str, Any] = {
+    **dict.fromkeys(("ms", "tokens_in", "tokens_out", "money"), math.nan),
+    **dict.fromkeys(("model", "words"), ""),
+}
+"""The value of each fact of a step where it is not known."""
+
+
+@dataclass(frozen=True)
+class StepResults:
+    """One step of every question (questions,): NaN or "" where a fact is not known.
+
+    ``ms`` is known of questions whose latency is probed, and of every answer. ``tokens_in``, ``tokens_out`` and
+    ``money`` are the cost of the calls when they were first made; ``model`` is the service's name of the model;
+    ``words`` are a judge's reasons.
+    """
+
+    ms: Sequence[float]
+    tokens_in: Sequence[float]
+    tokens_out: Sequence[float]
+    money: Sequence[float]
+    model: Sequence[str]
+    words: Sequence[str]
+
+    @classmethod
+    def of(cls, count: int, columns: Mapping[str, Sequence[Any]]) -> StepResults:
+        """Make a step of ``count`` questions from its known columns."""
+        return cls(**{name: columns.get(name) or [unknown] * count for name, unknown in UNKNOWN.items()})
+
+    def row(self, question: int) -> dict[str, Any]:
+        """Return the known facts of one question."""
+        facts = {name: column[question] for name, column in vars(self).items()}
+        return {name: value for name, value in facts.items() if is_known(value)}
+
+
+def is_known(value: Any) -> bool:
+    """Return whether a fact of a step is neither NaN nor empty."""
+    return value not in ("", None) and value == value  # NaN differs from itself
+
+
+BY_QUESTION = ("top", "scores")
+"""Fields of EvidenceRanks with a value a question."""
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceRanks:
+    """The rank of each evidence after each stage (evidences,): from 1, or 0 if the stage does not return it.
+
+    Evidences are in the order of their questions, and of the golden set. Shares and scores have six digits.
+    """
+
+    question: Numbers  # the row of the question
+    held: Doubles  # 1 where one chunk covers the evidence, else the largest share in a chunk; 0: not in the corpus
+    legs: Mapping[str, Numbers]  # of a hybrid
+    exact: Mapping[str, Numbers]  # by exact search, of legs with an approximate index
+    first: Numbers | None  # before reranking, after fusion; None without a reranker
+    ranked: Numbers  # in the final ranking
+    context: Numbers | None  # 1: in the context; None without a budget of tokens
+    top: Doubles | None  # (questions,): score of the first chunk, NaN without evidence; None without a reranker
+    scores: Mapping[str, Mapping[str, Doubles]]
+    """leg -> metric -> score of this leg alone (questions,), NaN where unknown; leg "": fused, before reranking."""
+
+    @property
+    def stages(self) -> dict[str, Numbers]:
+        """The ranks by stage, in the order of the stages."""
+        first = {} if self.first is None else {"before reranking": self.first}
+        return {**self.legs, **first, "final": self.ranked}
+
+    def of_question(self, question: int) -> slice:
+        """Return the places of a question's evidences."""
+        low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
+        return slice(low, high)
+
+    def without(self, lost: Flags) -> EvidenceRanks:
+        """Drop the evidences and scores of some questions (questions,)."""
+        kept = ~lost[self.question]
+        changes: dict[bool, Callable[[Any], Any]] = {
+            True: lambda column: np.where(lost, math.nan, column),
+            False: lambda column: column[kept],
+        }
+        return EvidenceRanks(
+            **{name: map_arrays(value, changes[name in BY_QUESTION]) for name, value in vars(self).items()}
+        )
+
+
+def map_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Change every array of nested mappings; None stays None."""
+    if isinstance(value, Mapping):
+        return {name: map_arrays(one, change) for name, one in value.items()}
+    return None if value is None else change(value)
+
+
+class JudgedCases(NamedTuple):
+    """Judgements of repeated answers (questions, repetitions)."""
+
+    cases: NDArray[np.str_]  # hash of the judged case; "" where the error is not known
+    errors: Doubles  # standard error of the judgement; NaN where it is not known
+
+
+@dataclass(frozen=True, eq=False)
+class Repetitions:
+    """The repeated answers of every question (questions, repetitions)."""
+
+    answers: Numbers  # the number of the first repetition with the same text
+    scores: Mapping[str, Doubles]  # by metric; NaN where a repetition has none
+    judged: Mapping[str, JudgedCases] = field(default_factory=dict)  # by metric whose judge judged answers repeatedly
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionResults(Mapping[str, Sequence[Any]]):
+    """The results of one config by question: a mapping of the columns of single values, and typed columns of others.
+
+    ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts of ranking and answer, and one
+    column a metric (NaN where not measured). The others are empty, or None, in records of releases without them.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    unscored: Sequence[Mapping[str, str]] = ()  # metric -> why it has no score
+    steps: Mapping[str, StepResults] = field(default_factory=dict)
+    evidence: EvidenceRanks | None = None
+    repetitions: Repetitions | None = None
+
+    def __getitem__(self, name: str) -> Sequence[Any]:
+        """Return the column of single values of this name."""
+        return self.columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of these columns."""
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        """Count these columns."""
+        return len(self.columns)
+
+    @property
+    def rows(self) -> int:
+        """The number of questions."""
+        return len(next(iter(self.columns.values()), ()))
+
+    @property
+    def judged(self) -> list[str]:
+        """The metrics that a judge decided."""
+        return [name.removeprefix(JUDGE) for name in self.steps if name.startswith(JUDGE)]
+
+    def with_columns(self, columns: Mapping[str, Sequence[Any]]) -> QuestionResults:
+        """Add or replace columns of single values."""
+        return replace(self, columns={**self.columns, **columns})
+
+    def steps_of(self, question: int) -> dict[str, dict[str, Any]]:
+        """Return step -> known facts of one question, in the order of the steps."""
+        rows = {name: step.row(question) for name, step in self.steps.items()}
+        return {name: row for name, row in rows.items() if row}
+
+    def words_of(self, question: int) -> dict[str, str]:
+        """Return metric -> its judge's reasons for one question."""
+        words = {metric: self.steps[f"{JUDGE}{metric}"].words[question] for metric in self.judged}
+        return {metric: text for metric, text in words.items() if text}

@@ -1,0 +1,166 @@
+"""Results by question as a flat table, the columns of exported files: nested values are JSON texts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.question_results import (
+    BY_QUESTION,
+    UNKNOWN,
+    EvidenceRanks,
+    JudgedCases,
+    QuestionResults,
+    Repetitions,
+    StepResults,
+    map_arrays,
+)
+
+UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answer_repetitions"
+"""The columns of JSON texts after the columns of single values."""
+
+FIELDS = "case_fields"
+"""The column of a question's further fields, a mapping; a JSON text in a flat table."""
+
+
+def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
+    """Return the flat table; ``docs/results.md`` describes its columns."""
+    table = {name: list(column) for name, column in results.items()}
+    if FIELDS in table:
+        table[FIELDS] = [json.dumps(one, ensure_ascii=False) for one in table[FIELDS]]
+    if results.unscored:
+        table[UNSCORED] = list(map(json.dumps, results.unscored))
+    if results.evidence:
+        table[TRACE] = [_compact(_trace(results.evidence, n)) for n in range(results.rows)]
+    table[STEPS] = [_compact(results.steps_of(n)) for n in range(results.rows)]
+    if results.repetitions:
+        table[REPEATED] = [json.dumps(_repeated(results.repetitions, n)) for n in range(results.rows)]
+    return table
+
+
+def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
+    """Read a flat table. Raises ValueError, KeyError or TypeError for texts that are not those of `to_texts`."""
+    nested = {name: table.get(name) for name in (UNSCORED, TRACE, STEPS, REPEATED)}
+    columns = {name: column for name, column in table.items() if name not in nested}
+    if FIELDS in columns:
+        columns[FIELDS] = list(map(json.loads, columns[FIELDS]))
+    read = cache(json.loads)  # many questions lack the same scores
+    rows = {name: [read(text or "{}") for text in column or ()] for name, column in nested.items()}
+    return QuestionResults(
+        columns,
+        rows[UNSCORED],
+        _steps(rows[STEPS]),
+        None if nested[TRACE] is None else _evidence(rows[TRACE]),
+        _repetitions(rows[REPEATED]) if rows[REPEATED] else None,
+    )
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _trace(ranks: EvidenceRanks, question: int) -> dict[str, Any]:
+    """Return the paths of one question's evidences; empty without evidence."""
+    places = ranks.of_question(question)
+    if places.start == places.stop:
+        return {}
+    row: dict[str, Any] = {}
+    for name, value in vars(ranks).items():
+        if name != "question" and value is not None and len(value):
+            row[name] = map_arrays(value, partial(_cell, question if name in BY_QUESTION else places))
+    return row
+
+
+def _cell(place: int | slice, column: NDArray[Any]) -> Any:
+    found = column[place].tolist()
+    return list(map(_number, found)) if isinstance(found, list) else _number(found)
+
+
+def _number(value: float) -> float | None:
+    """Return a number without a needless fraction; None for NaN."""
+    return None if math.isnan(value) else int(value) if value == int(value) else value
+
+
+def _evidence(rows: Sequence[Mapping[str, Any]]) -> EvidenceRanks:
+    example = next((row for row in rows if row), {})
+    count = [len(row.get("ranked", ())) for row in rows]
+
+    def column(path: Sequence[str], kind: type) -> Any:
+        return np.array([value for row in rows if row for value in _at(row, path)], dtype=kind)
+
+    def single(path: Sequence[str]) -> Any:
+        return np.array([_at(row, path) if row else math.nan for row in rows], dtype=np.float64)
+
+    def legs(name: str) -> Any:
+        return {leg: column([name, leg], np.int64) for leg in example.get(name, {})}
+
+    return EvidenceRanks(
+        question=np.repeat(np.arange(len(rows)), count),
+        held=column(["held"], np.float64),
+        legs=legs("legs"),
+        exact=legs("exact"),
+        first=column(["first"], np.int64) if "first" in example else None,
+        ranked=column(["ranked"], np.int64),
+        context=column(["context"], np.int64) if "context" in example else None,
+        top=single(["top"]) if "top" in example else None,
+        scores={
+            leg: {metric: single(["scores", leg, metric]) for metric in metrics}
+            for leg, metrics in example.get("scores", {}).items()
+        },
+    )
+
+
+def _at(row: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        row = row[name]
+    return row
+
+
+def _steps(rows: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, StepResults]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {
+        name: StepResults(
+            **{fact: [row.get(name, {}).get(fact, unknown) for row in rows] for fact, unknown in UNKNOWN.items()}
+        )
+        for name in names
+    }
+
+
+def _repeated(repeated: Repetitions, question: int) -> dict[str, Any]:
+    """Return the repetitions of one question."""
+    row: dict[str, Any] = {"answers": repeated.answers[question].tolist()}
+    row["scores"] = {name: list(map(_or_none, values[question])) for name, values in repeated.scores.items()}
+    judged = {
+        name: list(zip(one.cases[question].tolist(), map(_or_none, one.errors[question]), strict=True))
+        for name, one in repeated.judged.items()
+    }
+    return row | ({"judged": judged} if judged else {})
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _repetitions(rows: Sequence[Mapping[str, Any]]) -> Repetitions:
+    scores, judged = (_columns([row.get(key, {}) for row in rows]) for key in ("scores", "judged"))
+    return Repetitions(
+        np.array([row.get("answers", ()) for row in rows], dtype=np.int64),
+        {name: np.array(column, dtype=np.float64) for name, column in scores.items()},  # None becomes NaN
+        {name: JudgedCases(*_split(column)) for name, column in judged.items()},
+    )
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in next(iter(rows), {})}
+
+
+def _split(rows: Sequence[Sequence[tuple[str, float | None]]]) -> tuple[Any, Any]:
+    """Split rows of hashes and errors into two arrays."""
+    cases = np.array([[case for case, _ in row] for row in rows], dtype=np.str_)
+    return cases, np.array([[error for _, error in row] for row in rows], dtype=np.float64)
