@@ -11,8 +11,8 @@ import pytest
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.golden.golden_set import find_faults
-from ragsweep_golden.by_hand import SentenceSpan, add_entry, gold_entry, propose_all
-from ragsweep_golden.entries import incoherences, read_entries_with_questions
+from ragsweep_golden.adding.by_hand import SentenceSpan, add_entry, gold_entry, propose_all
+from ragsweep_golden.sets.entries import incoherences, read_entries_with_questions
 
 ALDER = "# Old alder\n\nTrees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
 BIRCH = "The birch is pale. The alder is not like it."

@@ -12,10 +12,10 @@ from printed import pdf
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.golden.corpora import read_folder
-from ragsweep_golden.drafts import Draft
-from ragsweep_golden.enrichment import Sources, difficulty, enrich
-from ragsweep_golden.entries import incoherences
-from ragsweep_golden.strata import Stratum
+from ragsweep_golden.building.drafts import Draft
+from ragsweep_golden.building.enrichment import Sources, difficulty, enrich
+from ragsweep_golden.building.strata import Stratum
+from ragsweep_golden.sets.entries import incoherences
 
 TEXT = "# Book\n\n## 3.2 Presses\n\nThe press holds forty litres.\n\n## Cellars\n\nThe cellar stays cold all year."
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import Faults, InputError
-from ragsweep_golden.entries import FIELDS, GROUPS, incoherences, json_schema, read_entries
+from ragsweep_golden.sets.entries import FIELDS, GROUPS, incoherences, json_schema, read_entries
 
 COHERENT: dict[str, Any] = {
     "id": "q1", "question": "How tall is the alder?", "answerable": True, "reference": "10 metres",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragsweep_golden.drafts import Draft
-from ragsweep_golden.validation import keyword_coverage, validate
+from ragsweep_golden.building.drafts import Draft
+from ragsweep_golden.building.validation import keyword_coverage, validate
 
 PASSAGE = "The **old** press holds forty litres of juice, and the cellar keeps it cold until 15 March."
 

@@ -14,10 +14,10 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.by_hand import PROPOSED, SentenceSpan, add_entry, gold_entry, propose_all, read_file
-from ragsweep_golden.changelog import record_change
+from ragsweep_golden.adding.by_hand import PROPOSED, SentenceSpan, add_entry, gold_entry, propose_all, read_file
 from ragsweep_golden.commands.inputs import need_corpus, read_config, split, user_name
-from ragsweep_golden.entries import lacks_evidence
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import lacks_evidence
 
 _ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the chosen
 passage as its evidence; without a question, do so for each question of the file that has no evidence. Exit status: 0

@@ -18,16 +18,14 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep.report.progress import Lines
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
-from ragsweep_golden.asking import ModelAsker
-from ragsweep_golden.balance import FAILS
-from ragsweep_golden.build import PHASES, VERSION, BuildSettings, Built, PhaseDone, PhaseFiles, build_set
-from ragsweep_golden.changelog import record_change
+from ragsweep_golden.building.asking import ModelAsker
+from ragsweep_golden.building.extractive import LANGUAGES
+from ragsweep_golden.building.phases import PHASES, VERSION, BuildSettings, Built, PhaseDone, PhaseFiles, build_set
+from ragsweep_golden.building.selection import FAILS
+from ragsweep_golden.building.strata import Quotas
 from ragsweep_golden.commands.gates import as_json, read_rules, show, with_vectors
 from ragsweep_golden.commands.inputs import Floats, Model, embed, read_config, read_given_corpus, split, user_name
-from ragsweep_golden.entries import UNANSWERABLE_TYPES
-from ragsweep_golden.extractive import LANGUAGES
-from ragsweep_golden.files import write_report, write_rows
-from ragsweep_golden.gates import (
+from ragsweep_golden.gates.judging import (
     AUTO,
     FAILED,
     GENERATED,
@@ -37,9 +35,11 @@ from ragsweep_golden.gates import (
     exit_status,
     judge_gates,
 )
-from ragsweep_golden.mix import UNANSWERABLE, compare_mix
-from ragsweep_golden.strata import Quotas
-from ragsweep_golden.subject import Subject
+from ragsweep_golden.gates.mix import UNANSWERABLE, compare_mix
+from ragsweep_golden.gates.subject import Subject
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import UNANSWERABLE_TYPES
+from ragsweep_golden.sets.files import write_report, write_rows
 
 _ABOUT = """Build a golden set from a corpus in six phases; an interrupted command resumes at its last phase.
 Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""

@@ -12,10 +12,10 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import find_faults
-from ragsweep_golden.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
 from ragsweep_golden.commands.inputs import need_corpus, need_file, read_config
-from ragsweep_golden.entries import as_entry
-from ragsweep_golden.mix import compare_mix, read_quotas
+from ragsweep_golden.gates.mix import compare_mix, read_quotas
+from ragsweep_golden.sets.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
+from ragsweep_golden.sets.entries import as_entry
 
 _ABOUT = """List all faults for which an evaluation refuses a golden file, in the file's order; for an anchor that is
 not found with the nearest passage. Print the version and digest of a file that is read without fault, and its last

@@ -22,12 +22,12 @@ from ragsweep_golden.commands.inputs import (
     read_given_set,
     split,
 )
-from ragsweep_golden.entries import value
 from ragsweep_golden.exchange.benchmarks import export_beir, export_squad, export_trec
 from ragsweep_golden.exchange.exporting import RECORDS, export_records, export_table
 from ragsweep_golden.exchange.fields import Exported
 from ragsweep_golden.exchange.triplets import export_triplets
-from ragsweep_golden.files import write_whole
+from ragsweep_golden.sets.entries import value
+from ragsweep_golden.sets.files import write_whole
 
 _ABOUT = """Write a golden set in the format of another tool, and count the losses by field."""
 

@@ -21,8 +21,9 @@ from ragsweep.report.progress import Lines
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.stages.executor import Listener
-from ragsweep_golden.admission import Admission, Ask, admit
-from ragsweep_golden.asking import generate_once
+from ragsweep_golden.building.asking import generate_once
+from ragsweep_golden.building.strata import folders
+from ragsweep_golden.building.validation import Embed
 from ragsweep_golden.commands.inputs import (
     OVERRIDES,
     Model,
@@ -33,9 +34,8 @@ from ragsweep_golden.commands.inputs import (
     read_given_entries,
     split,
 )
-from ragsweep_golden.entries import incoherences, value
-from ragsweep_golden.files import write_report
-from ragsweep_golden.gates import (
+from ragsweep_golden.gates.admission import Admission, Ask, admit
+from ragsweep_golden.gates.judging import (
     FAILED,
     FULL,
     GATES,
@@ -50,9 +50,9 @@ from ragsweep_golden.gates import (
     exit_status,
     judge_gates,
 )
-from ragsweep_golden.strata import folders
-from ragsweep_golden.subject import Subject, passage_of
-from ragsweep_golden.validation import Embed
+from ragsweep_golden.gates.subject import Subject, passage_of
+from ragsweep_golden.sets.entries import incoherences, value
+from ragsweep_golden.sets.files import write_report
 
 _ABOUT = """Judge a golden set. Each gate has a measured value, a threshold and a verdict; a gate that could not be
 measured has not passed. Exit status: 0 no blocking gate failed, 1 one failed, 3 one was not measured, 2 bad input."""

@@ -20,12 +20,12 @@ from ragsweep.core.types import Chunks
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.by_hand import append_entries
-from ragsweep_golden.changelog import record_change
+from ragsweep_golden.adding.by_hand import append_entries
+from ragsweep_golden.adding.harvest import Harvest, as_entries, find_question, read_log
+from ragsweep_golden.adding.harvest import harvest as choose
 from ragsweep_golden.commands.inputs import embed, need_corpus, need_file, read_config, split, user_name
-from ragsweep_golden.entries import read_entries
-from ragsweep_golden.harvest import Harvest, as_entries, find_question, read_log
-from ragsweep_golden.harvest import harvest as choose
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import read_entries
 
 _ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver and with the evidence that BM25
 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""

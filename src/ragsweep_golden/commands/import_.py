@@ -14,13 +14,13 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Dataset
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.changelog import record_change
 from ragsweep_golden.commands import inputs
 from ragsweep_golden.commands.inputs import only_file, read_config, read_given_corpus, user_name
-from ragsweep_golden.entries import as_entry
 from ragsweep_golden.exchange.importing import Imported, finish, import_file
 from ragsweep_golden.exchange.layouts import COLUMNS
-from ragsweep_golden.files import write_rows
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import as_entry
+from ragsweep_golden.sets.files import write_rows
 
 _ABOUT = """Convert questions of another format to a golden file, find their evidence in the corpus, and count the
 losses. Exit status: 0 every text was found, 1 some were not, 2 bad input."""

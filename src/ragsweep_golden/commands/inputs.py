@@ -27,7 +27,7 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.compose import Composer
 from ragsweep.sweep.config_policy import ConfigPolicy
-from ragsweep_golden.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
+from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
 
 Floats = NDArray[np.float32]
 

@@ -11,10 +11,10 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.golden.partition import HOLDOUT, TUNE, holdout
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.changelog import record_change
 from ragsweep_golden.commands.inputs import need_file, read_config, user_name
-from ragsweep_golden.entries import read_entries_with_questions, value
-from ragsweep_golden.files import write_rows
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import read_entries_with_questions, value
+from ragsweep_golden.sets.files import write_rows
 
 _ABOUT = """Write the questions for a search to NAME.tune.jsonl and the held-out questions to NAME.holdout.jsonl, split
 as by partition=tune and partition=holdout. Questions about one document, or with nearly the same words, are in one

@@ -21,9 +21,9 @@ from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.retrieved import Retrieved, places_of, read_retrieved
 from ragsweep.sweep.session import Session, open_session
 from ragsweep_golden.commands.inputs import read_config, read_given_corpus
-from ragsweep_golden.entries import is_rejected, read_entries_with_questions
-from ragsweep_golden.files import write_rows
-from ragsweep_golden.pool import Hole, as_row, find_holes, order_holes
+from ragsweep_golden.review.pool import Hole, as_row, find_holes, order_holes
+from ragsweep_golden.sets.entries import is_rejected, read_entries_with_questions
+from ragsweep_golden.sets.files import write_rows
 
 SHOWN = 10
 """Most passages in the terminal's list."""

@@ -15,9 +15,9 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.reading import read_rows
 from ragsweep.report.terminal import Terminal
 from ragsweep_golden.commands.inputs import only_file, read_config, read_given_corpus
-from ragsweep_golden.entries import read_entries
-from ragsweep_golden.review_server import ReviewServer
-from ragsweep_golden.reviews import Journal, Review, passage_tasks, question_tasks
+from ragsweep_golden.review.journal import Journal, Review, passage_tasks, question_tasks
+from ragsweep_golden.review.server import ReviewServer
+from ragsweep_golden.sets.entries import read_entries
 
 _ABOUT = """Review generated (silver) questions, or judge the passages of a pool (ragsweep golden pool), by keyboard on
 a page that only this machine can open. Each judgement is saved before the next task appears; at the end they are

@@ -16,7 +16,6 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.golden.anchors import resolve
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.changelog import record_change
 from ragsweep_golden.commands.inputs import (
     Given,
     need_corpus,
@@ -26,9 +25,10 @@ from ragsweep_golden.commands.inputs import (
     read_given_set,
     user_name,
 )
-from ragsweep_golden.entries import as_label, value
-from ragsweep_golden.files import write_rows
-from ragsweep_golden.label_changes import KINDS, LabelChange, Verification, verify_labels
+from ragsweep_golden.labels.changes import KINDS, LabelChange, Verification, verify_labels
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import as_label, value
+from ragsweep_golden.sets.files import write_rows
 
 _ABOUT = """List the labels that a change of the corpus moved, edited, deleted or made ambiguous; out=FILE writes the
 set with the unambiguous repairs. Exit status: 0 no label needs a person, 1 some do, 2 bad input."""

@@ -10,9 +10,9 @@ from typing import Any
 from ragsweep.core.types import Corpus
 from ragsweep.core.words import word_count
 from ragsweep.golden.trec import encode_id, write_qrels
-from ragsweep_golden.entries import Entry, value
 from ragsweep_golden.exchange.exporting import labels_as_texts
 from ragsweep_golden.exchange.fields import Exported, count_lost, place, references, relevant, whole_grade
+from ragsweep_golden.sets.entries import Entry, value
 
 _RESERVED = ("unanswerable", "category", "weight")  # of BEIR's metadata
 

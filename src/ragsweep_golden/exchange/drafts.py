@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ragsweep.golden.golden_format import QUESTION_KEYS
 from ragsweep.golden.reading import plain_number
 from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
-from ragsweep_golden.entries import GROUPS
 from ragsweep_golden.exchange.records import as_mapping, as_passages, as_texts, is_filled, unnested
+from ragsweep_golden.sets.entries import GROUPS
 
 PASSAGES = "passages"
 """The field of a draft with the texts that contain the answer."""

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.types import Corpus
 from ragsweep.parts.datasets.csv import EVIDENCE_COLUMNS, QUESTION_COLUMNS
-from ragsweep_golden.entries import Entry, value
 from ragsweep_golden.exchange.drafts import CARRIED
 from ragsweep_golden.exchange.fields import Exported, context, count_lost, relevant, whole_grade
+from ragsweep_golden.sets.entries import Entry, value
 
 _RAGAS_LABELS = ("persona_name", "query_style", "query_length")
 

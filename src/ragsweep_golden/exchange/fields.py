@@ -10,8 +10,8 @@ from typing import Any
 
 from ragsweep.core.types import Corpus
 from ragsweep.golden.anchors import resolve
-from ragsweep_golden.entries import GROUPS, Entry
-from ragsweep_golden.passages import sentence_around
+from ragsweep_golden.evidence.passages import sentence_around
+from ragsweep_golden.sets.entries import GROUPS, Entry
 
 
 @dataclass

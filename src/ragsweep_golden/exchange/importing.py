@@ -18,8 +18,8 @@ from ragsweep.golden.reading import Row, UniqueIds
 from ragsweep.golden.tables import is_table
 from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
-from ragsweep_golden.entries import SCHEMA_VERSION, as_entry, as_label, value
-from ragsweep_golden.evidence_quotes import FEWEST_WORDS
+from ragsweep_golden.evidence.locating import Found, GivenText, locate, quote
+from ragsweep_golden.evidence.quotes import FEWEST_WORDS
 from ragsweep_golden.exchange.drafts import (
     RANKED,
     FlatRecord,
@@ -29,8 +29,8 @@ from ragsweep_golden.exchange.drafts import (
     read_draft,
 )
 from ragsweep_golden.exchange.layouts import LAYOUTS, Layout, layout_of_columns, recognise
-from ragsweep_golden.exchange.locating import Found, GivenText, locate, quote
 from ragsweep_golden.exchange.records import is_filled, read_records
+from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, value
 
 AUTO = "auto"
 NAMED = "columns"

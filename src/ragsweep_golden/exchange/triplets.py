@@ -10,8 +10,8 @@ from ragsweep.core.types import Chunks, GoldenSet, Question
 from ragsweep.evaluation.evidence import cover
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.entries import Entry
 from ragsweep_golden.exchange.fields import Exported, count_lost
+from ragsweep_golden.sets.entries import Entry
 
 _DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import GoldenSet
 from ragsweep.golden.reading import read_rows
-from ragsweep_golden.entries import GROUPS, Entry, is_rejected, read_entries_with_questions
-from ragsweep_golden.files import write_rows
+from ragsweep_golden.sets.entries import GROUPS, Entry, is_rejected, read_entries_with_questions
+from ragsweep_golden.sets.files import write_rows
 
 SHOWN = 2
 """Number of last changes that are listed."""

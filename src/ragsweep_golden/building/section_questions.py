@@ -9,9 +9,9 @@ from itertools import pairwise
 from ragsweep.core.types import Corpus
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
-from ragsweep_golden.drafts import Candidate, Sentence
-from ragsweep_golden.word_lists import alternatives, word_set
-from ragsweep_golden.wording import lower_start, words_inside
+from ragsweep_golden.building.drafts import Candidate, Sentence
+from ragsweep_golden.building.word_lists import alternatives, word_set
+from ragsweep_golden.building.wording import lower_start, words_inside
 
 LONGEST_NAME = 10
 """Most words of a heading that can become a question."""

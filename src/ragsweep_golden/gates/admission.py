@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from ragsweep.core.types import Passage
 from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.enrichment import lexical_overlap
-from ragsweep_golden.entries import METHODS, Entry
-from ragsweep_golden.extractive import LANGUAGES
-from ragsweep_golden.subject import Subject, is_verbatim, passage_of, touching
-from ragsweep_golden.validation import keyword_coverage, numbers
+from ragsweep_golden.building.enrichment import lexical_overlap
+from ragsweep_golden.building.extractive import LANGUAGES
+from ragsweep_golden.building.validation import keyword_coverage, numbers
+from ragsweep_golden.gates.subject import Subject, is_verbatim, passage_of, touching
+from ragsweep_golden.sets.entries import METHODS, Entry
 
 COPIED = 0.8
 """Lowest share of a question's words in its passage at which the wording counts as copied."""

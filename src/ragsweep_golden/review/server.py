@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 from ragsweep.core.errors import InputError
-from ragsweep_golden.reviews import Review
+from ragsweep_golden.review.journal import Review
 
 HOST = "127.0.0.1"
 LARGEST = 2**20
@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         nonce = secrets.token_urlsafe(16)
         if self._refuses(""):
             return
-        page = (files("ragsweep_golden") / "review.html").read_text(encoding="utf-8")
+        page = (files(__package__) / "review.html").read_text(encoding="utf-8")
         policy = f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'"
         policy += "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         self._send(

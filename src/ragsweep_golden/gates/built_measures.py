@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.words import is_question
-from ragsweep_golden.entries import (
+from ragsweep_golden.gates.subject import Subject, is_verbatim, passage_of, touching
+from ragsweep_golden.sets.entries import (
     FILLED_FIELDS,
     METHODS,
     SINGLE_FACT,
@@ -22,7 +23,6 @@ from ragsweep_golden.entries import (
     relevant_evidence,
     value,
 )
-from ragsweep_golden.subject import Subject, is_verbatim, passage_of, touching
 
 DUPLICATE = 0.95
 """Lowest cosine at which two questions count as duplicates."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ragsweep.core.words import word_count
 from ragsweep.parts.sentences import sentences
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.evidence_quotes import FEWEST_WORDS
-from ragsweep_golden.extractive import LANGUAGES
+from ragsweep_golden.building.extractive import LANGUAGES
+from ragsweep_golden.evidence.quotes import FEWEST_WORDS
 
 
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:

@@ -22,10 +22,10 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.anchors import resolve
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.golden.reading import Row, read_row
-from ragsweep_golden.changelog import record_change
-from ragsweep_golden.entries import VALIDATED, Entry, is_rejected, read_entries, value
-from ragsweep_golden.files import write_rows
-from ragsweep_golden.harvest import NEEDS_REVIEW
+from ragsweep_golden.adding.harvest import NEEDS_REVIEW
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import VALIDATED, Entry, is_rejected, read_entries, value
+from ragsweep_golden.sets.files import write_rows
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
 GRADES = (0, 1, 2, 3)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.golden.anchors import resolve
-from ragsweep_golden.entries import Entry, is_rejected, relevant_evidence, value
+from ragsweep_golden.sets.entries import Entry, is_rejected, relevant_evidence, value
 
 Floats = NDArray[np.float32]
 

@@ -20,18 +20,18 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.asking import ModelAsker
-from ragsweep_golden.balance import FAILS, WantedSet, choose, drop_copies
-from ragsweep_golden.drafts import Draft, read_draft
-from ragsweep_golden.enrichment import LISTED, Sources, enrich
-from ragsweep_golden.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, value
-from ragsweep_golden.extractive import LANGUAGES, draft_by_rule, read_sentences
-from ragsweep_golden.files import write_rows
-from ragsweep_golden.gates import find_faulty
-from ragsweep_golden.strata import Floats, Quotas, Stratum, allocate, cluster, folders, stratify
-from ragsweep_golden.subject import Subject
-from ragsweep_golden.unanswerable import Exhaustive, draft_unanswerable
-from ragsweep_golden.validation import COMPARED, Embed, validate
+from ragsweep_golden.building.asking import ModelAsker
+from ragsweep_golden.building.drafts import Draft, read_draft
+from ragsweep_golden.building.enrichment import LISTED, Sources, enrich
+from ragsweep_golden.building.extractive import LANGUAGES, draft_by_rule, read_sentences
+from ragsweep_golden.building.selection import FAILS, WantedSet, choose, drop_copies
+from ragsweep_golden.building.strata import Floats, Quotas, Stratum, allocate, cluster, folders, stratify
+from ragsweep_golden.building.unanswerable import Exhaustive, draft_unanswerable
+from ragsweep_golden.building.validation import COMPARED, Embed, validate
+from ragsweep_golden.gates.judging import find_faulty
+from ragsweep_golden.gates.subject import Subject
+from ragsweep_golden.sets.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, value
+from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
 MOST_DOCUMENTS = 2

@@ -18,11 +18,11 @@ from ragsweep.golden.anchors import resolve
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 from ragsweep.stages.executor import Executor
-from ragsweep_golden.balance import WantedSet
-from ragsweep_golden.drafts import Draft, Span, chance
-from ragsweep_golden.enrichment import Sources
-from ragsweep_golden.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
-from ragsweep_golden.unanswerable import ANSWERING, Exhaustive
+from ragsweep_golden.building.drafts import Draft, Span, chance
+from ragsweep_golden.building.enrichment import Sources
+from ragsweep_golden.building.selection import WantedSet
+from ragsweep_golden.building.unanswerable import ANSWERING, Exhaustive
+from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
 LEAST = 200
 """Fewest characters of a chunk to generate questions from."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ragsweep.parts.languages import content_words
-from ragsweep_golden.drafts import Candidate
-from ragsweep_golden.word_lists import alternatives
+from ragsweep_golden.building.drafts import Candidate
+from ragsweep_golden.building.word_lists import alternatives
 
 DANGLING = {language: re.compile(alternatives(language, "dangling"), re.IGNORECASE) for language in ("en", "fr")}
 """Matches words that refer to another sentence, or cannot be a subject."""

@@ -10,8 +10,8 @@ from ragsweep.core.words import search_terms, word_count
 from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_text, visible_words
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.evidence_quotes import shortest_anchor
-from ragsweep_golden.ranking import best_sentence
+from ragsweep_golden.evidence.quotes import shortest_anchor
+from ragsweep_golden.evidence.ranking import best_sentence
 
 LEAST_SHARED = 0.6
 """Lowest share of a text's words in the nearest passage at which the passage counts as the text."""

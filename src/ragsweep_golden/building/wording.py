@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ragsweep_golden.word_lists import alternatives, word_set
+from ragsweep_golden.building.word_lists import alternatives, word_set
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:

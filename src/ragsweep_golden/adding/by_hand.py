@@ -13,10 +13,10 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Chunks, Evidence, Question
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_entries_with_questions
-from ragsweep_golden.exchange.locating import Found, quote
-from ragsweep_golden.files import write_rows, write_whole
-from ragsweep_golden.ranking import best_sentence
+from ragsweep_golden.evidence.locating import Found, quote
+from ragsweep_golden.evidence.ranking import best_sentence
+from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_entries_with_questions
+from ragsweep_golden.sets.files import write_rows, write_whole
 
 PROPOSED = 8
 """Number of proposed passages."""

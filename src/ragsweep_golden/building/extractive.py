@@ -15,12 +15,12 @@ from ragsweep.golden.rendered import Derived, render
 from ragsweep.golden.sections import Heading, headings
 from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.sentences import sentences
-from ragsweep_golden.drafts import Candidate, Draft, Sentence
-from ragsweep_golden.section_questions import ask_for_sections
-from ragsweep_golden.standalone import is_about, stands_alone
-from ragsweep_golden.subject import is_verbatim
-from ragsweep_golden.word_lists import alternatives, base_forms
-from ragsweep_golden.wording import fill, lower_start, without_lead_in, words_inside
+from ragsweep_golden.building.drafts import Candidate, Draft, Sentence
+from ragsweep_golden.building.section_questions import ask_for_sections
+from ragsweep_golden.building.standalone import is_about, stands_alone
+from ragsweep_golden.building.word_lists import alternatives, base_forms
+from ragsweep_golden.building.wording import fill, lower_start, without_lead_in, words_inside
+from ragsweep_golden.gates.subject import is_verbatim
 
 LANGUAGES = {"en": "english", "fr": "french"}
 WORDS = range(6, 41)

@@ -16,8 +16,7 @@ from typing import NamedTuple
 from ragsweep.core.types import Corpus, Evidence, Question
 from ragsweep.core.words import word_count
 from ragsweep.golden.anchors import Span, composed, in_order, nearest_passage, resolve, visible_words
-from ragsweep_golden.evidence_quotes import FEWEST_WORDS
-from ragsweep_golden.passages import (
+from ragsweep_golden.evidence.passages import (
     NOTHING,
     SENTENCE_END,
     Common,
@@ -26,6 +25,7 @@ from ragsweep_golden.passages import (
     sentence_around,
     similarity,
 )
+from ragsweep_golden.evidence.quotes import FEWEST_WORDS
 
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
 KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)

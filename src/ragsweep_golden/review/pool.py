@@ -13,7 +13,7 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.judged_spans import DocumentSpan, JudgedSpan, first_rank, is_judged, ndcg
 from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.sentences import sentences
-from ragsweep_golden.evidence_quotes import shortest_anchor
+from ragsweep_golden.evidence.quotes import shortest_anchor
 
 Found = Mapping[str, Sequence[DocumentSpan]]
 """The first chunks that each config retrieved for one question, best first."""

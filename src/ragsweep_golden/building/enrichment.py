@@ -12,11 +12,11 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
-from ragsweep_golden.drafts import Draft, chance
-from ragsweep_golden.entries import SCHEMA_VERSION
-from ragsweep_golden.evidence_quotes import shortest_anchor
-from ragsweep_golden.strata import Stratum
-from ragsweep_golden.subject import touching
+from ragsweep_golden.building.drafts import Draft, chance
+from ragsweep_golden.building.strata import Stratum
+from ragsweep_golden.evidence.quotes import shortest_anchor
+from ragsweep_golden.gates.subject import touching
+from ragsweep_golden.sets.entries import SCHEMA_VERSION
 
 CHOICES = 4
 DISTRACTORS = 3

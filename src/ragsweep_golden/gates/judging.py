@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep_golden.entries import Entry, value
-from ragsweep_golden.gate_measures import AT_LEAST, AT_MOST, BELOW, BETWEEN, BUILT_GATES, Fault, Measure
-from ragsweep_golden.set_measures import SET_GATES
-from ragsweep_golden.subject import Subject
+from ragsweep_golden.gates.built_measures import AT_LEAST, AT_MOST, BELOW, BETWEEN, BUILT_GATES, Fault, Measure
+from ragsweep_golden.gates.set_measures import SET_GATES
+from ragsweep_golden.gates.subject import Subject
+from ragsweep_golden.sets.entries import Entry, value
 
 PASSED, FAILED, WARNED, NOT_MEASURED = "passed", "failed", "warned", "not_measured"
 AUTO, HAND, GENERATED, FULL = "auto", "hand", "generated", "full"

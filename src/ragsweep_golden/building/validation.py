@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ragsweep.core.words import is_syllabic, words
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import STOP_WORDS, fold
-from ragsweep_golden.drafts import Draft
-from ragsweep_golden.entries import METHODS, VALIDATED
-from ragsweep_golden.subject import is_verbatim
+from ragsweep_golden.building.drafts import Draft
+from ragsweep_golden.gates.subject import is_verbatim
+from ragsweep_golden.sets.entries import METHODS, VALIDATED
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Embeds texts as unit vectors; NaN for empty ones."""

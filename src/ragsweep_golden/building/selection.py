@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep_golden.drafts import chance
-from ragsweep_golden.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
-from ragsweep_golden.gate_measures import DUPLICATE, HARD
-from ragsweep_golden.subject import Floats
+from ragsweep_golden.building.drafts import chance
+from ragsweep_golden.gates.built_measures import DUPLICATE, HARD
+from ragsweep_golden.gates.subject import Floats
+from ragsweep_golden.sets.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
 
 MOST_SINGLE_FACTS = 0.55
 """Highest share of questions of a single fact, below the gates' .6."""

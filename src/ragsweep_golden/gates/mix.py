@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError
-from ragsweep_golden.entries import Entry
+from ragsweep_golden.sets.entries import Entry
 
 UNANSWERABLE = "unanswerable"
 """The only quota that is a share of all questions; other quotas are shares of the answerable questions."""

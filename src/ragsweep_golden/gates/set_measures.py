@@ -10,9 +10,8 @@ from dataclasses import replace
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters, normalised
 from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
-from ragsweep_golden.admission import COPIED, find_ambiguous, find_copied
-from ragsweep_golden.entries import Entry, incoherences, relevant_evidence
-from ragsweep_golden.gate_measures import (
+from ragsweep_golden.gates.admission import COPIED, find_ambiguous, find_copied
+from ragsweep_golden.gates.built_measures import (
     AT_LEAST,
     AT_MOST,
     NO_CORPUS,
@@ -21,7 +20,8 @@ from ragsweep_golden.gate_measures import (
     share,
     without_fault,
 )
-from ragsweep_golden.subject import Subject
+from ragsweep_golden.gates.subject import Subject
+from ragsweep_golden.sets.entries import Entry, incoherences, relevant_evidence
 
 _METRIC = "context_ndcg"
 _FEWEST_ANSWER_WORDS = 2  # of an answer that is searched for in its question, which may offer "yes" or a name

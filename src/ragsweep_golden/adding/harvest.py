@@ -16,13 +16,13 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence
 from ragsweep.core.words import words
 from ragsweep.golden.structured_cells import decoded
-from ragsweep_golden.balance import drop_copies
-from ragsweep_golden.by_hand import SentenceSpan, propose_all
-from ragsweep_golden.entries import SCHEMA_VERSION, Entry, as_label
-from ragsweep_golden.evidence_quotes import shortest_anchor
+from ragsweep_golden.adding.by_hand import SentenceSpan, propose_all
+from ragsweep_golden.building.selection import drop_copies
+from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.exchange.drafts import read_turns
 from ragsweep_golden.exchange.records import is_filled, read_records
-from ragsweep_golden.subject import Floats
+from ragsweep_golden.gates.subject import Floats
+from ragsweep_golden.sets.entries import SCHEMA_VERSION, Entry, as_label
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
 """Fields that may contain the question of a log record; the first non-empty field is read."""
