@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep_golden.building.selection import WantedSet, choose, drop_copies
+from ragsweep_golden.building.drafts import WantedSet
+from ragsweep_golden.building.selection import choose, drop_copies
 from ragsweep_golden.sets.entries import UNANSWERABLE_TYPES, value
 
 

@@ -12,9 +12,8 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus, Spans
-from ragsweep_golden.building.enrichment import Sources
-from ragsweep_golden.building.phases import select
-from ragsweep_golden.building.selection import WantedSet
+from ragsweep_golden.building.drafts import Sources, WantedSet
+from ragsweep_golden.building.selection import select
 from ragsweep_golden.gates.judging import (
     FAILED,
     GATES,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragsweep.core.types import Corpus, Spans
-from ragsweep_golden.building.drafts import Draft
-from ragsweep_golden.building.enrichment import Sources
+from ragsweep_golden.building.drafts import Draft, Sources
 from ragsweep_golden.building.phases import specific
 
 TEXTS = [

@@ -2,64 +2,47 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.errors import InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Chunks, Evidence, Question
 from ragsweep.parts.languages import detect_language
-from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.evidence.locating import Found, quote
-from ragsweep_golden.evidence.ranking import best_sentence
-from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_entries_with_questions
-from ragsweep_golden.sets.files import write_rows, write_whole
+from ragsweep_golden.evidence.locating import Place, quote
+from ragsweep_golden.evidence.quotes import best_sentence, rank_by_language
+from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_set
+from ragsweep_golden.sets.files import json_lines, write_rows, write_whole
 
 PROPOSED = 8
 """Number of proposed passages."""
 
 
-class SentenceSpan(NamedTuple):
-    """A sentence of the corpus: the position of its document, and its start and end there."""
-
-    document: int
-    start: int
-    end: int
-
-
-def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[SentenceSpan]]:
-    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, deduplicated.
-
-    Texts are indexed once per language.
-    """
+def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:
+    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, deduplicated."""
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
-    texts = [chunks.text(n) for n in range(len(chunks))]
-    found: list[list[SentenceSpan]] = [[] for _ in questions]
-    for code in dict.fromkeys(codes):
-        asked = [n for n, one in enumerate(codes) if one == code]
-        ranked = rank_texts([questions[n] for n in asked], texts, code, count)
-        for n, best in zip(asked, ranked, strict=True):
-            found[n] = list(dict.fromkeys(filter(None, (_best_of(questions[n], one, chunks, code) for one in best))))
-    return found
+    ranked = rank_by_language(questions, codes, [chunks.text(n) for n in range(len(chunks))], count)
+
+    def sentence(question: str, chunk: int, code: str) -> Place | None:
+        document = int(chunks.spans.document[chunk])
+        place = int(chunks.spans.start[chunk]), int(chunks.spans.end[chunk])
+        best = best_sentence(question, chunks.corpus.texts[document], place, code)
+        return Place(document, *best) if best else None
+
+    return [
+        list(dict.fromkeys(filter(None, (sentence(question, chunk, code) for chunk in best))))
+        for question, code, best in zip(questions, codes, ranked, strict=True)
+    ]
 
 
-def _best_of(question: str, chunk: int, chunks: Chunks, code: str) -> SentenceSpan | None:
-    document = int(chunks.spans.document[chunk])
-    place = int(chunks.spans.start[chunk]), int(chunks.spans.end[chunk])
-    best = best_sentence(question, chunks.corpus.texts[document], place, code)
-    return SentenceSpan(document, *best) if best else None
-
-
-def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks, who: str) -> dict[str, Any]:
+def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: str) -> dict[str, Any]:
     """Return the entry of a question with the evidence that a person chose."""
-    corpus, (document, begin, end) = chunks.corpus, passage
-    text = corpus.texts[document]
-    anchor, start = quote(Found(document, begin, end), question, answer, corpus)
-    evidence = [as_label(Evidence(corpus.ids[document], anchor, start))]
+    corpus = chunks.corpus
+    evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
+    explanation = corpus.texts[passage.document][passage.start : passage.end].strip()
     when = datetime.now(UTC).isoformat(timespec="seconds")
     return {
         "schema_version": SCHEMA_VERSION,
@@ -67,7 +50,7 @@ def gold_entry(question: str, answer: str, passage: SentenceSpan, chunks: Chunks
         "question": question,
         **({"reference": answer} if answer else {}),
         "evidence": evidence,
-        "content": {"explanation": text[begin:end].strip()},
+        "content": {"explanation": explanation},
         "validation": {"status": "validated", "method": "person", "score": 1, "corpus_digest": corpus.digest},
         "audit": {
             "status": "gold",
@@ -105,15 +88,12 @@ def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
         read_file(path)
         text = path.read_text(encoding="utf-8")
     separator = "\n" if text and not text.endswith("\n") else ""
-    lines = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
-    write_whole(path, f"{text}{separator}{lines}")
+    write_whole(path, f"{text}{separator}{json_lines(entries)}")
 
 
 def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
     """Read the golden file to extend. Raises InputError for faults, and for a format other than JSON lines."""
-    faults = Faults()
-    read = read_entries_with_questions(path, faults)
-    faults.raise_any()
+    read = read_set(path)
     if path.suffix == ".gz" or path.read_text(encoding="utf-8").lstrip().startswith("["):
         raise InputError(f"{path}: to add to it, write it as plain JSON lines")
     return read

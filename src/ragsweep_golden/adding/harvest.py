@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,20 +16,17 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence
 from ragsweep.core.words import words
 from ragsweep.golden.structured_cells import decoded
-from ragsweep_golden.adding.by_hand import SentenceSpan, propose_all
+from ragsweep_golden.adding.by_hand import propose_all
 from ragsweep_golden.building.selection import drop_copies
+from ragsweep_golden.evidence.locating import Place
 from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.exchange.drafts import read_turns
-from ragsweep_golden.exchange.records import is_filled, read_records
-from ragsweep_golden.gates.subject import Floats
-from ragsweep_golden.sets.entries import SCHEMA_VERSION, Entry, as_label
+from ragsweep_golden.exchange.records import read_records
+from ragsweep_golden.gates.subject import Embed
+from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, Entry, as_label, is_filled
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
 """Fields that may contain the question of a log record; the first non-empty field is read."""
-
-NEEDS_REVIEW = "needs_review"
-
-Embed = Callable[[Sequence[str]], Floats]
 
 
 class Asked(NamedTuple):
@@ -147,7 +144,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
     return entries
 
 
-def _evidence(passage: SentenceSpan, chunks: Chunks) -> dict[str, Any]:
+def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
     """Return the fields of a sentence as evidence, with its chunk for review."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans

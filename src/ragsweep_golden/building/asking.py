@@ -18,9 +18,7 @@ from ragsweep.golden.anchors import resolve
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 from ragsweep.stages.executor import Executor
-from ragsweep_golden.building.drafts import Draft, Span, chance
-from ragsweep_golden.building.enrichment import Sources
-from ragsweep_golden.building.selection import WantedSet
+from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, chance
 from ragsweep_golden.building.unanswerable import ANSWERING, Exhaustive
 from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
@@ -88,17 +86,20 @@ class ModelAsker:
 
     def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
         """Generate questions of the six types; those that a chunk may answer are rejected."""
-        texts = [sources.passage(n) for n in range(len(sources.spans.document))]
         each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
         for number, kind in enumerate(UNANSWERABLE_TYPES):
-            drawn = [one for name in wanted.quotas for one in self._draw(sources, name, len(texts), wanted, number)]
+            drawn = [
+                one
+                for name in wanted.quotas
+                for one in self._draw(sources, name, len(sources.passages), wanted, number)
+            ]
             chunks = sorted(drawn, key=lambda one: chance(wanted.seed, f"{number} {one[0]}"))[:each]
             lines = {
                 chunk: f"Language: {_LANGUAGES[language]}. One question of the type {kind}: it {_MEANINGS[kind]}."
                 for chunk, language in chunks
             }
-            searches = {language: Exhaustive(texts, language) for language in {one for _, one in chunks}}
+            searches = {language: Exhaustive(sources.passages, language) for language in {one for _, one in chunks}}
             language_of = dict(chunks)
             for chunk, item in self._ask(kind, self.unanswerable_questions, lines, sources, ("question", "missing")):
                 search = searches[language_of[chunk]]
@@ -112,7 +113,7 @@ class ModelAsker:
         spans, corpus = sources.spans, sources.corpus
         usable = []
         for chunk in np.flatnonzero(spans.end - spans.start >= LEAST).tolist():
-            document = int(spans.document[chunk])
+            document = sources.documents[chunk]
             if sources.stratum_of.get(corpus.ids[document]) == stratum:
                 usable.append((chunk, detect_language(corpus.texts[document]) or self.languages[0]))
         order = sorted(usable, key=lambda one: chance(wanted.seed, f"{turn} {sources.chunk_id(one[0])}"))
@@ -130,7 +131,7 @@ class ModelAsker:
             language=language,
             generator=self._name,
             pattern="prompt/golden_unanswerable.yaml",
-            document=int(sources.spans.document[chunk]),
+            document=sources.documents[chunk],
             chunk=chunk,
             unanswerable_type=kind,
             checked=f'no chunk has "{missing}"' if absent else f"no chunk has {ANSWERING:.0%} of its words",
@@ -148,7 +149,7 @@ class ModelAsker:
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the model's questions for each chunk, in the chunks' order."""
         requests = [
-            Request(line, (Passage(sources.chunk_id(chunk), sources.passage(chunk)),)) for chunk, line in lines.items()
+            Request(line, (Passage(sources.chunk_id(chunk), sources.passages[chunk]),)) for chunk, line in lines.items()
         ]
         answers = generate_once(self.executor, f"golden {stage}", part, requests)
         for chunk, answer in zip(lines, answers, strict=True):
@@ -181,7 +182,7 @@ class ModelAsker:
 def _draft(
     item: Mapping[str, Any], chunk: int, language: str, sources: Sources, mix: Mapping[str, float], name: str
 ) -> Draft:
-    document, passage = int(sources.spans.document[chunk]), sources.passage(chunk)
+    document, passage = sources.documents[chunk], sources.passages[chunk]
     quote, answer = str(item.get("quote") or ""), item["answer"].strip()
     places = next((found for text in (quote, answer) if text and (found := resolve(passage, text))), None)
     begin, end = places[0] if places else (0, len(passage))

@@ -5,23 +5,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ragsweep.core.identity import content_hash
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
-from ragsweep_golden.building.drafts import Draft, chance
-from ragsweep_golden.building.strata import Stratum
+from ragsweep_golden.building.drafts import Draft, Sources, chance
+from ragsweep_golden.evidence.answers import lexical_overlap
 from ragsweep_golden.evidence.quotes import shortest_anchor
-from ragsweep_golden.gates.subject import touching
 from ragsweep_golden.sets.entries import SCHEMA_VERSION
 
 CHOICES = 4
 DISTRACTORS = 3
-LISTED = 50
-"""Number of BM25's best chunks from which the distractors are taken."""
 DEEPEST = 20
 """Rank by BM25 at which a passage reaches the highest difficulty."""
 KEYWORDS = 5
@@ -30,64 +26,23 @@ _ARTICLE = re.compile(r"^(?:article|section|art\.|§|chapter|chapitre)?\s*(\d+(?
 _CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses est juste ?"}
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The inputs of entries: the corpus, its chunks, the strata, and the build's seed."""
-
-    corpus: Corpus
-    spans: Spans
-    stratum_of: Mapping[str, str]
-    strata: Mapping[str, Stratum]
-    seed: int
-
-    def passage(self, chunk: int) -> str:
-        """Return the text of a chunk."""
-        document = int(self.spans.document[chunk])
-        return self.corpus.texts[document][int(self.spans.start[chunk]) : int(self.spans.end[chunk])]
-
-    def chunk_id(self, chunk: int) -> str:
-        """Return the name of a chunk: its document and its number there."""
-        document = int(self.spans.document[chunk])
-        first = int(self.spans.document.searchsorted(document))
-        return f"{self.corpus.ids[document]}#{chunk - first}"
-
-    def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the chunks that overlap a draft's evidence, else the chunk that it was made from."""
-        found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
-        return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
-
-    def context(self, draft: Draft) -> str:
-        """Return the text of a draft's chunks."""
-        return "\n".join(map(self.passage, self.chunks_of(draft)))
-
-
-def lexical_overlap(question: str, passage: str, language: str) -> float:
-    """Return the share of a question's content words in a passage; 0 without content words."""
-    asked = content_words(question, language)
-    return len(asked & content_words(passage, language)) / len(asked) if asked else 0.0
-
-
 def difficulty(overlap: float, rank: int) -> float:
     """Return a difficulty from 0 to 1: half for words not in the passage, half for the passage's rank (from 0)."""
     return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
 
 
-def enrich(
-    drafts: Sequence[Draft], ranked: Sequence[Sequence[int]], near: Sequence[Sequence[int]], sources: Sources
-) -> list[dict[str, Any]]:
-    """Return the entries of drafts.
+def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
+    """Return the entries of validated drafts; rejected ones become entries as well, with their status.
 
-    Args:
-        drafts: Validated drafts; rejected ones become entries as well, with their status.
-        ranked: For each draft the best chunks by BM25 for its question, best first.
-        near: The best chunks for question and evidence together, from which the distractors are taken.
-        sources: The inputs of the build.
+    The rank of a passage is that for the question; the distractors are the best for question and evidence together.
     """
+    ranked = sources.rank(drafts, [one.question for one in drafts])
+    near = sources.rank(drafts, [f"{one.question} {one.explanation}" for one in drafts])
     by_language: dict[str, list[Draft]] = {}
     for draft in drafts:
         by_language.setdefault(draft.language, []).append(draft)
     return [
-        _entry(draft, list(chunks), alike, by_language[draft.language], sources)
+        _entry(draft, chunks, alike, by_language[draft.language], sources)
         for draft, chunks, alike in zip(drafts, ranked, near, strict=True)
     ]
 
@@ -157,8 +112,8 @@ def _keywords(draft: Draft) -> list[str]:
 
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
     """Return the documents with the best passages that do not answer, else others of the same stratum."""
-    right = {int(sources.spans.document[chunk]) for chunk in own}
-    documents = list(dict.fromkeys(int(sources.spans.document[chunk]) for chunk in near))
+    right = {sources.documents[chunk] for chunk in own}
+    documents = list(dict.fromkeys(sources.documents[chunk] for chunk in near))
     if right.issuperset(documents):
         strata = [sources.stratum_of.get(name) for name in sources.corpus.ids]
         documents = [n for n, one in enumerate(strata) if one in {strata[each] for each in right} and one]

@@ -10,12 +10,10 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
 from ragsweep_golden.building.drafts import Candidate, Sentence
-from ragsweep_golden.building.word_lists import alternatives, word_set
-from ragsweep_golden.building.wording import lower_start, words_inside
+from ragsweep_golden.building.wording import CODE, alternatives, lower_start, word_set, words_inside
 
 LONGEST_NAME = 10
 """Most words of a heading that can become a question."""
-_CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # compared characters of a word
 
@@ -62,7 +60,7 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
         for heading, start, end in _sections(corpus, document, language):
             name = _STEP.sub("", _plain(heading))
             inside = [one for one in own if start <= one.start < end]
-            if not 1 < len(name.split()) <= LONGEST_NAME or _CODE.search(name) or '"' in name:
+            if not 1 < len(name.split()) <= LONGEST_NAME or CODE.search(name) or '"' in name:
                 continue
             lowered = _lower_common_words(name, inside_text)
             asks = _QUESTION[language].match(lowered)

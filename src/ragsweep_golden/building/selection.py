@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep_golden.building.drafts import chance
+from ragsweep_golden.building.drafts import Sources, WantedSet, chance
 from ragsweep_golden.gates.built_measures import DUPLICATE, HARD
-from ragsweep_golden.gates.subject import Floats
+from ragsweep_golden.gates.judging import find_faulty
+from ragsweep_golden.gates.subject import Embed, Floats, Subject
 from ragsweep_golden.sets.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
 
 MOST_SINGLE_FACTS = 0.55
@@ -22,21 +23,6 @@ MOST_OF_A_CHUNK = 3
 
 FAILS = "fails"
 """Prefix of the reason of an entry that a gate drops."""
-
-
-class WantedSet(NamedTuple):
-    """The composition of a set.
-
-        ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones.
-    ``minimums``: lowest count of an unanswerable type.
-    """
-
-    questions: int
-    unanswerable: float
-    quotas: Mapping[str, int]
-    mix: Mapping[str, float]
-    minimums: Mapping[str, int]
-    seed: int
 
 
 class Dropped(NamedTuple):
@@ -177,3 +163,21 @@ def _pattern(entry: Entry) -> str:
 
 def _is_hard(entry: Entry) -> bool:
     return float(value(entry, "classification", "difficulty") or 0) >= HARD
+
+
+def select(
+    entries: Sequence[Entry], wanted: WantedSet, independent: float, sources: Sources, embed: Embed | None
+) -> list[dict[str, Any]]:
+    """Choose the set from the entries that pass the gates; every other entry gets a reason."""
+    subject = Subject(entries, sources.corpus, sources.spans)
+    subject = subject if embed is None else subject.with_vectors(embed)
+    reason_of = {name: f"{FAILS} {why}" for name, why in find_faulty(subject).items()}
+    kept, dropped = drop_copies(entries, subject.questions, subject.passages, independent)
+    chosen = {one["id"] for one in choose([entries[n] for n in kept if entries[n]["id"] not in reason_of], wanted)}
+    reason_of |= {str(one.entry["id"]): one.reason for one in dropped}
+    return [
+        {"id": one["id"]}
+        if one["id"] in chosen
+        else {"id": one["id"], "reason": reason_of.get(one["id"], "enough of its kind")}
+        for one in entries
+    ]

@@ -6,16 +6,14 @@ import re
 
 from ragsweep.parts.languages import content_words
 from ragsweep_golden.building.drafts import Candidate
-from ragsweep_golden.building.word_lists import alternatives
+from ragsweep_golden.building.wording import alternatives
 
 DANGLING = {language: re.compile(alternatives(language, "dangling"), re.IGNORECASE) for language in ("en", "fr")}
 """Matches words that refer to another sentence, or cannot be a subject."""
 _LONGEST_SUBJECT = 5
 _FEWEST_WORDS = 3  # fewest words of an answer
 _FEWEST_NEW_WORDS = 2  # fewest content words of an answer that are not in its question
-_VAGUE_ANSWER = {
-    language: re.compile(alternatives(language, "vague_answers"), re.IGNORECASE) for language in ("en", "fr")
-}
+_VAGUE_ANSWER = {name: re.compile(alternatives(name, "vague_answers"), re.IGNORECASE) for name in ("en", "fr")}
 _LISTED = {
     "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),
     "fr": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:et|ou|etc)\b"),

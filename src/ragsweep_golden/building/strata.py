@@ -6,16 +6,19 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Corpus
+from ragsweep.core.types import Corpus, Spans
+from ragsweep.parts.languages import detect_language
+from ragsweep_golden.building.settings import BuildSettings, Quotas
+from ragsweep_golden.gates.subject import Embed, Floats
+from ragsweep_golden.sets.entries import LANGUAGES
 
-Floats = NDArray[np.float32]
-
+COMPARED = 512
+"""Characters at the start of a text whose similarity is measured."""
 OTHERS = "others"
 
 
@@ -25,14 +28,6 @@ class Stratum(NamedTuple):
     name: str
     priority: int
     chunks: int
-
-
-class Quotas(NamedTuple):
-    """The allocation: shares of priorities 1 to 4, fewest questions of a stratum, and most questions per chunk."""
-
-    shares: Sequence[float] = (0.40, 0.45, 0.10, 0.05)
-    fewest: int = 5
-    cap: float = 0.5
 
 
 def folders(corpus: Corpus) -> dict[str, str]:
@@ -92,3 +87,51 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
         furthest = max(open_ones, key=lambda name: (weights[name] / (given[name] + 0.5), name))
         given[furthest] += 1
     return given
+
+
+def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
+    """Return the documents of each language. Raises ConfigError if there are none."""
+    detected = [detect_language(text) for text in corpus.texts]
+    if len(languages) == 1:  # the language of a short page may not be detectable
+        detected = [one or languages[0] for one in detected]
+    found = {one: [n for n, each in enumerate(detected) if each == one] for one in languages}
+    if not any(found.values()):
+        counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
+        wanted = " or ".join(languages)
+        raise ConfigError(
+            f"language: no document is in {wanted}; detected: {counts}; questions need {', '.join(LANGUAGES)}"
+        )
+    return {one: documents for one, documents in found.items() if documents}
+
+
+def find_strata(
+    corpus: Corpus, spans: Spans, documents: Mapping[str, list[int]], settings: BuildSettings, embed: Embed | None
+) -> list[dict[str, Any]]:
+    """Divide the documents into strata, and allocate the answerable questions to them."""
+    numbers = sorted(n for each in documents.values() for n in each)
+    groups = folders(corpus)
+    if settings.clusters:
+        assert embed is not None
+        texts = [f"{corpus.titles[n]} {corpus.texts[n][:COMPARED]}" for n in numbers]
+        labels = cluster(np.nan_to_num(embed(texts)), settings.clusters, settings.seed)
+        groups = {corpus.ids[n]: label for n, label in zip(numbers, labels, strict=True)}
+    names = stratify(groups, settings.patterns)
+    chunks = np.bincount(spans.document, minlength=len(corpus.ids))
+    members: dict[str, list[int]] = {}
+    for n in numbers:
+        members.setdefault(names[corpus.ids[n]], []).append(n)
+    strata = [
+        Stratum(name, settings.priorities.get(name, 2), int(chunks[inside].sum())) for name, inside in members.items()
+    ]
+    answerable = settings.questions - round(settings.questions * settings.unanswerable)
+    quotas = allocate(strata, answerable, settings.quotas)
+    return [
+        {
+            "stratum": one.name,
+            "priority": one.priority,
+            "chunks": one.chunks,
+            "quota": quotas.get(one.name, 0),
+            "documents": [corpus.ids[n] for n in members[one.name]],
+        }
+        for one in strata
+    ]

@@ -10,10 +10,18 @@ from typing import Any, NamedTuple
 
 from ragsweep.parts.languages import content_words, fold
 from ragsweep_golden.building.drafts import Draft, Sentence, chance
-from ragsweep_golden.building.extractive import LANGUAGES, PRONOUNS
 from ragsweep_golden.building.standalone import DANGLING
-from ragsweep_golden.building.word_lists import alternatives, texts, word_set
-from ragsweep_golden.building.wording import fill, lower_start, without_lead_in, words_inside
+from ragsweep_golden.building.wording import (
+    PRONOUNS,
+    alternatives,
+    fill,
+    lower_start,
+    texts,
+    without_lead_in,
+    word_set,
+    words_inside,
+)
+from ragsweep_golden.sets.entries import LANGUAGES
 
 ANSWERING = 0.8
 """Lowest share of a question's words in a chunk at which that chunk may answer the question."""

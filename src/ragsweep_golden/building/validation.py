@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ragsweep.core.words import is_syllabic, words
 from ragsweep.golden.golden_format import REJECTED
-from ragsweep.parts.languages import STOP_WORDS, fold
 from ragsweep_golden.building.drafts import Draft
-from ragsweep_golden.gates.subject import is_verbatim
+from ragsweep_golden.evidence.answers import is_verbatim, keyword_coverage, numbers
+from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets.entries import METHODS, VALIDATED
 
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Embeds texts as unit vectors; NaN for empty ones."""
-
-SHORTEST_WORD = 4
-"""Fewest characters of a word of an answer that is searched for."""
 COMPARED = 512
 """Characters at the start of the passage that are compared with the answer by similarity."""
 
@@ -63,21 +55,3 @@ def _by_words(draft: Draft, passage: str) -> Draft:
         return draft.validated(VALIDATED, "keywords", coverage)
     reason = f"not verbatim, {coverage:.0%} of its words in the passage"
     return draft.validated(REJECTED, "keywords", coverage, reason)
-
-
-def keyword_coverage(answer: str, passage: str, language: str) -> float:
-    """Return the share of an answer's words (4 characters or more, no stop words) in a passage; 0 without any."""
-    stop_words = STOP_WORDS[language]
-    wanted = {
-        word for word in _words(answer) if (len(word) >= SHORTEST_WORD or is_syllabic(word)) and word not in stop_words
-    }
-    return len(wanted & _words(passage)) / len(wanted) if wanted else 0.0
-
-
-def numbers(text: str) -> set[str]:
-    """Return the numbers of a text, which word overlap and embeddings compare poorly."""
-    return set(re.findall(r"\d+(?:[.,]\d+)*", text))
-
-
-def _words(text: str) -> set[str]:
-    return set(words(fold(re.sub(r"[*_`]", " ", text))))

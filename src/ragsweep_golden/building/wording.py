@@ -1,11 +1,50 @@
-"""Embed parts of sentences in questions: lead-ins, capitals and French contractions."""
+"""The words, patterns and templates of the question rules, and parts of sentences embedded in questions.
+
+The words are data: a TOML file per language, and ``any`` for all languages.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
-from ragsweep_golden.building.word_lists import alternatives, word_set
+from ragsweep_golden.sets.entries import LANGUAGES
+
+CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
+"""Matches code, which no rule can ask about."""
+
+
+@cache
+def _lists(language: str) -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("rule_words", f"{language}.toml").read_text("utf-8"))
+
+
+def texts(language: str, name: str) -> tuple[str, ...]:
+    """Return a list of names or templates."""
+    return tuple(_lists(language)[name])
+
+
+def alternatives(language: str, name: str) -> str:
+    """Return a list of patterns as one alternation for ``re``."""
+    return "|".join(_lists(language)[name])
+
+
+def word_set(language: str, name: str) -> frozenset[str]:
+    """Return a list of words."""
+    return frozenset(_lists(language)[name].split())
+
+
+def base_forms(language: str) -> dict[str, str]:
+    """Return the verbs of facts in the third person, and their base forms."""
+    return dict(_lists(language)["bases"])
+
+
+PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for language in LANGUAGES}
+"""Pattern of a pronoun, by language."""
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:

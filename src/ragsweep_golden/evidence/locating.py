@@ -10,8 +10,7 @@ from ragsweep.core.words import search_terms, word_count
 from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_text, visible_words
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.evidence.quotes import shortest_anchor
-from ragsweep_golden.evidence.ranking import best_sentence
+from ragsweep_golden.evidence.quotes import best_sentence, shortest_anchor
 
 LEAST_SHARED = 0.6
 """Lowest share of a text's words in the nearest passage at which the passage counts as the text."""
@@ -28,7 +27,7 @@ class GivenText(NamedTuple):
     exact: bool = False
 
 
-class Found(NamedTuple):
+class Place(NamedTuple):
     """The location of a text, and the share of its words found there; ``others``: number of other documents."""
 
     document: int
@@ -38,12 +37,12 @@ class Found(NamedTuple):
     others: int = 0
 
 
-def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Found]:
+def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
     """Find texts in a corpus: verbatim, or else the passage that shares most of their words.
 
     A text that occurs in several documents is located in the first.
     """
-    found: dict[GivenText, Found] = {}
+    found: dict[GivenText, Place] = {}
     words = {one: visible_words(one.text) for one in given}
     for number, (identifier, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True)):
         normal = composed(text)
@@ -53,12 +52,12 @@ def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Found]
                 if places and one in found:
                     found[one] = found[one]._replace(others=found[one].others + 1)
                 elif places:
-                    found[one] = Found(number, *places[0])
+                    found[one] = Place(number, *places[0])
     left = [one for one in words if one not in found and not one.exact and words[one]]
     return found | _locate_nearest(left, corpus)
 
 
-def _locate_nearest(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Found]:
+def _locate_nearest(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
     if not given:
         return {}
     code = detect_language(" ".join(one.text for one in given)[:10_000])
@@ -73,17 +72,17 @@ def _locate_nearest(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenTex
     return found
 
 
-def _nearest(text: str, number: int, document: str) -> Found | None:
+def _nearest(text: str, number: int, document: str) -> Place | None:
     passage = nearest_passage(document, text)
     if passage is None:
         return None
     start = passage[0]
     end = min(len(document), start + len(text))
     wanted, present = (set(search_terms(visible_text(part).casefold())) for part in (text, document[start:end]))
-    return Found(number, start, end, len(wanted & present) / len(wanted)) if wanted else None
+    return Place(number, start, end, len(wanted & present) / len(wanted)) if wanted else None
 
 
-def quote(place: Found, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
+def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
     """Return a short anchor in a passage, and its start if it is repeated.
 
     It is taken from the right answer if the passage contains it verbatim, else from the sentence of a long

@@ -1,14 +1,16 @@
-"""Compare passages by the words around an anchor and by the words of a sentence."""
+"""The passages of labels, compared by the words around an anchor and by the words of a sentence."""
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ragsweep.core.types import Corpus
 from ragsweep.core.words import STOPS, pattern, words
-from ragsweep.golden.anchors import Span, composed
+from ragsweep.golden.anchors import Span, composed, resolve
 
 SENTENCE_END = re.compile(r"[.!?]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
 
@@ -24,6 +26,18 @@ class Common(NamedTuple):
 
 
 NOTHING = Common(-1, -1)
+
+
+def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, int] | None:
+    """Return a label's document, start and end: the whole document without an anchor; None if it is not found."""
+    position = corpus.position.get(str(label.get("document")))
+    if position is None:
+        return None
+    text, anchor, start = corpus.texts[position], label.get("anchor"), label.get("start")
+    if anchor is None:
+        return position, 0, len(text)
+    found = resolve(text, str(anchor), start if isinstance(start, int) else None)
+    return (position, *found[0]) if found else None
 
 
 def canonical(text: str) -> str:
@@ -63,8 +77,5 @@ def sentence_around(text: str, span: Span) -> str:
 
 def similarity(one: str, other: str) -> float:
     """Return the share of words that two passages have in common in the same order, 0 to 1."""
-    return difflib.SequenceMatcher(None, _words(one), _words(other), autojunk=False).ratio()
-
-
-def _words(text: str) -> list[str]:
-    return words(composed(text).lower())
+    mine, theirs = (words(composed(text).lower()) for text in (one, other))
+    return difflib.SequenceMatcher(None, mine, theirs, autojunk=False).ratio()

@@ -1,17 +1,26 @@
-"""Measure a golden set: the value of each gate, and the questions that fail it."""
+"""Measures of generated sets: the value of each gate of a phase of the build, and the questions that fail it."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ragsweep.core.words import is_question
-from ragsweep_golden.gates.subject import Subject, is_verbatim, passage_of, touching
+from ragsweep_golden.evidence.answers import is_verbatim
+from ragsweep_golden.gates.subject import (
+    NO_CORPUS,
+    NO_EMBEDDER,
+    Measure,
+    Measured,
+    Subject,
+    count_faults,
+    share,
+    without_fault,
+)
 from ragsweep_golden.sets.entries import (
     FILLED_FIELDS,
     METHODS,
@@ -20,6 +29,7 @@ from ragsweep_golden.sets.entries import (
     VALIDATED,
     Entry,
     count_filled,
+    references,
     relevant_evidence,
     value,
 )
@@ -34,41 +44,7 @@ NEAR_COPY = 0.9
 """Lowest cosine of a question and its passage at which the question is reported."""
 
 
-class Fault(NamedTuple):
-    """A question that fails a gate, and the reason."""
-
-    id: str
-    question: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A value that gates compare, or NaN and the reason; ``is_least``: the value is a lower bound."""
-
-    value: float
-    note: str = ""
-    is_least: bool = False
-    faults: tuple[Fault, ...] = ()
-
-
-Measure = Callable[[Subject], Measured]
-NO_CORPUS = Measured(math.nan, "no corpus given: corpus=FOLDER or FILE")
-NO_EMBEDDER = Measured(math.nan, "no embedder given: embedder=minilm")
-
-
-def share(part: int, whole: int, what: str) -> Measured:
-    """Return a share; not measured if there is nothing to count."""
-    return Measured(part / whole, f"{part:,} of {whole:,}") if whole else Measured(math.nan, f"no {what}")
-
-
-def without_fault(judged: Sequence[tuple[Entry, str]], what: str) -> Measured:
-    """Return the share of entries without a fault, and the faults."""
-    faults = tuple(Fault(str(one.get("id")), str(one.get("question") or ""), why) for one, why in judged if why)
-    return replace(share(len(judged) - len(faults), len(judged), what), faults=faults)
-
-
-def _of_field(subject: Subject, entries: Sequence[Entry], group: str, name: str) -> list[object] | Measured:
+def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[object] | Measured:
     """Return the field of every entry; not measured if an entry lacks it."""
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
@@ -99,13 +75,8 @@ def _documents(subject: Subject) -> Measured:
 def _provenance(subject: Subject) -> Measured:
     if subject.corpus is None:
         return NO_CORPUS
-    return without_fault(
-        [
-            (one, _missing(one, len(spans)))
-            for one, spans in zip(subject.answerable, subject.evidence_spans, strict=True)
-        ],
-        "answerable question",
-    )
+    found = zip(subject.answerable, subject.evidence_spans, strict=True)
+    return without_fault([(one, _missing(one, len(spans))) for one, spans in found], "answerable question")
 
 
 def _missing(entry: Entry, found: int) -> str:
@@ -119,19 +90,19 @@ def _missing(entry: Entry, found: int) -> str:
 def _extractable(subject: Subject) -> Measured:
     if subject.corpus is None:
         return NO_CORPUS
-    if not any(one.get("reference") or one.get("references") for one in subject.answerable):
+    if not any(map(references, subject.answerable)):
         return Measured(math.nan, "no question has an answer")
     judged, literal = [], 0
     rows = {id(one): row for row, one in enumerate(subject.kept)}
-    for number, one in enumerate(subject.answerable):
-        answers = [str(answer) for answer in (one.get("reference"), *(one.get("references") or [])) if answer]
-        passage, cosine = passage_of(subject, number), -1.0
+    for one, passage in zip(subject.answerable, subject.evidence_texts, strict=True):
+        answers, cosine = references(one), -1.0
         is_literal = any(is_verbatim(answer, passage) for answer in answers)
         literal += is_literal
         if not is_literal and subject.answers is not None and subject.passages is not None:
             cosine = float(subject.answers[rows[id(one)]] @ subject.passages[rows[id(one)]])
         is_found = is_literal or cosine >= EXTRACTED
-        judged.append((one, "" if is_found else f"the passage does not have the answer {_quoted(answers)}"))
+        quoted = f'"{answers[0]}"' if answers else "(none is given)"
+        judged.append((one, "" if is_found else f"the passage does not have the answer {quoted}"))
     found = without_fault(judged, "answerable question")
     if subject.answers is None:
         missing = f"{literal:,} literally; the others by similarity: embedder=minilm"
@@ -140,13 +111,9 @@ def _extractable(subject: Subject) -> Measured:
     return replace(found, note=f"{literal:,} literally, {near:,} by similarity")
 
 
-def _quoted(answers: Sequence[str]) -> str:
-    return f'"{answers[0]}"' if answers else "(none is given)"
-
-
 def _single_facts(subject: Subject) -> Measured:
     """Return the share of single-fact questions; not measured if an answerable entry has no class."""
-    found = _of_field(subject, subject.answerable, "classification", "reasoning_class")
+    found = _of_field(subject.answerable, "classification", "reasoning_class")
     if isinstance(found, Measured):
         return found
     others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
@@ -160,10 +127,10 @@ def _question_marks(subject: Subject) -> Measured:
 
 
 def _marked_unanswerable(subject: Subject) -> Measured:
-    known = ", ".join(UNANSWERABLE_TYPES)
-    kinds = [(one, one.get("unanswerable_type")) for one in subject.unanswerable]
     judged = [
-        (one, "" if kind in UNANSWERABLE_TYPES else f"is of type {kind!r}; known: {known}") for one, kind in kinds
+        (one, "" if kind in UNANSWERABLE_TYPES else f"is of type {kind!r}; known: {', '.join(UNANSWERABLE_TYPES)}")
+        for one in subject.unanswerable
+        for kind in [one.get("unanswerable_type")]
     ]
     return without_fault(judged, "unanswerable question")
 
@@ -178,7 +145,7 @@ def _unanswerable_types(subject: Subject) -> Measured:
 
 
 def _validated(subject: Subject) -> Measured:
-    found = _of_field(subject, subject.kept, "validation", "status")
+    found = _of_field(subject.kept, "validation", "status")
     if isinstance(found, Measured):
         return found
     judged = [
@@ -198,8 +165,7 @@ def _rejected(subject: Subject) -> Measured:
         (one, f"scored {float(score):.2f}, below {least:g}" if float(score) < least else "")
         for one, least, score in scored
     ]
-    faults = without_fault(judged, "question").faults
-    return Measured(len(faults), f"{subject.rejected:,} rejected, which are left out", faults=faults)
+    return count_faults(judged, f"{subject.rejected:,} rejected, which are left out")
 
 
 def _fields(subject: Subject) -> Measured:
@@ -207,12 +173,11 @@ def _fields(subject: Subject) -> Measured:
     if not filled:
         return Measured(math.nan, "no question")
     judged = [(one, f"{count} fields are filled" if count < FILLED_FIELDS else "") for one, count in filled]
-    faults = without_fault(judged, "question").faults
-    return Measured(min(count for _, count in filled), "fewest of an answerable entry", faults=faults)
+    return count_faults(judged, "fewest of an answerable entry", min(count for _, count in filled))
 
 
 def _by_design(subject: Subject) -> Measured:
-    found = _of_field(subject, subject.kept, "processing", "by_design")
+    found = _of_field(subject.kept, "processing", "by_design")
     return found if isinstance(found, Measured) else share(found.count(True), len(found), "question")
 
 
@@ -223,8 +188,7 @@ def _duplicates(subject: Subject) -> Measured:
     pairs = np.argwhere(np.triu(cosines >= DUPLICATE, 1)).tolist()
     kept = subject.kept
     judged = [(kept[b], f"similarity {cosines[a, b]:.2f} to {kept[a].get('id')}") for a, b in pairs]
-    faults = without_fault(judged, "question").faults
-    return Measured(len(pairs), f"pairs of questions with a similarity of {DUPLICATE} or more", faults=faults)
+    return count_faults(judged, f"pairs of questions with a similarity of {DUPLICATE} or more", len(pairs))
 
 
 def _independence(subject: Subject) -> Measured:
@@ -237,12 +201,11 @@ def _independence(subject: Subject) -> Measured:
         (one, f"similarity {cosine:.2f} to its passage" if cosine >= NEAR_COPY else "")
         for one, cosine in zip(subject.kept, cosines.tolist(), strict=True)
     ]
-    faults = without_fault(judged, "question").faults
-    return Measured(float(np.nanmax(cosines)), "highest similarity of a question and its passage", faults=faults)
+    return count_faults(judged, "highest similarity of a question and its passage", float(np.nanmax(cosines)))
 
 
 def _hard(subject: Subject) -> Measured:
-    found = _of_field(subject, subject.answerable, "classification", "difficulty")
+    found = _of_field(subject.answerable, "classification", "difficulty")
     if isinstance(found, Measured):
         return found
     return share(sum(float(str(one)) >= HARD for one in found), len(found), "answerable question")
@@ -263,36 +226,31 @@ def _kinds(name: str) -> Measure:
 def _chunks(subject: Subject) -> Measured:
     if subject.corpus is None or subject.spans is None:
         return NO_CORPUS
-    covered: set[int] = set()
-    for spans in subject.evidence_spans:
-        for span in spans:
-            covered.update(touching(subject.spans, *span))
+    covered = {chunk for chunks in subject.evidence_chunks for chunk in chunks}
     return share(len(covered), len(subject.spans.document), "chunk")
 
 
-AT_LEAST, BELOW, AT_MOST, BETWEEN = ">=", "<", "<=", "in"
-
 BUILT_GATES: Mapping[str, tuple[str, str, Measure]] = {
-    "G0-1": ("strata of documents", AT_LEAST, _strata),
-    "G0-2": ("documents with a question", AT_LEAST, _documents),
-    "G1-1": ("evidence found in the corpus", AT_LEAST, _provenance),
-    "G1-2": ("answers found in their passage", AT_LEAST, _extractable),
-    "G1-3": ("answerable questions of a single fact", BELOW, _single_facts),
-    "G1-4": ("questions that end with a question mark", AT_LEAST, _question_marks),
-    "G2-1": ("unanswerable questions with a known type", AT_LEAST, _marked_unanswerable),
-    "G2-2": ("unanswerable questions", BETWEEN, _unanswerable_share),
-    "G2-3": ("types of unanswerable questions", AT_LEAST, _unanswerable_types),
-    "G3-1": ("questions validated", AT_LEAST, _validated),
-    "G3-2": ("kept questions that their validation rejects", AT_MOST, _rejected),
-    "G4-1": ("filled fields", AT_LEAST, _fields),
-    "G4-2": ("questions made by design from their chunk", AT_LEAST, _by_design),
-    "G5-1": ("duplicates", AT_MOST, _duplicates),
-    "G5-2": ("similarity of question and passage", BELOW, _independence),
-    "G5-3": ("questions of a single fact", BELOW, _single_facts),
-    "G5-4": ("hard answerable questions", AT_LEAST, _hard),
-    "G5-5": ("unanswerable questions in the final set", BETWEEN, _unanswerable_share),
-    "G5-6": ("levels of Bloom's taxonomy", AT_LEAST, _kinds("bloom")),
-    "G5-7": ("question types", AT_LEAST, _kinds("question_type")),
-    "G5-8": ("chunks with a question", AT_LEAST, _chunks),
+    "G0-1": ("strata of documents", ">=", _strata),
+    "G0-2": ("documents with a question", ">=", _documents),
+    "G1-1": ("evidence found in the corpus", ">=", _provenance),
+    "G1-2": ("answers found in their passage", ">=", _extractable),
+    "G1-3": ("answerable questions of a single fact", "<", _single_facts),
+    "G1-4": ("questions that end with a question mark", ">=", _question_marks),
+    "G2-1": ("unanswerable questions with a known type", ">=", _marked_unanswerable),
+    "G2-2": ("unanswerable questions", "in", _unanswerable_share),
+    "G2-3": ("types of unanswerable questions", ">=", _unanswerable_types),
+    "G3-1": ("questions validated", ">=", _validated),
+    "G3-2": ("kept questions that their validation rejects", "<=", _rejected),
+    "G4-1": ("filled fields", ">=", _fields),
+    "G4-2": ("questions made by design from their chunk", ">=", _by_design),
+    "G5-1": ("duplicates", "<=", _duplicates),
+    "G5-2": ("similarity of question and passage", "<", _independence),
+    "G5-3": ("questions of a single fact", "<", _single_facts),
+    "G5-4": ("hard answerable questions", ">=", _hard),
+    "G5-5": ("unanswerable questions in the final set", "in", _unanswerable_share),
+    "G5-6": ("levels of Bloom's taxonomy", ">=", _kinds("bloom")),
+    "G5-7": ("question types", ">=", _kinds("question_type")),
+    "G5-8": ("chunks with a question", ">=", _chunks),
 }
 """Gate -> title, comparison of the value with the threshold, measure."""

@@ -7,19 +7,21 @@ rejected entries are counted separately.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep_golden.gates.built_measures import AT_LEAST, AT_MOST, BELOW, BETWEEN, BUILT_GATES, Fault, Measure
+from ragsweep_golden.gates.built_measures import BUILT_GATES
 from ragsweep_golden.gates.set_measures import SET_GATES
-from ragsweep_golden.gates.subject import Subject
+from ragsweep_golden.gates.subject import Fault, Measure, Subject
 from ragsweep_golden.sets.entries import Entry, value
 
 PASSED, FAILED, WARNED, NOT_MEASURED = "passed", "failed", "warned", "not_measured"
 AUTO, HAND, GENERATED, FULL = "auto", "hand", "generated", "full"
 """Profiles: chosen by the entries, for hand-written sets, for generated sets, and with all gates."""
+PROFILES = (HAND, GENERATED, FULL)
 
 GATES: Mapping[str, tuple[str, str, Measure]] = dict(sorted({**BUILT_GATES, **SET_GATES}.items()))
 """Gate -> title, comparison of the value with the threshold, measure."""
@@ -88,13 +90,9 @@ def judge_gates(subject: Subject, rules: Mapping[str, GateRule]) -> list[GateRes
 
 
 def _holds(measured: float, comparison: str, rule: GateRule) -> bool:
-    if comparison == BETWEEN:
+    if comparison == "in":
         return rule.threshold <= measured <= (1.0 if rule.highest is None else rule.highest)
-    return {
-        AT_LEAST: measured >= rule.threshold,
-        BELOW: measured < rule.threshold,
-        AT_MOST: measured <= rule.threshold,
-    }[comparison]
+    return bool({">=": operator.ge, "<": operator.lt, "<=": operator.le}[comparison](measured, rule.threshold))
 
 
 QUESTION_GATES = ("G1-1", "G1-2", "G1-4", "G1-5", "G1-6", "G2-1", "G3-2", "G3-3", "G6-2", "G6-3")

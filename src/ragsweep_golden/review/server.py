@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 from ragsweep.core.errors import InputError
-from ragsweep_golden.review.journal import Review
+from ragsweep_golden.review.tasks import Review
 
 HOST = "127.0.0.1"
 LARGEST = 2**20

@@ -20,6 +20,10 @@ from ragsweep.golden.reading import Row, UniqueIds, read_rows
 Entry = Mapping[str, Any]
 
 SCHEMA_VERSION = "1"
+LANGUAGES = {"en": "english", "fr": "french"}
+"""Languages of the questions that rules can make, by their code."""
+NEEDS_REVIEW = "needs_review"
+"""Prefix of the notes of a question that nobody has confirmed."""
 ROOT = "root"
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
@@ -38,13 +42,12 @@ FILLED_FIELDS = 42
 """Fewest filled fields of an answerable entry."""
 
 
-_TYPES = {"string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float), "array": (list,)}
-_ARTICLES = {
-    "string": "a text",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "array": "a list",
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "a text"),
+    "boolean": ((bool,), "true or false"),
+    "integer": ((int,), "a whole number"),
+    "number": ((int, float), "a number"),
+    "array": ((list,), "a list"),
 }
 
 
@@ -143,7 +146,12 @@ def is_rejected(entry: Entry) -> bool:
 
 def relevant_evidence(entry: Entry) -> list[Any]:
     """List the evidence of an entry, without labels that are judged irrelevant."""
-    return [one for one in entry.get("evidence") or () if one.get("grade", 1.0) > 0]
+    return [one for one in entry.get("evidence") or () if one.get("grade", 1) > 0]
+
+
+def references(entry: Entry) -> list[str]:
+    """Return the right answers, the reference first."""
+    return [str(one) for one in (entry.get("reference"), *(entry.get("references") or ())) if one]
 
 
 def lacks_evidence(entry: Entry) -> bool:
@@ -154,28 +162,20 @@ def lacks_evidence(entry: Entry) -> bool:
 
 def count_filled(entry: Entry) -> int:
     """Count the fields that are neither missing, null nor empty."""
-    values = (value(entry, field.group, field.name) for field in FIELDS)
-    return sum(one is not None and one not in ("", [], {}) for one in values)
+    return sum(is_filled(value(entry, field.group, field.name)) for field in FIELDS)
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of an entry."""
-    groups: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
-    for field in FIELDS:
-        groups[field.group][field.name] = {"type": [field.kind, "null"], "description": field.meaning}
-    root = groups.pop(ROOT)
-    for name in ("id", "question"):
-        root[name]["type"] = "string"
-    others = {
-        name: {"type": "object", "properties": fields, "additionalProperties": False} for name, fields in groups.items()
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Entry of a golden set, schema {SCHEMA_VERSION}",
-        "type": "object",
-        "required": ["id", "question"],
-        "properties": {**root, **others},
-    }
+def is_filled(value: Any) -> bool:
+    """Return whether a field is neither missing, null nor empty."""
+    return value not in (None, "", [], {})
+
+
+def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
+    """Read the entries of a golden file, each with the question that an evaluation reads. Raises InputError."""
+    faults = Faults()
+    read = read_entries_with_questions(path, faults)
+    faults.raise_any()
+    return read
 
 
 def read_entries(path: Path, faults: Faults) -> list[dict[str, Any]]:
@@ -217,7 +217,7 @@ def as_entry(question: Question) -> dict[str, Any]:
         "weight": question.weight,
         "notes": question.notes,
     }
-    return {name: given for name, given in entry.items() if given not in (None, "", [], {})}
+    return {name: given for name, given in entry.items() if is_filled(given)}
 
 
 def as_label(one: Evidence) -> dict[str, Any]:
@@ -231,9 +231,10 @@ def _check_group(row: Row, fields: Sequence[Field]) -> None:
     """Report unknown fields of a group, and fields of a wrong type."""
     row.check_keys([field.name for field in fields])
     for field in fields:
-        if field.name in row and type(row.values[field.name]) not in _TYPES[field.kind]:
+        types, expected = _KINDS[field.kind]
+        if field.name in row and type(row.values[field.name]) not in types:
             given = json.dumps(row.values[field.name])
-            row.fault(f'"{field.group}.{field.name}" is {given[:40]}, where the schema has {_ARTICLES[field.kind]}')
+            row.fault(f'"{field.group}.{field.name}" is {given[:40]}, where the schema has {expected}')
 
 
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:

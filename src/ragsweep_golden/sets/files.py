@@ -11,9 +11,14 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.replacing import replace_file
 
 
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Format one JSON object per line."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object per line."""
-    write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_whole(path, json_lines(rows))
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
