@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ragsweep.core.types import Corpus, Evidence
-from ragsweep_golden.label_changes import DELETED, EDITED, MOVED
+from ragsweep_golden.labels.changes import DELETED, EDITED, MOVED
 
 KINDS = ("moved", "edited", "deleted", "renamed", "split", "re-encoded")
 Piece = tuple[int, int] | str

@@ -10,10 +10,10 @@ import pytest
 
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.golden.golden_format import read_questions
-from ragsweep_golden import build
-from ragsweep_golden.changelog import read_changes
+from ragsweep_golden.building import phases as build
 from ragsweep_golden.commands import golden
-from ragsweep_golden.entries import count_filled, incoherences
+from ragsweep_golden.sets.changelog import read_changes
+from ragsweep_golden.sets.entries import count_filled, incoherences
 
 THINGS = {
     "press": ("barrels", "a machine that squeezes the juice from the fruit", 41),

@@ -11,8 +11,8 @@ import pytest
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.partition import holdout as division
-from ragsweep_golden.changelog import read_changes, read_state
 from ragsweep_golden.commands import golden
+from ragsweep_golden.sets.changelog import read_changes, read_state
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 

@@ -12,9 +12,10 @@ import pytest
 
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.types import Corpus, Passage, Spans
-from ragsweep_golden.admission import COPIED, admit, find_ambiguous, find_copied, is_right
 from ragsweep_golden.commands import golden
-from ragsweep_golden.subject import Subject
+from ragsweep_golden.gates.admission import admit, is_right
+from ragsweep_golden.gates.set_measures import COPIED, find_ambiguous, find_copied
+from ragsweep_golden.gates.subject import Subject
 
 TEXTS = [
     "The old press of the orchard holds 40 litres of juice.",

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep_golden.balance import WantedSet, choose, drop_copies
-from ragsweep_golden.entries import UNANSWERABLE_TYPES, value
+from ragsweep_golden.building.drafts import WantedSet
+from ragsweep_golden.building.selection import choose, drop_copies
+from ragsweep_golden.sets.entries import UNANSWERABLE_TYPES, value
 
 
 def entry(n: int, kind: str = "factual", reasoning: str = "summary", stratum: str = "a", hard: float = 0.1) -> Any:

@@ -11,8 +11,9 @@ import pytest
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.golden.golden_set import find_faults
-from ragsweep_golden.by_hand import SentenceSpan, add_entry, gold_entry, propose_all
-from ragsweep_golden.entries import incoherences, read_entries_with_questions
+from ragsweep_golden.adding.by_hand import add_entry, gold_entry, propose_all
+from ragsweep_golden.evidence.locating import Place
+from ragsweep_golden.sets.entries import incoherences, read_entries_with_questions
 
 ALDER = "# Old alder\n\nTrees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
 BIRCH = "The birch is pale. The alder is not like it."
@@ -21,7 +22,7 @@ CHUNKS = Chunks(CORPUS, Spans(np.array([0, 1]), np.array([0, 0]), np.array([len(
 QUESTION = "How many metres does an old alder measure?"
 
 
-def propose(question: str) -> list[SentenceSpan]:
+def propose(question: str) -> list[Place]:
     return propose_all([question], CHUNKS, 8)[0]
 
 
@@ -49,7 +50,7 @@ def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
     path = tmp_path / "golden.jsonl"
     first = '{"id":  "q1", "question": "Qué?",\t"notes": null}'  # without a line end
     path.write_text(first, encoding="utf-8")
-    entry = gold_entry(QUESTION, "", SentenceSpan(0, 13, 36), CHUNKS, "Ann")
+    entry = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
     add_entry(path, entry)
     assert path.read_text(encoding="utf-8") == f"{first}\n{json.dumps(entry)}\n"
     with pytest.raises(InputError, match=r"golden.jsonl:2: has this question already"):
@@ -80,7 +81,7 @@ def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) ->
 
 
 def test_the_quote_is_at_the_answer_in_a_long_passage() -> None:
-    entry = gold_entry(QUESTION, "water", SentenceSpan(0, 0, len(ALDER)), CHUNKS, "Ann")
+    entry = gold_entry(QUESTION, "water", Place(0, 0, len(ALDER)), CHUNKS, "Ann")
     assert entry["evidence"] == [{"document": "alder", "anchor": "old. It grows beside water."}]
 
 
@@ -89,5 +90,5 @@ def test_a_file_that_cannot_be_added_to_stays(tmp_path: Path, text: str, message
     path = tmp_path / "golden.jsonl"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        add_entry(path, gold_entry(QUESTION, "", SentenceSpan(0, 13, 36), CHUNKS, "Ann"))
+        add_entry(path, gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann"))
     assert path.read_text() == text

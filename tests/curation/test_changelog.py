@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.parts.datasets.own_format import Jsonl
-from ragsweep_golden.changelog import (
+from ragsweep_golden.sets.changelog import (
     changelog_path,
     describe_changes,
     describe_version,
@@ -20,7 +20,7 @@ from ragsweep_golden.changelog import (
     record_change,
     version_facts,
 )
-from ragsweep_golden.files import write_rows
+from ragsweep_golden.sets.files import write_rows
 
 ENTRIES: list[dict[str, Any]] = [
     {"id": f"q{n}", "question": f"Why {n}?", "evidence": [{"document": "d"}]} for n in range(4)

@@ -12,10 +12,10 @@ from printed import pdf
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.golden.corpora import read_folder
-from ragsweep_golden.drafts import Draft
-from ragsweep_golden.enrichment import Sources, difficulty, enrich
-from ragsweep_golden.entries import incoherences
-from ragsweep_golden.strata import Stratum
+from ragsweep_golden.building.drafts import Draft, Sources
+from ragsweep_golden.building.enrichment import difficulty, enrich
+from ragsweep_golden.building.strata import Stratum
+from ragsweep_golden.sets.entries import incoherences
 
 TEXT = "# Book\n\n## 3.2 Presses\n\nThe press holds forty litres.\n\n## Cellars\n\nThe cellar stays cold all year."
 
@@ -32,7 +32,7 @@ def entry(corpus: Corpus, anchor: str, **strata: str) -> dict[str, Any]:
         reasoning_class="single_fact", status="validated", method="verbatim", score=1.0,
     )  # fmt: skip
     sources = Sources(corpus, spans, {corpus.ids[0]: "a", **strata}, {"a": Stratum("a", 1, 2)}, seed=0)
-    (found,) = enrich([draft], [[chunk]], [[chunk]], sources)
+    (found,) = enrich([draft], sources)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import Faults, InputError
-from ragsweep_golden.entries import FIELDS, GROUPS, incoherences, json_schema, read_entries
+from ragsweep_golden.sets.entries import FIELDS, GROUPS, ROOT, SCHEMA_VERSION, incoherences, read_entries
 
 COHERENT: dict[str, Any] = {
     "id": "q1", "question": "How tall is the alder?", "answerable": True, "reference": "10 metres",
@@ -21,6 +21,26 @@ COHERENT: dict[str, Any] = {
     "validation": {"status": "validated", "method": "verbatim", "score": 1.0},
     "audit": {"status": "gold", "reviews": [{"who": "ann", "when": "2026-01-01", "change": "none"}]},
 }  # fmt: skip
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of an entry."""
+    groups: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
+    for field in FIELDS:
+        groups[field.group][field.name] = {"type": [field.kind, "null"], "description": field.meaning}
+    root = groups.pop(ROOT)
+    for name in ("id", "question"):
+        root[name]["type"] = "string"
+    others = {
+        name: {"type": "object", "properties": fields, "additionalProperties": False} for name, fields in groups.items()
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Entry of a golden set, schema {SCHEMA_VERSION}",
+        "type": "object",
+        "required": ["id", "question"],
+        "properties": {**root, **others},
+    }
 
 
 def test_the_schema_has_46_fields_in_eight_groups() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ragsweep.golden.anchors import resolve
-from ragsweep_golden.evidence_quotes import FEWEST_WORDS, shortest_anchor
+from ragsweep_golden.evidence.quotes import FEWEST_WORDS, shortest_anchor
 
 TREES = "# Trees\n\nThe alder measures 10 metres. It grows beside water, and in wet woods of the north.\n"
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ragsweep.core.types import Corpus, Spans
-from ragsweep_golden.drafts import Draft
-from ragsweep_golden.entries import UNANSWERABLE_TYPES
-from ragsweep_golden.extractive import draft_by_rule, read_sentences
-from ragsweep_golden.unanswerable import ANSWERING, Exhaustive, draft_unanswerable
-from ragsweep_golden.wording import fill
+from ragsweep_golden.building.drafts import Draft
+from ragsweep_golden.building.extractive import draft_by_rule, read_sentences
+from ragsweep_golden.building.unanswerable import ANSWERING, Exhaustive, draft_unanswerable
+from ragsweep_golden.building.wording import fill
+from ragsweep_golden.sets.entries import UNANSWERABLE_TYPES
 
 ENGLISH = """# Orchard manual
 

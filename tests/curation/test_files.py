@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.errors import InputError
-from ragsweep_golden.files import write_whole
+from ragsweep_golden.sets.files import write_whole
 
 WRITE_FOR_EVER = """
 import itertools, pathlib, sys
-from ragsweep_golden.files import write_whole
+from ragsweep_golden.sets.files import write_whole
 for letter in itertools.cycle("ab"):
     write_whole(pathlib.Path(sys.argv[1]), letter * 20_000_000)
 """

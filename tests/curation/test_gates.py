@@ -12,11 +12,9 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus, Spans
-from ragsweep_golden.balance import WantedSet
-from ragsweep_golden.build import select
-from ragsweep_golden.enrichment import Sources
-from ragsweep_golden.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled
-from ragsweep_golden.gates import (
+from ragsweep_golden.building.drafts import Sources, WantedSet
+from ragsweep_golden.building.selection import select
+from ragsweep_golden.gates.judging import (
     FAILED,
     GATES,
     NOT_MEASURED,
@@ -27,7 +25,8 @@ from ragsweep_golden.gates import (
     find_faulty,
     judge_gates,
 )
-from ragsweep_golden.subject import Subject
+from ragsweep_golden.gates.subject import Subject
+from ragsweep_golden.sets.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled
 
 TYPES = ("factual", "procedural", "definition", "scenario")
 RULES = {

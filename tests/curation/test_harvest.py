@@ -15,9 +15,9 @@ from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.golden_set import find_faults
 from ragsweep.golden.reading import Row
-from ragsweep_golden.entries import incoherences
-from ragsweep_golden.harvest import Asked, as_entries, find_question, harvest, read_log
-from ragsweep_golden.subject import Floats
+from ragsweep_golden.adding.harvest import Asked, as_entries, find_question, harvest, read_log
+from ragsweep_golden.gates.subject import Floats
+from ragsweep_golden.sets.entries import incoherences
 
 ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old."
 CORPUS = Corpus(["alder", "yew"], ["", ""], [ALDER, "The yew is evergreen and slow."])

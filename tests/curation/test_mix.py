@@ -9,7 +9,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep_golden.commands import golden
-from ragsweep_golden.mix import compare_mix, read_quotas
+from ragsweep_golden.gates.mix import compare_mix, read_quotas
 
 
 def entries(**counts: int) -> list[dict[str, object]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ragsweep.core.types import Corpus, Spans
-from ragsweep_golden.build import specific
-from ragsweep_golden.drafts import Draft
-from ragsweep_golden.enrichment import Sources
+from ragsweep_golden.building.drafts import Draft, Sources
+from ragsweep_golden.building.phases import specific
 
 TEXTS = [
     "The copper valve of the cellar releases steam at noon.",

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragsweep_golden.drafts import Draft
-from ragsweep_golden.validation import keyword_coverage, validate
+from ragsweep_golden.building.drafts import Draft
+from ragsweep_golden.building.validation import validate
+from ragsweep_golden.evidence.answers import keyword_coverage
 
 PASSAGE = "The **old** press holds forty litres of juice, and the cellar keeps it cold until 15 March."
 

@@ -17,7 +17,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.parts.tracking.models import ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, MODEL, ServedTrace, read_served
 from ragsweep.stats.drift import TOLERANCE, ClusteredSample
-from ragsweep_golden.harvest import find_question, read_log
+from ragsweep_golden.adding.harvest import find_question, read_log
 from ragsweep_serving.commands.watch_report import Watch, as_json, results
 from ragsweep_serving.watching import RequestComparison, Requests
 from test_watching import KNOWN, reference, traces

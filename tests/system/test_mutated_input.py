@@ -31,7 +31,7 @@ from ragsweep.stages.remote import Remote
 from ragsweep.stages.shared_store import SharedStore
 from ragsweep_golden.commands.review import open_review
 from ragsweep_golden.exchange.importing import import_file
-from ragsweep_golden.files import write_rows
+from ragsweep_golden.sets.files import write_rows
 from recorded import a_result
 from test_blobs import with_header
 from test_damaged_ledger import fill, read_all, write_as_a_sweep

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from chromium import BROWSER, Page, page
-from ragsweep_golden.files import write_rows
+from ragsweep_golden.sets.files import write_rows
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 COUNT = 200

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.commands.command_line import Parser
-from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
-from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.by_hand import PROPOSED, SentenceSpan, add_entry, gold_entry, propose_all, read_file
-from ragsweep_golden.changelog import record_change
-from ragsweep_golden.commands.inputs import need_corpus, read_config, split, user_name
-from ragsweep_golden.entries import lacks_evidence
+from ragsweep_golden.adding.by_hand import PROPOSED, add_entry, gold_entry, propose_all, read_file
+from ragsweep_golden.commands.inputs import Inputs, user_name
+from ragsweep_golden.evidence.locating import Place
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import lacks_evidence
 
 _ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the chosen
 passage as its evidence; without a question, do so for each question of the file that has no evidence. Exit status: 0
@@ -35,10 +34,9 @@ def add(arguments: Sequence[str]) -> int:
     parser.add_argument("--take", type=int, metavar="N", help="take the passage of this number, without asking")
     options = parser.parse_intermixed_args(arguments)
     file, who = options.file.expanduser(), user_name()
-    values = read_config([word for word in options.words if _OVERRIDE.match(word)], Secrets())
-    corpus = need_corpus(values, "add")
-    asked = _asked(options, file)
-    chunks = Chunks(corpus, split(corpus, values, Builder()))
+    inputs = Inputs("add", [word for word in options.words if _OVERRIDE.match(word)])
+    corpus, asked = inputs.corpus, _asked(options, file)
+    chunks = Chunks(corpus, inputs.split(corpus))
     terminal, added = Terminal.current(), 0
     searched = [f"{question} {answer}" for question, answer in asked.items()]
     for (question, answer), found in zip(asked.items(), propose_all(searched, chunks, PROPOSED), strict=True):
@@ -68,19 +66,18 @@ def _asked(options: Any, file: Path) -> dict[str, str]:
     return {one.text: " ".join(one.references[:1]) for entry, one in read_file(file) if lacks_evidence(entry)}
 
 
-def _passage(found: Sequence[SentenceSpan], number: int) -> SentenceSpan:
+def _passage(found: Sequence[Place], number: int) -> Place:
     if not 1 <= number <= len(found):
         raise ConfigError(f"golden add: --take {number}: the passages are 1 to {len(found)}; other words find others")
     return found[number - 1]
 
 
-def show(terminal: Terminal, found: Sequence[SentenceSpan], chunks: Chunks) -> None:
+def show(terminal: Terminal, found: Sequence[Place], chunks: Chunks) -> None:
     """Print the passages with their numbers."""
     corpus = chunks.corpus
-    for number, (document, start, end) in enumerate(found, 1):
-        terminal.block(
-            f"{number:>2}", [f"{corpus.ids[document]}: {' '.join(corpus.texts[document][start:end].split())}"]
-        )
+    for number, one in enumerate(found, 1):
+        text = " ".join(corpus.texts[one.document][one.start : one.end].split())
+        terminal.block(f"{number:>2}", [f"{corpus.ids[one.document]}: {text}"])
     if not found:
         terminal.line("RESULT", "  no document has a word of the question.")
 

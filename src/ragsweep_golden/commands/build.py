@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
-from ragsweep.core.building import Builder
-from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.report.progress import Lines
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
-from ragsweep_golden.asking import ModelAsker
-from ragsweep_golden.balance import FAILS
-from ragsweep_golden.build import PHASES, VERSION, BuildSettings, Built, PhaseDone, PhaseFiles, build_set
-from ragsweep_golden.changelog import record_change
-from ragsweep_golden.commands.gates import as_json, read_rules, show, with_vectors
-from ragsweep_golden.commands.inputs import Floats, Model, embed, read_config, read_given_corpus, split, user_name
-from ragsweep_golden.entries import UNANSWERABLE_TYPES
-from ragsweep_golden.extractive import LANGUAGES
-from ragsweep_golden.files import write_report, write_rows
-from ragsweep_golden.gates import (
+from ragsweep_golden.building.asking import ModelAsker
+from ragsweep_golden.building.phases import PHASES, VERSION, Built, PhaseDone, PhaseFiles, build_set
+from ragsweep_golden.building.selection import FAILS
+from ragsweep_golden.building.settings import BuildSettings, read_settings
+from ragsweep_golden.commands.gates import as_json, read_rules, show
+from ragsweep_golden.commands.inputs import Inputs, Model, user_name
+from ragsweep_golden.gates.judging import (
     AUTO,
     FAILED,
     GENERATED,
@@ -37,9 +31,10 @@ from ragsweep_golden.gates import (
     exit_status,
     judge_gates,
 )
-from ragsweep_golden.mix import UNANSWERABLE, compare_mix
-from ragsweep_golden.strata import Quotas
-from ragsweep_golden.subject import Subject
+from ragsweep_golden.gates.mix import UNANSWERABLE, compare_mix
+from ragsweep_golden.gates.subject import Embed, Subject
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.files import write_report, write_rows
 
 _ABOUT = """Build a golden set from a corpus in six phases; an interrupted command resumes at its last phase.
 Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""
@@ -48,20 +43,6 @@ _EMBEDDER = "embedder=minilm"
 _NOT_MADE_FROM = ("out", "corpus", "gates", "profile", "profiles", "quotas", "metrics")
 MOST_SHOWN = 20
 """Most dropped questions printed; the file of the last phase has all."""
-
-
-class Embedding:
-    """Embed texts, each only once."""
-
-    def __init__(self, values: Mapping[str, Any], builder: Builder) -> None:
-        self._values, self._builder = values, builder
-        self._known: dict[str, Floats] = {}
-
-    def __call__(self, texts: Sequence[str]) -> Floats:
-        """Embed texts as unit vectors; NaN for empty ones."""
-        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
-            self._known |= dict(zip(new, embed(new, self._values, self._builder), strict=True))
-        return np.stack([self._known[text] for text in texts]) if texts else np.empty((0, 1), dtype=np.float32)
 
 
 def build(arguments: Sequence[str]) -> int:
@@ -73,22 +54,20 @@ def build(arguments: Sequence[str]) -> int:
         given = [_EMBEDDER, *given]
     if "embedder=null" in given and any(one.startswith("llm=") for one in given):
         given = [*given, "~metrics.semantic_similarity"]  # every llm sets it for evaluations
-    values = read_config([one for one in given if one != "embedder=null"], Secrets())
-    settings = read_settings(values)
+    inputs = Inputs("build", [one for one in given if one != "embedder=null"])
+    values, settings = inputs.values, read_settings(inputs.values)
     golden, folder = read_places(values)
     profile = choose_profile(values["profile"] if values["profile"] != AUTO else GENERATED, values["profiles"], ())
     of_gate = read_rules(values["gates"])
     rules = {gate: of_gate[gate] for gate in profile.gates}
-    services = ServiceSession()
-    corpus, builder = read_given_corpus(values["corpus"]), Builder()
+    services, corpus, embed = ServiceSession(), inputs.given_corpus, inputs.embed
     if corpus is None:
         raise ConfigError("golden build: give the documents: corpus=FOLDER or FILE")
-    embedding = Embedding(values, builder) if "embedder" in values else None
-    if settings.clusters and embedding is None:
+    if settings.clusters and embed is None:
         raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")
-    spans, terminal = split(corpus, values, builder), Terminal.current()
+    spans, terminal = inputs.split(corpus), Terminal.current()
     asked = {name: given for name, given in values.items() if name not in _NOT_MADE_FROM}
-    judge = PhaseJudge(corpus, spans, rules, folder, embedding, terminal)
+    judge = PhaseJudge(corpus, spans, rules, folder, embed, terminal)
     asker = None
     if "llm" in values:
         model = Model(values, services, folder / "replies", Lines(terminal))
@@ -97,11 +76,11 @@ def build(arguments: Sequence[str]) -> int:
     made_from = content_hash([VERSION, corpus.digest, asked])
     files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
     with ignore_closed_pipe(), services:
-        built = build_set(corpus, spans, settings, files, embedding, asker)
+        built = build_set(corpus, spans, settings, files, embed, asker)
         with record_change(golden, "build", user_name()):
             write_rows(golden, built.entries)
         write_rows(folder / "rejected.jsonl", built.rejected)
-        subject = judge.subject([*built.entries, *built.rejected])
+        subject = judge.subject([*built.entries, *built.rejected], has_vectors=True)
         results = judge_gates(subject, rules)
         write_report(folder / "gates.json", as_json(subject, results, profile.name))
         show(terminal, subject, results, profile)
@@ -147,41 +126,34 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
         yield "Hard questions come from many pages or a model; gates.G5-4.blocking=false only warns."
 
 
+@dataclass
 class PhaseJudge:
     """Judge the result of each phase by its gates, write the report, and print a line."""
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        spans: Spans,
-        rules: Mapping[str, GateRule],
-        folder: Path,
-        embedding: Embedding | None,
-        terminal: Terminal,
-    ) -> None:
-        self._corpus, self._spans, self._rules, self._folder = corpus, spans, rules, folder
-        self._embedding, self._terminal = embedding, terminal
-        self._strata: dict[str, str] = {}
+    corpus: Corpus
+    spans: Spans
+    rules: Mapping[str, GateRule]
+    folder: Path
+    embed: Embed | None
+    terminal: Terminal
+    strata: dict[str, str] = field(default_factory=dict)
 
-    def subject(self, entries: Sequence[Any]) -> Subject:
+    def subject(self, entries: Sequence[Any], has_vectors: bool) -> Subject:
         """Return a set as the input of the gates."""
-        subject = Subject(entries, self._corpus, self._spans, strata=self._strata)
-        return with_vectors(subject, self._embedding) if self._embedding else subject
+        subject = Subject(entries, self.corpus, self.spans, strata=self.strata)
+        return subject.with_vectors(self.embed) if self.embed and has_vectors else subject
 
     def __call__(self, done: PhaseDone) -> None:
         """Judge a phase's result."""
         if done.number == 0:
-            self._strata = {name: row["stratum"] for row in done.result for name in row["documents"]}
-        rules = {gate: rule for gate, rule in self._rules.items() if gate.startswith(f"G{done.number}-")}
-        subject = Subject(done.entries, self._corpus, self._spans, strata=self._strata)
-        if self._embedding and done.number == len(PHASES) - 1:
-            subject = with_vectors(subject, self._embedding)
+            self.strata = {name: row["stratum"] for row in done.result for name in row["documents"]}
+        rules = {gate: rule for gate, rule in self.rules.items() if gate.startswith(f"G{done.number}-")}
+        subject = self.subject(done.entries, has_vectors=done.number == len(PHASES) - 1)
         results = judge_gates(subject, rules)
-        write_report(self._folder / f"gates-{done.number}.json", as_json(subject, results))
+        write_report(self.folder / f"gates-{done.number}.json", as_json(subject, results))
         kept = ", as before" if done.kept else ""
-        self._terminal.line(
-            f"PHASE {done.number}", f"{PHASES[done.number]}: {len(done.result):,}{kept}; {_summary(results)}"
-        )
+        facts = f"{PHASES[done.number]}: {len(done.result):,}{kept}; {_summary(results)}"
+        self.terminal.line(f"PHASE {done.number}", facts)
 
 
 def _summary(results: Sequence[GateResult]) -> str:
@@ -196,34 +168,3 @@ def read_places(values: Mapping[str, Any]) -> tuple[Path, Path]:
         raise ConfigError("golden build: give the destination: out=FOLDER, or out=FILE.jsonl")
     out = Path(str(values["out"])).expanduser()
     return (out, out.with_suffix(".build")) if out.suffix == ".jsonl" else (out / "golden.jsonl", out)
-
-
-def read_settings(values: Mapping[str, Any]) -> BuildSettings:
-    """Read the settings of the build. Raises ConfigError with the key of an invalid value."""
-    language, mix, strata = values["language"], values["mix"], values["strata"]
-    if language not in ("auto", *LANGUAGES):
-        raise ConfigError(f"language: {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")
-    if mix not in values["mixes"]:
-        raise ConfigError(f"mix: {mix!r}{nearest(str(mix), values['mixes'])}")
-    if strata["by"] not in ("folder", "clusters"):
-        raise ConfigError(f"strata.by: {strata['by']!r}; it is folder or clusters")
-    if not isinstance(values["questions"], int) or values["questions"] < 1:
-        raise ConfigError(f"questions: must be a whole number from 1, given {values['questions']!r}")
-    if not isinstance(values["unanswerable"], int | float) or not 0 <= values["unanswerable"] < 1:
-        raise ConfigError(f"unanswerable: must be a share from 0 to below 1, given {values['unanswerable']!r}")
-    for kind in values["minimums"]:
-        if kind not in UNANSWERABLE_TYPES:
-            raise ConfigError(f"minimums.{kind}: no such type{nearest(kind, UNANSWERABLE_TYPES)}")
-    return BuildSettings(
-        languages=tuple(LANGUAGES) if language == "auto" else (language,),
-        questions=values["questions"],
-        unanswerable=values["unanswerable"],
-        seed=values["seed"],
-        clusters=strata["clusters"] if strata["by"] == "clusters" else 0,
-        patterns=strata["patterns"],
-        priorities=strata["priorities"],
-        quotas=Quotas(tuple(strata["shares"]), strata["fewest"], strata["cap"]),
-        mix=values["mixes"][mix],
-        minimums=values["minimums"],
-        independent=values["gates"]["G5-2"]["threshold"],
-    )

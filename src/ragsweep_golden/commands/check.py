@@ -6,16 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.command_line import ignore_closed_pipe
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.plurals import counted
-from ragsweep.core.secrets import Secrets
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import find_faults
-from ragsweep_golden.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
-from ragsweep_golden.commands.inputs import need_corpus, need_file, read_config
-from ragsweep_golden.entries import as_entry
-from ragsweep_golden.mix import compare_mix, read_quotas
+from ragsweep_golden.commands.inputs import read_inputs, words_parser
+from ragsweep_golden.gates.mix import compare_mix, read_quotas
+from ragsweep_golden.sets.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
+from ragsweep_golden.sets.entries import as_entry
 
 _ABOUT = """List all faults for which an evaluation refuses a golden file, in the file's order; for an anchor that is
 not found with the nearest passage. Print the version and digest of a file that is read without fault, and its last
@@ -25,14 +24,9 @@ are not met, 2 files that cannot be read."""
 
 def check(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden check``; return the exit status."""
-    parser = Parser("ragsweep golden check", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help="the golden file; corpus=FOLDER or FILE")
-    options = parser.parse_intermixed_args(arguments)
-    file = need_file(options, "check")
-    values = read_config([word for word in options.words if "=" in word], Secrets())
-    quotas = _quotas(values)
-    corpus = need_corpus(values, "check")
-    faults = Faults()
+    _, given = read_inputs(words_parser("check", _ABOUT, "the golden file; corpus=FOLDER or FILE"), arguments)
+    file, quotas = given.path, _quotas(given.values)
+    corpus, faults = given.corpus, Faults()
     digest = read_state(file, faults).digest
     raw = read_questions(file, corpus.version, faults)
     find_faults(raw.questions, corpus, faults)
@@ -54,9 +48,7 @@ def check(arguments: Sequence[str]) -> int:
 
 
 def _quotas(values: Mapping[str, Any]) -> dict[str, float]:
-    given = values["quotas"]
-    if isinstance(given, str):
-        if given not in values["mixes"]:
-            raise ConfigError(f"quotas: no mix {given!r}{nearest(given, values['mixes'])}")
-        given = values["mixes"][given]
-    return read_quotas(given or {})
+    given, mixes = values["quotas"], values["mixes"]
+    if isinstance(given, str) and given not in mixes:
+        raise ConfigError(f"quotas: no mix {given!r}{nearest(given, mixes)}")
+    return read_quotas((mixes[given] if isinstance(given, str) else given) or {})

@@ -10,7 +10,7 @@ from typing import Any
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.core.errors import Faults
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.changelog import compare, describe_version, read_state, version_facts
+from ragsweep_golden.sets.changelog import compare, describe_version, read_state, version_facts
 
 _ABOUT = """Compare two golden files by question id. A question with a different id and the same text is renamed."""
 

@@ -6,57 +6,43 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
-from ragsweep.core.building import Builder
+from ragsweep.commands.command_line import add_path, ignore_closed_pipe
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.plurals import counted
-from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Passage, Request
 from ragsweep.report.numbers import number
 from ragsweep.report.progress import Lines
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.stages.executor import Listener
-from ragsweep_golden.admission import Admission, Ask, admit
-from ragsweep_golden.asking import generate_once
-from ragsweep_golden.commands.inputs import (
-    OVERRIDES,
-    Model,
-    embed,
-    evidence_step,
-    only_file,
-    read_config,
-    read_given_entries,
-    split,
-)
-from ragsweep_golden.entries import incoherences, value
-from ragsweep_golden.files import write_report
-from ragsweep_golden.gates import (
+from ragsweep_golden.building.asking import generate_once
+from ragsweep_golden.building.strata import folders
+from ragsweep_golden.commands.inputs import Model, evidence_step, read_inputs, words_parser
+from ragsweep_golden.gates import judging
+from ragsweep_golden.gates.admission import Admission, Ask, admit
+from ragsweep_golden.gates.judging import (
     FAILED,
-    FULL,
     GATES,
-    GENERATED,
-    HAND,
     NOT_MEASURED,
     PASSED,
     GateResult,
     GateRule,
     Profile,
-    choose_profile,
     exit_status,
-    judge_gates,
 )
-from ragsweep_golden.strata import folders
-from ragsweep_golden.subject import Subject, passage_of
-from ragsweep_golden.validation import Embed
+from ragsweep_golden.gates.subject import Subject
+from ragsweep_golden.sets.entries import incoherences, relevant_evidence, value
+from ragsweep_golden.sets.files import write_report
 
 _ABOUT = """Judge a golden set. Each gate has a measured value, a threshold and a verdict; a gate that could not be
 measured has not passed. Exit status: 0 no blocking gate failed, 1 one failed, 3 one was not measured, 2 bad input."""
 
+_FILE = (
+    "the golden file, and KEY=VALUE, as in conf/golden.yaml: corpus=FOLDER, embedder=minilm, gates.G5-8.threshold=.5"
+)
 _GAP, _NARROWEST = 3, 30
 MOST_FAULTS, MOST_WARNED = 20, 5
 """Most failed questions printed for a gate that fails or warns; the report has all."""
@@ -65,24 +51,23 @@ _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 
 def gates(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden gates``; return the exit status."""
-    parser = Parser("ragsweep golden gates", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=f"the golden file, and {OVERRIDES}")
+    parser = words_parser("gates", _ABOUT, _FILE)
     parser.add_argument("--json", action="store_true", help="write the report to standard output")
     parser.add_argument("--report", metavar="FILE", help="where the report is written, if not in --path")
     add_path(parser)
-    options = parser.parse_intermixed_args(arguments)
-    file = only_file(options, "gates")
-    values = read_config([word for word in options.words if "=" in word], Secrets())
-    rules = read_rules(values["gates"])
-    builder = Builder()
-    entries, corpus = read_given_entries(file, values, builder)
-    subject = Subject(entries, corpus)
+    options, inputs = read_inputs(parser, arguments)
+    values, rules = inputs.values, read_rules(inputs.values["gates"])
+    given = inputs.read_set()
+    entries, corpus = given.entries, inputs.given_corpus or given.own_corpus
+    if inputs.file is None:  # irrelevant labels of another format are dropped
+        entries = [one | {"evidence": relevant_evidence(one)} for one in entries]
+    subject = Subject(entries)
     if corpus is not None:
-        subject = Subject(entries, corpus, split(corpus, values, builder), strata=folders(corpus))
-    if "embedder" in values:
-        subject = with_vectors(subject, lambda texts: embed(texts, values, builder))
-    profile = choose_profile(str(values["profile"]), values["profiles"], subject.kept)
-    results = judge_gates(subject, {gate: rules[gate] for gate in profile.gates})
+        subject = Subject(entries, corpus, inputs.split(corpus), strata=folders(corpus))
+    if inputs.embed:
+        subject = subject.with_vectors(inputs.embed)
+    profile = judging.choose_profile(str(values["profile"]), values["profiles"], subject.kept)
+    results = judging.judge_gates(subject, {gate: rules[gate] for gate in profile.gates})
     terminal = Terminal.current(plain=options.json)
     with ServiceSession() as services:
         listener = Listener() if options.json else Lines(terminal)
@@ -99,7 +84,7 @@ def gates(arguments: Sequence[str]) -> int:
             show(terminal, subject, results, profile)
             show_admissions(terminal, admissions)
             terminal.block("REPORT", [str(written)])
-            terminal.next_steps(evidence_step(entries, file, values["corpus"]))
+            terminal.next_steps(evidence_step(entries, inputs.file, values["corpus"]))
             terminal.spent(services.meter)
     return exit_status(results)
 
@@ -131,18 +116,6 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
             raise ConfigError(f"gates.{gate}.blocking: must be true or false, given {rule.get('blocking')!r}")
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
     return rules
-
-
-def with_vectors(subject: Subject, embed: Embed) -> Subject:
-    """Embed questions, answers and passages of the kept entries."""
-    numbers = {id(one): number_ for number_, one in enumerate(subject.answerable)}
-    passages = [passage_of(subject, numbers[id(one)]) if id(one) in numbers else "" for one in subject.kept]
-    return replace(
-        subject,
-        questions=embed([str(one.get("question") or "") for one in subject.kept]),
-        answers=embed([str(one.get("reference") or "") for one in subject.kept]),
-        passages=embed(passages),
-    )
 
 
 def as_json(
@@ -201,7 +174,7 @@ def show(terminal: Terminal, subject: Subject, results: Sequence[GateResult], pr
     reasons = [f"{one.gate} {_reason(one)}" for one in decisive]
     for one in results:
         terminal.block(one.gate, _faults(one))
-    others = ", ".join(f"profile={name}" for name in (HAND, GENERATED, FULL) if name != profile.name)
+    others = ", ".join(f"profile={name}" for name in judging.PROFILES if name != profile.name)
     terminal.block("PROFILE", [f"{profile.name} ({profile.reason}); other gates: {others}"])
     terminal.block("RESULT", [f"{counted(len(subject.kept), 'question')}{rejected}: {verdict}.", *reasons])
 

@@ -6,26 +6,23 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.command_line import ignore_closed_pipe
 from ragsweep.commands.served import MODEL, SINCE, describe_skipped, read_since, read_traces
-from ragsweep.core.building import Builder
-from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.plurals import counted
-from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Chunks
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.by_hand import append_entries
-from ragsweep_golden.changelog import record_change
-from ragsweep_golden.commands.inputs import embed, need_corpus, need_file, read_config, split, user_name
-from ragsweep_golden.entries import read_entries
-from ragsweep_golden.harvest import Harvest, as_entries, find_question, read_log
-from ragsweep_golden.harvest import harvest as choose
+from ragsweep_golden.adding.by_hand import append_entries
+from ragsweep_golden.adding.harvest import Harvest, as_entries, find_question, read_log
+from ragsweep_golden.adding.harvest import harvest as choose
+from ragsweep_golden.commands.inputs import read_inputs, user_name, words_parser
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import read_set as read_entries
 
 _ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver and with the evidence that BM25
 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
@@ -38,22 +35,17 @@ _SHOWN = 10
 
 def harvest(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden harvest``; return the exit status."""
-    parser = Parser("ragsweep golden harvest", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
+    parser = words_parser("harvest", _ABOUT, _WORDS)
     parser.add_argument("--model", help=f"take them from the traces of {MODEL}, stored at traces=MLFLOW_URI")
     parser.add_argument("--since", metavar="WHEN", help=f"of --model, {SINCE} (7d)")
     parser.add_argument("--weights", action="store_true", help="weight each new question by how often it was asked")
-    options = parser.parse_args(arguments)
-    file, builder = need_file(options, "harvest"), Builder()
-    values = read_config([word for word in options.words if "=" in word], Secrets())
-    corpus = need_corpus(values, "harvest")
+    options, inputs = read_inputs(parser, arguments)
+    file, values, corpus = inputs.path, inputs.values, inputs.corpus
     entries = read_set(file, options.weights)
     questions = _read_questions(values, options)
-    embedding = partial(embed, values=values, builder=builder) if "embedder" in values else None
-    found = choose(questions, entries, embedding)
+    found = choose(questions, entries, inputs.embed)
     if found.new:
-        chunks = Chunks(corpus, split(corpus, values, builder))
-        added = as_entries(found.new, chunks, options.weights)
+        added = as_entries(found.new, Chunks(corpus, inputs.split(corpus)), options.weights)
         with record_change(file, "harvest", user_name()):
             append_entries(file, added)
     with ignore_closed_pipe():
@@ -63,9 +55,7 @@ def harvest(arguments: Sequence[str]) -> int:
 
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Read the existing entries; raises InputError if only these, or only the new ones, would have a weight."""
-    faults = Faults()
-    entries = read_entries(file, faults) if file.exists() else []
-    faults.raise_any()
+    entries = [entry for entry, _ in read_entries(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
     if has_weights and without:
         raise InputError(f"{file}: {counted(without, 'question')} without a weight; give it, or leave out --weights")

@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.command_line import ignore_closed_pipe
 from ragsweep.commands.documents import show_notes
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
-from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Dataset
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.changelog import record_change
-from ragsweep_golden.commands import inputs
-from ragsweep_golden.commands.inputs import only_file, read_config, read_given_corpus, user_name
-from ragsweep_golden.entries import as_entry
+from ragsweep_golden.commands.inputs import evidence_step, read_inputs, user_name, words_parser
 from ragsweep_golden.exchange.importing import Imported, finish, import_file
 from ragsweep_golden.exchange.layouts import COLUMNS
-from ragsweep_golden.files import write_rows
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import as_entry
+from ragsweep_golden.sets.files import write_rows
 
 _ABOUT = """Convert questions of another format to a golden file, find their evidence in the corpus, and count the
 losses. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
@@ -32,23 +30,20 @@ question=FIELD reference=FIELD passages=FIELD"""
 
 def import_(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden import``; return the exit status."""
-    parser = Parser("ragsweep golden import", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("words", nargs="*", metavar="FILE | KEY=VALUE", help=_WORDS)
-    options = parser.parse_args(arguments)
-    pairs = {word: word.partition("=")[::2] for word in options.words if "=" in word}
-    columns = {key: name for key, name in pairs.values() if key in COLUMNS}
-    values = read_config([word for word, (key, _) in pairs.items() if key not in COLUMNS], Secrets())
+    named = {word: word.partition("=")[::2] for word in arguments if "=" in word and word.partition("=")[0] in COLUMNS}
+    others, columns = [word for word in arguments if word not in named], dict(named.values())
+    _, inputs = read_inputs(words_parser("import", _ABOUT, _WORDS), others)
+    values, file = inputs.values, inputs.file
     if not values["out"]:
         raise ConfigError("golden import: give the destination: out=GOLDEN.jsonl")
-    out, file = Path(str(values["out"])).expanduser(), only_file(options, "import")
+    out = Path(str(values["out"])).expanduser()
     if out.exists() and not values["overwrite"]:
         raise ConfigError(f"golden import: {out} is there already; name another out=, or overwrite=true")
-    corpus = read_given_corpus(values["corpus"])
-    terminal = Terminal.current()
+    corpus, terminal = inputs.given_corpus, Terminal.current()
     if (file is None) == ("dataset" not in values):
         raise ConfigError("golden import: give a file, or a reader: dataset=squad dataset.path=FILE")
     if file is not None:
-        imported = import_file(Path(file).expanduser(), str(values["format"]), corpus, columns, values["encoding"])
+        imported = import_file(inputs.path, str(values["format"]), corpus, columns, values["encoding"])
         show_notes(imported.notes)
     else:
         imported = _import_dataset(values, out, terminal)
@@ -95,9 +90,7 @@ def show(terminal: Terminal, imported: Imported, out: Path, corpus: str | None) 
     )
     if corpus:
         check = ["ragsweep", "golden", "check", str(out), f"corpus={corpus}"]
-        terminal.next_steps(
-            [*inputs.evidence_step(imported.entries, out, corpus), (check, "list what an evaluation refuses")]
-        )
+        terminal.next_steps([*evidence_step(imported.entries, out, corpus), (check, "list what an evaluation refuses")])
 
 
 def _unplaced(name: str, count: int, fate: str) -> str:

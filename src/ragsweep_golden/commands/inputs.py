@@ -1,16 +1,18 @@
-"""Inputs of the subcommands of ``ragsweep golden``: config, corpora, entries and vectors."""
+"""Inputs of the subcommands of ``ragsweep golden``: their words, config, corpora, entries, vectors and model."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.commands.command_line import Parser
 from ragsweep.commands.documents import read_documents, show_notes
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults
@@ -27,35 +29,27 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.compose import Composer
 from ragsweep.sweep.config_policy import ConfigPolicy
-from ragsweep_golden.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
-
-Floats = NDArray[np.float32]
-
-OVERRIDES = "KEY=VALUE, as in conf/golden.yaml: corpus=FOLDER, embedder=minilm, gates.G5-8.threshold=.5"
-
+from ragsweep_golden.gates.subject import Embed, Floats
+from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
 
 OTHER_LAYOUT = "a set of another layout is read by dataset=beir dataset.path=FOLDER or made ours by golden import"
 
 
-def read_config(overrides: Sequence[str], secrets: Secrets) -> dict[str, Any]:
-    """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key."""
-    for word in overrides:
-        if "=" not in word and not word.startswith("~"):
-            raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE")
-    return compose(Composer(None, ConfigPolicy(secrets), "golden"), overrides).values
+def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE") -> Parser:
+    """Return the parser of a subcommand that takes a file and settings."""
+    parser = Parser(f"ragsweep golden {command}", description=about, allow_abbrev=False)
+    parser.add_argument("words", nargs="*", metavar=metavar, help=words)
+    return parser
 
 
-def read_given_corpus(place: str | None) -> Corpus | None:
-    """Read the corpus that ``corpus=`` names; None if none is given. Raises as ``read_documents`` does."""
-    return read_documents(place) if place else None
-
-
-def need_corpus(values: Mapping[str, Any], command: str) -> Corpus:
-    """Read the corpus that ``corpus=`` names; raises ConfigError if none is given."""
-    corpus = read_given_corpus(values["corpus"])
-    if corpus is None:
-        raise ConfigError(f"golden {command}: give the documents, corpus=FOLDER or FILE")
-    return corpus
+def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Namespace, Inputs]:
+    """Parse the arguments of a subcommand; raises ConfigError for several files."""
+    options, command = parser.parse_intermixed_args(arguments), parser.prog.rpartition(" ")[2]
+    files = [word for word in options.words if "=" not in word]
+    if len(files) > 1:
+        raise ConfigError(f"golden {command}: one file at a time, given {', '.join(files)}")
+    settings = [word for word in options.words if "=" in word]
+    return options, Inputs(command, settings, files[0] if files else None)
 
 
 class Given(NamedTuple):
@@ -66,63 +60,83 @@ class Given(NamedTuple):
     own_corpus: Corpus | None = None
 
 
-def read_given_set(file: str | None, values: Mapping[str, Any], builder: Builder) -> Given:
-    """Read the golden set of a file, or of the reader that ``dataset=`` names.
+class Inputs:
+    """The config of a subcommand, and what it names; each part is built once, and each text embedded once."""
 
-    Raises ConfigError if neither or both are given, and InputError for faults of the files.
-    """
-    if (file is None) == ("dataset" not in values):
-        raise ConfigError("give the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
-    if file is not None:
-        faults = Faults()
-        read = read_entries_with_questions(Path(file).expanduser(), faults)
-        if any("unknown key" in fault for fault in faults.found):
-            faults.found.insert(0, f"{file}: {OTHER_LAYOUT}")
-        faults.raise_any()
-        return Given([entry for entry, _ in read], [question for _, question in read])
-    dataset: Dataset = builder.build(values["dataset"], "dataset").value.load()
-    questions = dataset.golden.questions
-    show_notes(dataset.notes)
-    return Given([as_entry(question) for question in questions], questions, dataset.corpus)
+    def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
+        """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key."""
+        for word in overrides:
+            if "=" not in word and not word.startswith("~"):
+                raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE")
+        self.command, self.file, self.builder = command, file, Builder()
+        self.values = compose(Composer(None, ConfigPolicy(Secrets()), "golden"), overrides).values
+        self._vectors: dict[str, Floats] = {}
 
+    @property
+    def path(self) -> Path:
+        """The path of the golden file; raises ConfigError if none is given."""
+        if self.file is None:
+            raise ConfigError(f"golden {self.command}: give the golden file")
+        return Path(self.file).expanduser()
 
-def read_given_entries(
-    file: str | None, values: Mapping[str, Any], builder: Builder
-) -> tuple[list[Any], Corpus | None]:
-    """Read the entries of a golden set and the corpus; irrelevant labels of another format are dropped.
+    @cached_property
+    def given_corpus(self) -> Corpus | None:
+        """The corpus that ``corpus=`` names; None if none is given. Raises as ``read_documents`` does."""
+        return read_documents(self.values["corpus"]) if self.values["corpus"] else None
 
-    Raises as ``read_given_set`` does.
-    """
-    corpus = read_given_corpus(values["corpus"])
-    given = read_given_set(file, values, builder)
-    if file is None:
-        for entry in given.entries:
-            entry["evidence"] = [label for label in entry.get("evidence", ()) if label.get("grade", 1) > 0]
-    return given.entries, corpus or given.own_corpus
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus that ``corpus=`` names; raises ConfigError if none is given."""
+        if self.given_corpus is None:
+            raise ConfigError(f"golden {self.command}: give the documents, corpus=FOLDER or FILE")
+        return self.given_corpus
 
+    def read_set(self) -> Given:
+        """Read the golden set of the file, or of the reader that ``dataset=`` names.
 
-def only_file(options: Any, command: str) -> str | None:
-    """Return the only file among the arguments of a command; None without one. Raises ConfigError for several."""
-    files = [word for word in options.words if "=" not in word]
-    if len(files) > 1:
-        raise ConfigError(f"golden {command}: one file at a time, given {', '.join(files)}")
-    return files[0] if files else None
+        Raises ConfigError if neither or both are given, and InputError for faults of the files.
+        """
+        if (self.file is None) == ("dataset" not in self.values):
+            raise ConfigError("give the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
+        if self.file is not None:
+            faults = Faults()
+            read = read_entries_with_questions(self.path, faults)
+            if any("unknown key" in fault for fault in faults.found):
+                faults.found.insert(0, f"{self.file}: {OTHER_LAYOUT}")
+            faults.raise_any()
+            return Given([entry for entry, _ in read], [question for _, question in read])
+        dataset: Dataset = self.builder.build(self.values["dataset"], "dataset").value.load()
+        show_notes(dataset.notes)
+        return Given([as_entry(one) for one in dataset.golden.questions], dataset.golden.questions, dataset.corpus)
 
+    def split(self, corpus: Corpus) -> Spans:
+        """Chunk a corpus by the chosen chunker."""
+        chunker = resolve_language(self.values["chunker"], corpus, "chunker")
+        spans: Spans = self.builder.build(chunker, "chunker").value.split(corpus)
+        return spans
 
-def need_file(options: Any, command: str) -> Path:
-    """Return the only file among the arguments of a command; raises ConfigError for none or several."""
-    file = only_file(options, command)
-    if file is None:
-        raise ConfigError(f"golden {command}: give the golden file")
-    return Path(file).expanduser()
+    @property
+    def embed(self) -> Embed | None:
+        """Embeds texts as unit vectors (texts, dimension), with NaN rows for empty texts; None without an embedder."""
+        return self._embed if "embedder" in self.values else None
+
+    def _embed(self, texts: Sequence[str]) -> Floats:
+        if new := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
+            embedder = self.builder.build(self.values["embedder"], "embedder").value
+            vectors = np.asarray(embedder.embed_documents([text or " " for text in new]).vectors, dtype=np.float32)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors[[not text.strip() for text in new]] = np.nan
+            self._vectors |= dict(zip(new, vectors, strict=True))
+        return np.stack([self._vectors[text] for text in texts]) if texts else np.empty((0, 1), dtype=np.float32)
 
 
 def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> list[tuple[Sequence[str], str]]:
     """Return the command that adds evidence to entries without any, as a next step; empty if all have evidence."""
-    lacking = counted(sum(map(lacks_evidence, entries)), "question")
+    lacking = sum(map(lacks_evidence, entries))
     command = ["ragsweep", "golden", "add", str(file), f"corpus={corpus}"]
-    is_needed = file and corpus and any(map(lacks_evidence, entries))
-    return [(command, f"take the evidence of {lacking} without any")] if is_needed else []
+    is_needed = file and corpus and lacking
+    return [(command, f"take the evidence of {counted(lacking, 'question')} without any")] if is_needed else []
 
 
 def user_name() -> str:
@@ -134,27 +148,10 @@ def user_name() -> str:
     return named.strip() or os.environ.get("USER") or "unnamed"
 
 
-def split(corpus: Corpus, values: Mapping[str, Any], builder: Builder) -> Spans:
-    """Chunk the corpus by the chosen chunker."""
-    chunker = resolve_language(values["chunker"], corpus, "chunker")
-    spans: Spans = builder.build(chunker, "chunker").value.split(corpus)
-    return spans
-
-
-def embed(texts: Sequence[str], values: Mapping[str, Any], builder: Builder) -> Floats:
-    """Embed texts as unit vectors (texts, dimension); NaN rows for empty texts."""
-    embedder = builder.build(values["embedder"], "embedder").value
-    vectors = np.asarray(embedder.embed_documents([text or " " for text in texts]).vectors, dtype=np.float32)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors[[not text.strip() for text in texts]] = np.nan
-    return np.asarray(vectors)
-
-
 class Model:
     """The chosen ``llm`` with any of the config's prompts; its replies are cached in a folder."""
 
-    def __init__(self, values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:
+    def __init__(self, values: dict[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:
         self._values, self._builder = values, Builder(services.connect)
         prices: Prices = self._builder.build(values["prices"], "prices").value
         budget = Budget(**values["budget"])

@@ -36,9 +36,9 @@ from ragsweep.stats.items import (
 )
 from ragsweep.stats.mini_set import Agreement, Estimate, choose_mini, estimate_mini
 from ragsweep.sweep.recorded_runs import find_sweep
-from ragsweep_golden.changelog import record_change
 from ragsweep_golden.commands.inputs import user_name
-from ragsweep_golden.files import write_whole
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.files import write_whole
 
 FORMAT = "ragsweep.items/1"
 MOST = 10

@@ -7,11 +7,10 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
-from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.commands.command_line import add_path, ignore_closed_pipe
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
-from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Question
 from ragsweep.golden.judged_spans import DocumentSpan, judged_share, locate_labels
 from ragsweep.records.claims import CONFIG
@@ -20,10 +19,10 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.retrieved import Retrieved, places_of, read_retrieved
 from ragsweep.sweep.session import Session, open_session
-from ragsweep_golden.commands.inputs import read_config, read_given_corpus
-from ragsweep_golden.entries import is_rejected, read_entries_with_questions
-from ragsweep_golden.files import write_rows
-from ragsweep_golden.pool import Hole, as_row, find_holes, order_holes
+from ragsweep_golden.commands.inputs import Inputs, read_inputs, words_parser
+from ragsweep_golden.review.pool import Hole, as_row, find_holes, order_holes
+from ragsweep_golden.sets.entries import is_rejected, read_set
+from ragsweep_golden.sets.files import write_rows
 
 SHOWN = 10
 """Most passages in the terminal's list."""
@@ -48,25 +47,21 @@ class Pool(NamedTuple):
 
 def pool(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden pool``; return the exit status."""
-    parser = Parser("ragsweep golden pool", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("words", nargs="+", metavar="SWEEP | KEY=VALUE", help=_WORDS)
+    parser = words_parser("pool", _ABOUT, _WORDS, "SWEEP | KEY=VALUE")
     add_path(parser)
-    options = parser.parse_intermixed_args(arguments)
-    sweeps = [word for word in options.words if "=" not in word]
-    values = read_config([word for word in options.words if "=" in word], Secrets())
-    if len(sweeps) != 1 or not values["golden"] or not values["out"]:
+    options, inputs = read_inputs(parser, arguments)
+    values = inputs.values
+    if inputs.file is None or not values["golden"] or not values["out"]:
         raise ConfigError("golden pool: give one sweep, golden=FILE and out=FILE.jsonl")
     ledger = open_ledger(options.path)
-    sweep = find_sweep_record(ledger, options.path, sweeps[0])
+    sweep = find_sweep_record(ledger, options.path, inputs.file)
     configs = [one for one in ledger.records(sweep.id) if one.kind == CONFIG]
     results = {f"#{one.job + 1}": one.outcome for one in configs if isinstance(one.outcome, Result)}
     if not results:
-        raise InputError(f'no config of the sweep "{sweeps[0]}" was measured')
-    faults = Faults()
-    read = read_entries_with_questions(Path(values["golden"]).expanduser(), faults)
-    faults.raise_any()
+        raise InputError(f'no config of the sweep "{inputs.file}" was measured')
+    read = read_set(Path(values["golden"]).expanduser())
     session = open_session({"store": {"path": options.path, "stages": True}}, Terminal.current())
-    corpus = _corpus(values["corpus"], next(iter(results.values())), session)
+    corpus = _corpus(inputs, next(iter(results.values())), session)
     retrieved = {name: read_retrieved(session, one, values["depth"]) for name, one in results.items()}
     found = {name: places_of(one.chunks, corpus) for name, one in retrieved.items()}
     asked = [question for entry, question in read if question.answerable and not is_rejected(entry)]
@@ -92,15 +87,16 @@ def collect(
     return Pool(order_holes(holes), judged, chunks)
 
 
-def _corpus(given: str | None, result: Result, session: Session) -> Corpus:
-    if given is None:
+def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
+    corpus = inputs.given_corpus
+    if corpus is None:
         if (dataset := session.recorded_dataset(result)) is None:
             raise InputError("the corpus of the sweep is missing or has changed since; give the original with corpus=")
         return dataset.corpus
-    corpus = read_given_corpus(given)
-    assert corpus is not None
     if corpus.digest != result.dataset.corpus_digest:
-        raise InputError(f"corpus={given}: the sweep searched another corpus, or another version of it")
+        raise InputError(
+            f"corpus={inputs.values['corpus']}: the sweep searched another corpus, or another version of it"
+        )
     return corpus
 
 

@@ -6,18 +6,17 @@ import getpass
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsweep.commands.command_line import Parser
-from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.interruption import Interrupted, stop_raising
 from ragsweep.core.plurals import counted
-from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus
 from ragsweep.golden.reading import read_rows
 from ragsweep.report.terminal import Terminal
-from ragsweep_golden.commands.inputs import only_file, read_config, read_given_corpus
-from ragsweep_golden.entries import read_entries
-from ragsweep_golden.review_server import ReviewServer
-from ragsweep_golden.reviews import Journal, Review, passage_tasks, question_tasks
+from ragsweep_golden.commands.inputs import read_inputs, words_parser
+from ragsweep_golden.review.journal import Journal
+from ragsweep_golden.review.server import ReviewServer
+from ragsweep_golden.review.tasks import Review, passage_tasks, question_tasks
+from ragsweep_golden.sets.entries import read_set
 
 _ABOUT = """Review generated (silver) questions, or judge the passages of a pool (ragsweep golden pool), by keyboard on
 a page that only this machine can open. Each judgement is saved before the next task appears; at the end they are
@@ -28,16 +27,10 @@ reviewer=NAME (default: your git or system user name), port=0 (a free port)"""
 
 def review(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden review``; return the exit status."""
-    parser = Parser("ragsweep golden review", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("words", nargs="+", metavar="FILE | KEY=VALUE", help=_WORDS)
-    options = parser.parse_intermixed_args(arguments)
-    given = only_file(options, "review")
-    values = read_config([word for word in options.words if "=" in word], Secrets())
-    if given is None:
-        raise ConfigError("golden review: give the golden file")
-    golden, terminal = Path(given).expanduser(), Terminal.current()
+    _, inputs = read_inputs(words_parser("review", _ABOUT, _WORDS), arguments)
+    golden, values, terminal = inputs.path, inputs.values, Terminal.current()
     who = str(values["reviewer"] or getpass.getuser())
-    opened = open_review(golden, values["pool"], who, read_given_corpus(values["corpus"]))
+    opened = open_review(golden, values["pool"], who, inputs.given_corpus)
     server = ReviewServer(opened, values["port"])
     if opened.recovered:
         terminal.line("kept", f"{counted(opened.recovered, 'judgement')} of an interrupted review, now in {golden}")
@@ -59,18 +52,17 @@ def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None 
 
     The judgements of a killed review are merged into the file first. Raises InputError for faults of the files.
     """
-    faults = Faults()
-    read_entries(golden, faults)
-    faults.raise_any()
+    read_set(golden)
     journal = Journal(golden)
     try:
         recovered = journal.fold()
     except InputError:
         journal.close()
         raise
-    entries = read_entries(golden, faults)
+    entries = [entry for entry, _ in read_set(golden)]
     if not pool:
         return Review(journal, question_tasks(entries, corpus), who, recovered)
+    faults = Faults()
     rows = [row.values for row in read_rows(Path(pool).expanduser(), faults)]
     faults.raise_any()
     return Review(journal, passage_tasks(rows, entries), who, recovered)

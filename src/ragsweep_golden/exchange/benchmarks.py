@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.types import Corpus
 from ragsweep.core.words import word_count
 from ragsweep.golden.trec import encode_id, write_qrels
-from ragsweep_golden.entries import Entry, value
-from ragsweep_golden.exchange.exporting import labels_as_texts
-from ragsweep_golden.exchange.fields import Exported, count_lost, place, references, relevant, whole_grade
+from ragsweep_golden.evidence.passages import locate_label
+from ragsweep_golden.exchange.fields import Exported, count_lost, labels_as_texts, whole_grade
+from ragsweep_golden.sets.entries import Entry, references, relevant_evidence, value
+from ragsweep_golden.sets.files import json_lines
 
 _RESERVED = ("unanswerable", "category", "weight")  # of BEIR's metadata
 
@@ -26,16 +27,18 @@ def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
         category = entry.get("category")
         if entry.get("answerable", True) is False:
             metadata["unanswerable"] = True
-            notes['categories of unanswerable questions became "unanswerable"'] += category not in (
-                None,
-                "unanswerable",
-            )
+            is_other = category not in (None, "unanswerable")
+            notes['categories of unanswerable questions became "unanswerable"'] += is_other
         elif not entry.get("evidence"):
             notes["questions without evidence are no part of BEIR's split"] += 1
         metadata |= {name: entry[name] for name in ("category", "weight") if entry.get(name)}
         queries.append({"_id": entry["id"], "text": entry["question"], "metadata": metadata})
         labels += [f"{entry['id']}\t{name}\t{grade}\n" for name, grade in _grades(entry, notes).items()]
-    files = {"corpus.jsonl": _documents(corpus), "queries.jsonl": _lines(queries), "qrels/test.tsv": "".join(labels)}
+    files = {
+        "corpus.jsonl": _documents(corpus),
+        "queries.jsonl": json_lines(queries),
+        "qrels/test.tsv": "".join(labels),
+    }
     shown = {name for entry in entries for name in labels_as_texts(entry) if name not in _RESERVED}
     kept = ("id", "question", "category", "answerable", "weight", "language", "content_type", "evidence.document",
             "evidence.grade", *(f"labels.{name}" for name in shown))  # fmt: skip
@@ -54,7 +57,7 @@ def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     names = [*corpus.ids, *(str(entry["id"]) for entry in entries)]
     notes["ids with white space are percent-encoded"] += sum(encode_id(name) != name for name in names)
     qrels = write_qrels({str(entry["id"]): _grades(entry, notes) for entry in entries})
-    files = {"corpus.jsonl": _documents(corpus, encoded=True), "topics.tsv": "".join(topics), "qrels.txt": qrels}
+    files = {"corpus.jsonl": _documents(corpus, encode_id), "topics.tsv": "".join(topics), "qrels.txt": qrels}
     return Exported(files, count_lost(entries, ("id", "question", "evidence.document", "evidence.grade")), +notes)
 
 
@@ -64,7 +67,7 @@ def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     questions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     first = next((name for name, text in zip(corpus.ids, corpus.texts, strict=True) if text.strip()), "")
     for entry in entries:
-        labels = relevant(entry)
+        labels = relevant_evidence(entry)
         document = labels[0]["document"] if labels else value(entry, "provenance", "document") or first
         here = [label for label in labels if label["document"] == document]
         notes["evidences in a second document are left out"] += len(labels) - len(here)
@@ -106,7 +109,7 @@ def _answers(
 
     A long answer that occurs once in the document needs no quote around it.
     """
-    spans = {found: label for label in labels if (found := place(label, corpus))}
+    spans = {found[1:]: label for label in labels if (found := locate_label(label, corpus))}
     answers: dict[tuple[str, int], None] = {}
     quoted = set(spans)
     for reference in references(entry):
@@ -141,12 +144,6 @@ def _grades(entry: Entry, notes: Counter[str]) -> dict[str, int]:
     return grades
 
 
-def _documents(corpus: Corpus, encoded: bool = False) -> str:
+def _documents(corpus: Corpus, name: Callable[[str], str] = str) -> str:
     rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
-    return _lines(
-        {"_id": encode_id(one) if encoded else one, "title": title, "text": text} for one, title, text in rows
-    )
-
-
-def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return json_lines({"_id": name(one), "title": title, "text": text} for one, title, text in rows)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ragsweep.golden.golden_format import QUESTION_KEYS
 from ragsweep.golden.reading import plain_number
 from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
-from ragsweep_golden.entries import GROUPS
-from ragsweep_golden.exchange.records import as_mapping, as_passages, as_texts, is_filled, unnested
+from ragsweep_golden.exchange.records import as_mapping, as_passages, as_texts, unnested
+from ragsweep_golden.sets.entries import GROUPS, is_filled
 
 PASSAGES = "passages"
 """The field of a draft with the texts that contain the answer."""
@@ -44,7 +44,7 @@ SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
 """Right answers and evidence in a question set, but answers and retrieved texts in the results of a system."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
-_LABELS = ("persona_name", "query_style", "query_length")
+RAGAS_LABELS = ("persona_name", "query_style", "query_length")
 LISTS = ("keywords", "references", "distractors", "documents")
 _OBJECTS = ("history", "evidence", "labels", *GROUPS)
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -78,7 +78,7 @@ def place_of(name: str) -> str:
     """Return the target of a field; empty if the field is unknown."""
     if name in QUESTION_KEYS or name in GROUPS or name == "schema_version":
         return name
-    return "labels" if name in _LABELS else PLACES.get(name, ("", 0))[0]
+    return "labels" if name in RAGAS_LABELS else PLACES.get(name, ("", 0))[0]
 
 
 def fields_of_system(names: Collection[str]) -> list[str]:
@@ -110,7 +110,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     for name, value in chosen.items():
         place = place_of(name)
         try:
-            if name in _LABELS:
+            if name in RAGAS_LABELS:
                 labels[name] = decoded(value)
             elif place == "labels":
                 labels |= as_mapping(value)

@@ -6,17 +6,15 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.types import Corpus
 from ragsweep.parts.datasets.csv import EVIDENCE_COLUMNS, QUESTION_COLUMNS
-from ragsweep_golden.entries import Entry, value
-from ragsweep_golden.exchange.drafts import CARRIED
-from ragsweep_golden.exchange.fields import Exported, context, count_lost, relevant, whole_grade
-
-_RAGAS_LABELS = ("persona_name", "query_style", "query_length")
+from ragsweep_golden.exchange.drafts import CARRIED, RAGAS_LABELS
+from ragsweep_golden.exchange.fields import Exported, context, count_lost, labels_as_texts, whole_grade
+from ragsweep_golden.sets.entries import Entry, relevant_evidence, value
 
 
 class RecordFormat(NamedTuple):
@@ -27,13 +25,13 @@ class RecordFormat(NamedTuple):
 
 
 def _to_ragas(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
-    labels = relevant(entry)
+    labels = relevant_evidence(entry)
     record = {
         "user_input": entry["question"],
         "reference": entry.get("reference"),
         "reference_contexts": [context(label, corpus) for label in labels],
         "reference_context_ids": [label["document"] for label in labels],
-        **{name: value(entry, "labels", name) for name in _RAGAS_LABELS},
+        **{name: value(entry, "labels", name) for name in RAGAS_LABELS},
     }
     filled = {name: one for name, one in record.items() if one not in (None, [])}
     return filled | {"synthesizer_name": entry.get("category") or ""}
@@ -45,7 +43,7 @@ def _to_mlflow(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
         expectations["expected_response"] = entry["reference"]
     elif entry.get("keywords"):  # a judge takes either
         expectations["expected_facts"] = entry["keywords"]
-    if labels := relevant(entry):
+    if labels := relevant_evidence(entry):
         documents = [{"doc_uri": label["document"], "content": context(label, corpus)} for label in labels]
         expectations["expected_retrieved_context"] = documents
     return {
@@ -81,13 +79,13 @@ def _to_label_studio(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
 
 
 def _contexts(entry: Entry, corpus: Corpus | None) -> str:
-    return "\n\n".join(dict.fromkeys(filter(None, (context(label, corpus) for label in relevant(entry)))))
+    return "\n\n".join(dict.fromkeys(filter(None, (context(label, corpus) for label in relevant_evidence(entry)))))
 
 
 RECORDS = {
     "ragas": RecordFormat(
         _to_ragas,
-        ("question", "reference", "category", "evidence.document", *(f"labels.{name}" for name in _RAGAS_LABELS)),
+        ("question", "reference", "category", "evidence.document", *(f"labels.{name}" for name in RAGAS_LABELS)),
     ),
     "mlflow": RecordFormat(_to_mlflow),
     "argilla": RecordFormat(_to_argilla),
@@ -119,21 +117,15 @@ def export_table(entries: Sequence[Entry]) -> Exported:
     writer = csv.DictWriter(text, list(dict.fromkeys(["id", "question", *columns, *named])), extrasaction="ignore")
     writer.writerow({name: harmless_cell(name) for name in writer.fieldnames})
     writer.writerows({name: harmless_cell(cell) for name, cell in row.items()} for row in rows)
-    kept = (
-        *own,
-        "language",
-        "content_type",
-        *(f"evidence.{name}" for name in EVIDENCE_COLUMNS),
-        *(f"labels.{name}" for name in named),
-    )
+    of_labels = (*(f"evidence.{name}" for name in EVIDENCE_COLUMNS), *(f"labels.{name}" for name in named))
+    kept = (*own, "language", "content_type", *of_labels)
     return Exported({"": text.getvalue()}, count_lost(entries, kept), +notes)
 
 
 def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
-    keywords = [one for one in entry.get("keywords") or () if ";" not in one and one.strip() == one]
-    notes["keywords with a semicolon, or white space at an end, are left out"] += len(
-        entry.get("keywords") or ()
-    ) - len(keywords)
+    given = entry.get("keywords") or ()
+    keywords = [one for one in given if ";" not in one and one.strip() == one]
+    notes["keywords with a semicolon, or white space at an end, are left out"] += len(given) - len(keywords)
     cells = {name: entry.get(name) for name in QUESTION_COLUMNS} | {"keywords": "; ".join(keywords)}
     cells |= {
         name: str(flag).lower() for name in ("answerable", "needs_retrieval") if (flag := entry.get(name)) is False
@@ -141,11 +133,3 @@ def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
     cells = {name: cell for name, cell in labels_as_texts(entry).items() if name not in EVIDENCE_COLUMNS} | cells
     labels = [{**label, "grade": whole_grade(label, notes)} for label in entry.get("evidence") or ()]
     return [cells | label for label in labels or [{}]]
-
-
-def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
-    """Return the labels of an entry as the texts that an evaluation reads."""
-    labels = {name: entry[name] for name in ("language", "content_type") if entry.get(name)} | (
-        entry.get("labels") or {}
-    )
-    return {name: one if isinstance(one, str) else json.dumps(one) for name, one in labels.items() if one is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragsweep.core.types import Corpus
-from ragsweep.golden.anchors import resolve
-from ragsweep_golden.entries import GROUPS, Entry
-from ragsweep_golden.passages import sentence_around
+from ragsweep_golden.evidence.passages import locate_label, sentence_around
+from ragsweep_golden.sets.entries import GROUPS, Entry, is_filled
 
 
 @dataclass
@@ -27,10 +27,10 @@ def filled_fields(entry: Entry) -> Iterator[str]:
     """Name the non-empty fields of an entry; fields of groups and labels are prefixed with their group."""
     for name, value in entry.items():
         if name in (*GROUPS, "labels") and isinstance(value, Mapping):
-            yield from (f"{name}.{inner}" for inner, one in value.items() if one not in (None, "", [], {}))
+            yield from (f"{name}.{inner}" for inner, one in value.items() if is_filled(one))
         elif name == "evidence":
             yield from dict.fromkeys(f"evidence.{key}" for label in value or () for key in label)
-        elif value not in (None, "", [], {}) and not (name in ("answerable", "needs_retrieval") and value is True):
+        elif is_filled(value) and not (name in ("answerable", "needs_retrieval") and value is True):
             yield name
 
 
@@ -44,16 +44,6 @@ def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
     )
 
 
-def relevant(entry: Entry) -> list[Mapping[str, Any]]:
-    """Return the relevant labels of an entry."""
-    return [label for label in entry.get("evidence") or () if label.get("grade", 1) > 0]
-
-
-def references(entry: Entry) -> list[str]:
-    """Return the right answers, the reference first."""
-    return [str(one) for one in (entry.get("reference"), *(entry.get("references") or ())) if one]
-
-
 def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
     """Return a grade rounded up to an integer of at least 0, as other formats require."""
     grade = label.get("grade", 1)
@@ -62,20 +52,18 @@ def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
     return whole
 
 
-def place(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int] | None:
-    """Find the passage of a label: the whole document without an anchor; None if it is not found."""
-    if label["document"] not in corpus.position:
-        return None
-    text = corpus.texts[corpus.position[label["document"]]]
-    if label.get("anchor") is None:
-        return 0, len(text)
-    return next(iter(resolve(text, label["anchor"], label.get("start"))), None)
-
-
 def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
     """Return the sentence around a label's quote, the quote without a corpus, or a whole document's text."""
-    found = place(label, corpus) if corpus else None
+    found = locate_label(label, corpus) if corpus else None
     if corpus is None or found is None:
         return str(label.get("anchor") or "")
-    text = corpus.texts[corpus.position[label["document"]]]
-    return text if label.get("anchor") is None else sentence_around(text, found)
+    text = corpus.texts[found[0]]
+    return text if label.get("anchor") is None else sentence_around(text, found[1:])
+
+
+def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
+    """Return the labels of an entry as the texts that an evaluation reads."""
+    labels = {name: entry[name] for name in ("language", "content_type") if entry.get(name)} | (
+        entry.get("labels") or {}
+    )
+    return {name: one if isinstance(one, str) else json.dumps(one) for name, one in labels.items() if one is not None}

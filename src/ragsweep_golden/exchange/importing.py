@@ -18,19 +18,12 @@ from ragsweep.golden.reading import Row, UniqueIds
 from ragsweep.golden.tables import is_table
 from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
-from ragsweep_golden.entries import SCHEMA_VERSION, as_entry, as_label, value
-from ragsweep_golden.evidence_quotes import FEWEST_WORDS
-from ragsweep_golden.exchange.drafts import (
-    RANKED,
-    FlatRecord,
-    RecordDraft,
-    fields_of_system,
-    place_of,
-    read_draft,
-)
+from ragsweep_golden.evidence.locating import GivenText, Place, locate, quote
+from ragsweep_golden.evidence.quotes import FEWEST_WORDS
+from ragsweep_golden.exchange.drafts import RANKED, FlatRecord, RecordDraft, fields_of_system, place_of, read_draft
 from ragsweep_golden.exchange.layouts import LAYOUTS, Layout, layout_of_columns, recognise
-from ragsweep_golden.exchange.locating import Found, GivenText, locate, quote
-from ragsweep_golden.exchange.records import is_filled, read_records
+from ragsweep_golden.exchange.records import read_records
+from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_filled, value
 
 AUTO = "auto"
 NAMED = "columns"
@@ -194,7 +187,11 @@ def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
 
 
 def _label(
-    one: GivenText, found: Mapping[GivenText, Found], entry: dict[str, Any], corpus: Corpus | None, imported: Imported
+    one: GivenText,
+    found: Mapping[GivenText, Place],
+    entry: dict[str, Any],
+    corpus: Corpus | None,
+    imported: Imported,
 ) -> dict[str, Any] | None:
     if one.document and (corpus is None or (not one.text and one.document in corpus.position)):
         return as_label(Evidence(one.document, one.text or None))

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.golden.structured_cells import decoded, plain_texts
+from ragsweep_golden.evidence.passages import sentence_around
 from ragsweep_golden.exchange.drafts import CARRIED, LISTS, PASSAGES, PLACES, RIGHT, SAID, FlatRecord, place_of
-from ragsweep_golden.exchange.records import as_items, as_mapping, is_filled
-from ragsweep_golden.passages import sentence_around
+from ragsweep_golden.exchange.records import as_items, as_mapping
+from ragsweep_golden.sets.entries import is_filled
 
 
 class Layout(NamedTuple):

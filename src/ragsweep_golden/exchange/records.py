@@ -11,6 +11,7 @@ from ragsweep.golden.reading import Row, read_object, read_rows, read_yaml
 from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, is_table, read_table
 from ragsweep.golden.topics import FIELDS, has_topics, read_topics
+from ragsweep_golden.sets.entries import is_filled
 
 _TEXTS = ("content", "text", "page_content", "passage_text", "paragraph_text")
 _DOCUMENTS = ("doc_uri", "document", "doc_id", "id")
@@ -51,11 +52,6 @@ def _read_rows(path: Path, faults: Faults) -> Iterator[Row]:
             yield Row(topic.where, {"id": topic.text("number"), "question": question, **texts}, faults)
     else:
         yield from read_rows(path, faults)
-
-
-def is_filled(value: Any) -> bool:
-    """Return whether a field has content."""
-    return value is not None and value not in ("", [], {})
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,8 +9,9 @@ from ragsweep.core.types import Chunks, GoldenSet, Question
 from ragsweep.evaluation.evidence import cover
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.entries import Entry
 from ragsweep_golden.exchange.fields import Exported, count_lost
+from ragsweep_golden.sets.entries import Entry
+from ragsweep_golden.sets.files import json_lines
 
 _DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
 
@@ -30,18 +30,17 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
     texts = [chunks.text(n) for n in range(len(chunks))]
     code = detect_language(" ".join(questions[n].text for n in asked)[:10_000])
     ranked = dict(zip(asked, rank_texts([questions[n].text for n in asked], texts, code, _DEPTH), strict=True))
-    lines, notes = [], Counter[str]()
+    rows, notes = [], Counter[str]()
     for n, found in positives.items():
         negative = _negative(questions[n], found, ranked[n], chunks, texts)
         if negative is None:
             notes["questions without a chunk that resembles them are left out"] += 1
             continue
         for chunk in dict.fromkeys(found):
-            row = {"question": questions[n].text, "positive": texts[chunk], "negative": texts[negative]}
-            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+            rows.append({"question": questions[n].text, "positive": texts[chunk], "negative": texts[negative]})
     notes["questions without evidence are left out"] += len(questions) - len(asked)
     lost = count_lost(entries, ("question", "evidence.", "distractors"))
-    return Exported({"": "".join(lines)}, lost, +notes)
+    return Exported({"": json_lines(rows)}, lost, +notes)
 
 
 def _negative(

@@ -10,7 +10,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.parts.tracking import recorded_inputs
 from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
-from ragsweep_golden.harvest import find_question
+from ragsweep_golden.adding.harvest import find_question
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore:The ``noload``")
 

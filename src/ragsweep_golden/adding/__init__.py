@@ -1,0 +1,1 @@
+"""Add questions by hand or from production logs."""

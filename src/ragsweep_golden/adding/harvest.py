@@ -1,0 +1,158 @@
+"""Take new questions from production logs, deduplicated, with evidence that BM25 proposes."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.identity import content_hash
+from ragsweep.core.plurals import counted
+from ragsweep.core.types import Chunks, Evidence
+from ragsweep.core.words import words
+from ragsweep.golden.structured_cells import decoded
+from ragsweep_golden.adding.by_hand import propose_all
+from ragsweep_golden.building.selection import drop_copies
+from ragsweep_golden.evidence.locating import Place
+from ragsweep_golden.evidence.quotes import shortest_anchor
+from ragsweep_golden.exchange.drafts import read_turns
+from ragsweep_golden.exchange.records import read_records
+from ragsweep_golden.gates.subject import Embed
+from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, Entry, as_label, is_filled
+
+NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
+"""Fields that may contain the question of a log record; the first non-empty field is read."""
+
+
+class Asked(NamedTuple):
+    """A question of a log in its most frequent spelling, and its count over all spellings."""
+
+    text: str
+    times: int
+
+
+class Harvest(NamedTuple):
+    """The new questions of a log, most frequent first, and the counts of the others."""
+
+    new: list[Asked]
+    different: int
+    known: int  # already in the set
+    similar: int  # near-duplicates of an earlier question, or of a question of the set
+
+
+def read_log(path: Path) -> list[str]:
+    """Read the questions of a log: a table or JSON lines; records without a question give an empty text.
+
+    Raises InputError for faults of the file, and if no record has a question.
+    """
+    faults = Faults()
+    rows = read_records(path, faults)
+    faults.raise_any()
+    questions = []
+    for row in rows:
+        try:
+            questions.append(find_question(dict(row.values)))
+        except ValueError as fault:
+            faults.add(row.where, str(fault))
+    faults.raise_any()
+    if not any(questions):
+        seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "nothing"
+        raise InputError(f"{path}: no field with a question: it has {seen}; known are {', '.join(NAMES)}")
+    return questions
+
+
+def find_question(value: Any) -> str:
+    """Return the question in an application's input: a text, an object with one, or messages; empty without one.
+
+    Raises ValueError, with the field, for a text or a list that spells out structure of another shape.
+    """
+    found = decoded(value)
+    if isinstance(found, list):
+        return str(read_turns(found).get("question", "")).strip()
+    if not isinstance(found, dict):
+        return found.strip() if isinstance(found, str) else ""
+    for name in NAMES:
+        try:
+            if is_filled(found.get(name)) and (text := find_question(found[name])):
+                return text
+        except ValueError as fault:
+            raise ValueError(f'"{name}" {fault}') from None
+    return ""
+
+
+def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
+    """Choose the questions of a log that are not in a set.
+
+    Args:
+        questions: The questions as asked; blank ones are ignored.
+        entries: The set.
+        embed: Embeds texts as unit vectors; with None, only questions of the same words are duplicates.
+    """
+    spellings: dict[str, Counter[str]] = {}
+    for question in questions:
+        if asked_words := normal_words(question):
+            spellings.setdefault(asked_words, Counter())[" ".join(question.split())] += 1
+    asked = [Asked(found.most_common(1)[0][0], found.total()) for found in spellings.values()]
+    known = {normal_words(str(entry.get("question"))) for entry in entries}
+    new = [one for one, words in zip(asked, spellings, strict=True) if words not in known]
+    new.sort(key=lambda one: -one.times)
+    kept = _without_copies(new, entries, embed) if embed else new
+    return Harvest(kept, len(asked), len(asked) - len(new), len(new) - len(kept))
+
+
+def normal_words(text: str) -> str:
+    """Return the words of a text in lower case, without punctuation and white space."""
+    return " ".join(words(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
+    """Drop questions similar to one of the set, or to a more frequent one; add their counts to the latter."""
+    candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
+    vectors = embed([str(entry.get("question")) for entry in candidates])
+    kept, _ = drop_copies(candidates, vectors, None, independent=1.0)
+    counts = Counter({n: new[n - len(entries)].times for n in kept if n >= len(entries)})
+    for n in sorted({*range(len(entries), len(candidates))} - set(kept)):
+        nearest = kept[int(np.argmax(vectors[kept] @ vectors[n]))]
+        if nearest >= len(entries):
+            counts[nearest] += new[n - len(entries)].times
+    found = [Asked(new[n - len(entries)].text, count) for n, count in counts.items()]
+    return sorted(found, key=lambda one: -one.times)
+
+
+def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
+    """Return silver entries with evidence that BM25 proposes; ``has_weights``: weight entries by frequency."""
+    proposed = propose_all([one.text for one in asked], chunks, 1)
+    entries = []
+    for one, passages in zip(asked, proposed, strict=True):
+        found = _evidence(passages[0], chunks) if passages else {}
+        how = "evidence proposed by BM25" if found else "no document has a word of it"
+        entry = {
+            "schema_version": SCHEMA_VERSION,
+            "id": content_hash(["log", normal_words(one.text)])[:16],
+            "question": one.text,
+            **found,
+            **({"weight": one.times} if has_weights else {}),
+            "notes": f"{NEEDS_REVIEW}: asked {counted(one.times, 'time')}; {how}",
+            "audit": {"status": "silver", "created_by": "ragsweep golden harvest"},
+        }
+        entries.append(entry)
+    return entries
+
+
+def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
+    """Return the fields of a sentence as evidence, with its chunk for review."""
+    name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
+    spans = chunks.spans
+    inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)
+    chunk = int(np.argmax(inside))
+    start, end = int(spans.start[chunk]), int(spans.end[chunk])
+    return {
+        "evidence": [as_label(Evidence(name, *shortest_anchor(text, passage.start, passage.end)))],
+        "content": {"passage": text[start:end], "explanation": text[passage.start : passage.end].strip()},
+        "provenance": {"document": name, "start": start, "end": end},
+    }

@@ -1,0 +1,1 @@
+"""Build a golden set from a corpus in six phases."""

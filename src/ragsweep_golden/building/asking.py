@@ -1,0 +1,205 @@
+"""Generate questions from chunks with a model. They are validated like any other question."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.identity import BuiltPart, Node, Rows, StageContext, key_check
+from ragsweep.core.types import Answer, Passage, Request
+from ragsweep.evaluation.answering import Packed, ask_all, cacheable, request_key, unpacked
+from ragsweep.golden.anchors import resolve
+from ragsweep.golden.golden_format import REJECTED
+from ragsweep.parts.languages import detect_language
+from ragsweep.stages.executor import Executor
+from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, chance
+from ragsweep_golden.building.unanswerable import ANSWERING, Exhaustive
+from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
+
+LEAST = 200
+"""Fewest characters of a chunk to generate questions from."""
+A_CHUNK = 3
+"""Most questions of a chunk."""
+SPARE = 1.3
+"""Factor by which requests exceed the wanted number, since some questions are rejected."""
+
+_LANGUAGES = {"en": "English", "fr": "French"}
+_MEANINGS = {
+    "out_of_database": "asks for a thing of the topic that the documents do not contain",
+    "false_presupposition": "takes something for granted that the passage contradicts",
+    "underspecified": "does not say which of several things it means",
+    "nonsensical": "combines notions of the topic in a way that makes no sense",
+    "modality_limited": "asks for a picture, a sound, a video or a live value, which texts do not have",
+    "safety_concerned": "asks for help with what the passage forbids or what does harm",
+}
+
+
+def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Sequence[Request]) -> list[Answer]:
+    """Return a model's answers; each is stored on arrival, and equal requests share a call."""
+    contents = {request_key(request): request for request in requests}
+
+    def compute(work: StageContext, rows: Rows) -> Packed:
+        return ask_all(work, rows, contents, part.value.generate)
+
+    node = Node(
+        stage, part.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
+        check=key_check(part.value),
+    )  # fmt: skip
+    answers = unpacked(executor.get(node, list(contents)), Answer) if contents else []
+    by_key = dict(zip(contents, answers, strict=True))
+    return [by_key[request_key(request)] for request in requests]
+
+
+@dataclass
+class ModelAsker:
+    """Generates questions with a model; each call is cached by its inputs, and never repeated.
+
+    ``failures`` counts the failed calls, ``faults`` the unusable replies by reason.
+    """
+
+    questions: BuiltPart
+    unanswerable_questions: BuiltPart
+    executor: Executor
+    languages: Sequence[str]
+    faults: Counter[str] = field(default_factory=Counter)
+    failures: int = 0
+
+    def answerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
+        """Generate questions about chunks drawn from each stratum, according to its quota."""
+        kinds = ", ".join(f"{name} {share:.0%}" for name, share in wanted.mix.items())
+        chunks = [chunk for name, quota in wanted.quotas.items() for chunk in self._draw(sources, name, quota, wanted)]
+        lines = {
+            chunk: f"Language: {_LANGUAGES[language]}. At most {A_CHUNK} questions. Types, with their shares: {kinds}."
+            for chunk, language in chunks
+        }
+        language_of = dict(chunks)
+        return [
+            _draft(item, chunk, language_of[chunk], sources, wanted.mix, self._name)
+            for chunk, item in self._ask("questions", self.questions, lines, sources, ("question", "answer"))
+        ]
+
+    def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
+        """Generate questions of the six types; those that a chunk may answer are rejected."""
+        each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
+        found = []
+        for number, kind in enumerate(UNANSWERABLE_TYPES):
+            drawn = [
+                one
+                for name in wanted.quotas
+                for one in self._draw(sources, name, len(sources.passages), wanted, number)
+            ]
+            chunks = sorted(drawn, key=lambda one: chance(wanted.seed, f"{number} {one[0]}"))[:each]
+            lines = {
+                chunk: f"Language: {_LANGUAGES[language]}. One question of the type {kind}: it {_MEANINGS[kind]}."
+                for chunk, language in chunks
+            }
+            searches = {language: Exhaustive(sources.passages, language) for language in {one for _, one in chunks}}
+            language_of = dict(chunks)
+            for chunk, item in self._ask(kind, self.unanswerable_questions, lines, sources, ("question", "missing")):
+                search = searches[language_of[chunk]]
+                found.append(self._checked(item, kind, chunk, language_of[chunk], sources, search))
+        return found
+
+    def _draw(
+        self, sources: Sources, stratum: str, quota: int, wanted: WantedSet, turn: int = 0
+    ) -> list[tuple[int, str]]:
+        """Draw chunks of a stratum, with their language, according to its quota."""
+        spans, corpus = sources.spans, sources.corpus
+        usable = []
+        for chunk in np.flatnonzero(spans.end - spans.start >= LEAST).tolist():
+            document = sources.documents[chunk]
+            if sources.stratum_of.get(corpus.ids[document]) == stratum:
+                usable.append((chunk, detect_language(corpus.texts[document]) or self.languages[0]))
+        order = sorted(usable, key=lambda one: chance(wanted.seed, f"{turn} {sources.chunk_id(one[0])}"))
+        return sorted(order[: math.ceil(SPARE * quota / 2)])  # a chunk yields about two usable questions
+
+    def _checked(
+        self, item: Mapping[str, Any], kind: str, chunk: int, language: str, sources: Sources, search: Exhaustive
+    ) -> Draft:
+        """Return a question as validated if a search of all chunks finds no answer, else as rejected."""
+        question, missing = item["question"].strip(), item["missing"].strip()
+        coverage = search.coverage(question)
+        absent = missing.casefold() in question.casefold() and not search.names(missing)
+        draft = Draft(
+            question=question,
+            language=language,
+            generator=self._name,
+            pattern="prompt/golden_unanswerable.yaml",
+            document=sources.documents[chunk],
+            chunk=chunk,
+            unanswerable_type=kind,
+            checked=f'no chunk has "{missing}"' if absent else f"no chunk has {ANSWERING:.0%} of its words",
+        )
+        if absent or coverage < ANSWERING:
+            return draft.validated(VALIDATED, "retrieval", 1 - coverage)
+        return draft.validated(REJECTED, "retrieval", 1 - coverage, f"a chunk has {coverage:.0%} of its words")
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.questions.value, "model", self.questions.spec.target))
+
+    def _ask(
+        self, stage: str, part: BuiltPart, lines: Mapping[int, str], sources: Sources, needed: Sequence[str]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the model's questions for each chunk, in the chunks' order."""
+        requests = [
+            Request(line, (Passage(sources.chunk_id(chunk), sources.passages[chunk]),)) for chunk, line in lines.items()
+        ]
+        answers = generate_once(self.executor, f"golden {stage}", part, requests)
+        for chunk, answer in zip(lines, answers, strict=True):
+            for item in self._read(answer, needed):
+                yield chunk, item
+
+    def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the objects of a reply; an unreadable reply is counted."""
+        if answer.failed:
+            self.failures += 1
+            self.faults[f"call failed: {answer.failed}"] += 1
+            return []
+        begin, end = answer.text.find("["), answer.text.rfind("]")
+        try:
+            items = json.loads(answer.text[begin : end + 1]) if begin >= 0 else None
+        except ValueError:
+            items = None
+        if not isinstance(items, list):
+            self.faults["reply is no JSON array"] += 1
+            return []
+        whole = [
+            one
+            for one in items[:A_CHUNK]
+            if isinstance(one, dict) and all(isinstance(one.get(key), str) and one[key].strip() for key in needed)
+        ]
+        self.faults[f"object without {' and '.join(needed)}"] += len(items[:A_CHUNK]) - len(whole)
+        return whole
+
+
+def _draft(
+    item: Mapping[str, Any], chunk: int, language: str, sources: Sources, mix: Mapping[str, float], name: str
+) -> Draft:
+    document, passage = sources.documents[chunk], sources.passages[chunk]
+    quote, answer = str(item.get("quote") or ""), item["answer"].strip()
+    places = next((found for text in (quote, answer) if text and (found := resolve(passage, text))), None)
+    begin, end = places[0] if places else (0, len(passage))
+    start = int(sources.spans.start[chunk])
+    span: Span = (document, start + begin, start + end)
+    kind, bloom, reasoning = (str(item.get(key) or "") for key in ("type", "bloom", "reasoning"))
+    return Draft(
+        question=item["question"].strip(),
+        answer=answer,
+        language=language,
+        generator=name,
+        pattern="prompt/golden_questions.yaml",
+        document=document,
+        chunk=chunk,
+        evidence=(span,),
+        explanation=passage[begin:end],
+        question_type=kind if kind in mix else next(iter(mix), "factual"),
+        bloom=bloom if bloom in BLOOM else BLOOM[1],
+        reasoning_class=reasoning if reasoning in REASONING else SINGLE_FACT,
+    )

@@ -1,0 +1,147 @@
+"""The data of a build's phases: sentences, candidate questions, drafts of entries, their sources, the wanted set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ragsweep.core.types import Corpus, Spans
+from ragsweep_golden.building.strata import Stratum
+from ragsweep_golden.evidence.quotes import rank_by_language
+from ragsweep_golden.gates.subject import chunk_texts, touching
+
+LISTED = 50
+"""Number of BM25's best chunks of a question, from which the distractors are taken."""
+Span = tuple[int, int, int]
+"""Document, start and end (exclusive) in characters."""
+
+
+class Sentence(NamedTuple):
+    """A sentence of a document's visible text, its span in the source, and its chunk."""
+
+    text: str
+    document: int
+    chunk: int
+    start: int
+    end: int
+
+
+class Candidate(NamedTuple):
+    """A question made from one or more sentences. ``answer``: verbatim, one line per sentence."""
+
+    question: str
+    answer: str
+    sentences: tuple[Sentence, ...]
+    pattern: str
+    bloom: str
+    reasoning_class: str
+    subject: str = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A question, its sources, and its validation.
+
+    ``document`` and ``chunk`` are the positions of the question's source; None for a question about nothing in
+    the corpus. ``answer`` has one line per sentence of evidence. ``status`` is empty before the validation.
+    """
+
+    question: str
+    language: str
+    generator: str
+    pattern: str
+    answer: str = ""
+    subject: str = ""
+    document: int | None = None
+    chunk: int | None = None
+    evidence: tuple[Span, ...] = ()
+    explanation: str = ""
+    question_type: str = ""
+    bloom: str = ""
+    reasoning_class: str = ""
+    unanswerable_type: str = ""
+    checked: str = ""
+    status: str = ""
+    method: str = ""
+    score: float = 0.0
+    reason: str = ""
+
+    @property
+    def answerable(self) -> bool:
+        """Whether the corpus has the answer."""
+        return not self.unanswerable_type
+
+    def validated(self, status: str, method: str, score: float, reason: str = "") -> Draft:
+        """Return the draft with the result of its validation."""
+        return replace(self, status=status, method=method, score=round(score, 6), reason=reason)
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the draft in JSON types, without empty fields."""
+        return {name: given for name, given in asdict(self).items() if given not in (None, "", ())}
+
+
+def read_draft(row: dict[str, Any]) -> Draft:
+    """Read a draft from its row."""
+    return Draft(**row | {"evidence": tuple(tuple(span) for span in row.get("evidence", ()))})
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The inputs of entries: the corpus, its chunks, the strata, and the build's seed."""
+
+    corpus: Corpus
+    spans: Spans
+    stratum_of: Mapping[str, str]
+    strata: Mapping[str, Stratum]
+    seed: int
+
+    @cached_property
+    def passages(self) -> list[str]:
+        """The texts of all chunks."""
+        return chunk_texts(self.corpus, self.spans)
+
+    @cached_property
+    def documents(self) -> list[int]:
+        """The document of each chunk."""
+        return self.spans.document.tolist()
+
+    def chunk_id(self, chunk: int) -> str:
+        """Return the name of a chunk: its document and its number there."""
+        document = self.documents[chunk]
+        return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
+
+    def chunks_of(self, draft: Draft) -> list[int]:
+        """Return the chunks that overlap a draft's evidence, else the chunk that it was made from."""
+        found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
+        return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
+
+    def context(self, draft: Draft) -> str:
+        """Return the text of a draft's chunks."""
+        return "\n".join(self.passages[chunk] for chunk in self.chunks_of(draft))
+
+    def rank(self, drafts: Sequence[Draft], texts: Sequence[str]) -> list[list[int]]:
+        """Return the best chunks by BM25 for a text of each draft, best first."""
+        return rank_by_language(texts, [one.language for one in drafts], self.passages, LISTED)
+
+
+class WantedSet(NamedTuple):
+    """The composition of a set.
+
+    ``quotas``: stratum -> answerable questions. ``mix``: question type -> share of the answerable ones.
+    ``minimums``: lowest count of an unanswerable type.
+    """
+
+    questions: int
+    unanswerable: float
+    quotas: Mapping[str, int]
+    mix: Mapping[str, float]
+    minimums: Mapping[str, int]
+    seed: int
+
+
+def chance(seed: int, text: str) -> str:
+    """Return a text's sort key in a random order that depends only on the seed, not on the other texts."""
+    return hashlib.sha256(f"{seed}\0{text}".encode()).hexdigest()

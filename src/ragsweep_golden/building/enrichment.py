@@ -1,0 +1,194 @@
+"""Make entries of the full schema from validated drafts."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragsweep.core.identity import content_hash
+from ragsweep.core.types import Corpus
+from ragsweep.golden.sections import headings
+from ragsweep.parts.languages import content_words
+from ragsweep_golden.building.drafts import Draft, Sources, chance
+from ragsweep_golden.evidence.answers import lexical_overlap
+from ragsweep_golden.evidence.quotes import shortest_anchor
+from ragsweep_golden.sets.entries import SCHEMA_VERSION
+
+CHOICES = 4
+DISTRACTORS = 3
+DEEPEST = 20
+"""Rank by BM25 at which a passage reaches the highest difficulty."""
+KEYWORDS = 5
+
+_ARTICLE = re.compile(r"^(?:article|section|art\.|§|chapter|chapitre)?\s*(\d+(?:\.\d+)*)\b[.:)]?\s", re.IGNORECASE)
+_CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses est juste ?"}
+
+
+def difficulty(overlap: float, rank: int) -> float:
+    """Return a difficulty from 0 to 1: half for words not in the passage, half for the passage's rank (from 0)."""
+    return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
+
+
+def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
+    """Return the entries of validated drafts; rejected ones become entries as well, with their status.
+
+    The rank of a passage is that for the question; the distractors are the best for question and evidence together.
+    """
+    ranked = sources.rank(drafts, [one.question for one in drafts])
+    near = sources.rank(drafts, [f"{one.question} {one.explanation}" for one in drafts])
+    by_language: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        by_language.setdefault(draft.language, []).append(draft)
+    return [
+        _entry(draft, chunks, alike, by_language[draft.language], sources)
+        for draft, chunks, alike in zip(drafts, ranked, near, strict=True)
+    ]
+
+
+def _entry(
+    draft: Draft, ranked: list[int], near: Sequence[int], alike: Sequence[Draft], sources: Sources
+) -> dict[str, Any]:
+    corpus, own = sources.corpus, sources.chunks_of(draft)
+    passage = sources.context(draft)
+    overlap = lexical_overlap(draft.question, passage, draft.language)
+    evidence = [_label(corpus, *span) for span in draft.evidence]
+    entry: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "id": content_hash([draft.question, draft.language, evidence])[:16],
+        "question": draft.question,
+        "answerable": draft.answerable,
+        "unanswerable_type": draft.unanswerable_type or None,
+        "category": draft.question_type if draft.answerable else "unanswerable",
+        "language": draft.language,
+        "reference": draft.answer or None,
+        "keywords": _keywords(draft),
+        "evidence": evidence,
+        "distractors": _distractors(near, own, sources),
+        "content": {"passage": passage, "explanation": draft.explanation, "answer_type": _answer_type(draft)},
+        "multiple_choice": _choices(draft, alike, sources.seed),
+        "provenance": _provenance(draft, own, evidence, sources),
+        "classification": _classification(draft, ranked, own, overlap, sources),
+        "validation": {
+            "status": draft.status,
+            "method": draft.method,
+            "score": draft.score,
+            "answer_in_evidence": draft.method == "verbatim" if draft.answerable else None,
+            "corpus_digest": corpus.digest,
+        },
+        "processing": {
+            "generator": draft.generator,
+            "pattern": draft.pattern,
+            "seed": sources.seed,
+            "by_design": draft.chunk is not None,
+            "lexical_overlap": round(overlap, 6),
+        },
+        "audit": {"status": "silver", "created_by": "ragsweep golden build", "reviews": []},
+    }
+    if not draft.answerable or draft.reason:
+        entry["notes"] = draft.reason or draft.checked
+    return _without_empty(entry)
+
+
+def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
+    """Drop empty fields, in the groups as well."""
+    groups = {name: _without_empty(given) if isinstance(given, dict) else given for name, given in entry.items()}
+    return {name: given for name, given in groups.items() if given not in (None, "", {}) and given != []}
+
+
+def _label(corpus: Corpus, document: int, start: int, end: int) -> dict[str, Any]:
+    anchor, begin = shortest_anchor(corpus.texts[document], start, end)
+    label = {"document": corpus.ids[document], "anchor": anchor}
+    return label if begin is None else {**label, "start": begin}
+
+
+def _keywords(draft: Draft) -> list[str]:
+    """Return the longest content words of the answer, in order."""
+    words = content_words(draft.answer, draft.language) if draft.answer else frozenset()
+    longest = sorted(words, key=lambda word: (-len(word), word))[:KEYWORDS]
+    return sorted(longest, key=lambda word: (draft.answer.casefold().find(word), word))
+
+
+def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
+    """Return the documents with the best passages that do not answer, else others of the same stratum."""
+    right = {sources.documents[chunk] for chunk in own}
+    documents = list(dict.fromkeys(sources.documents[chunk] for chunk in near))
+    if right.issuperset(documents):
+        strata = [sources.stratum_of.get(name) for name in sources.corpus.ids]
+        documents = [n for n, one in enumerate(strata) if one in {strata[each] for each in right} and one]
+    return [sources.corpus.ids[one] for one in documents if one not in right][:DISTRACTORS]
+
+
+def _answer_type(draft: Draft) -> str:
+    if not draft.answerable:
+        return "none"
+    if len(draft.answer.splitlines()) > 1:
+        return "list"
+    return "number" if re.fullmatch(r"[\d.,%\s]+", draft.answer) else "code" if "`" in draft.answer else "text"
+
+
+def _choices(draft: Draft, alike: Sequence[Draft], seed: int) -> dict[str, Any] | None:
+    """Choose wrong answers from questions on other documents, same type first; None if there are none."""
+    if not draft.answerable:
+        return None
+    others = {one.answer: one.question_type for one in alike if one.answer and one.document != draft.document}
+    others.pop(draft.answer, None)
+
+    def distance(text: str) -> tuple[bool, int, str]:
+        return others[text] != draft.question_type, abs(len(text) - len(draft.answer)), text
+
+    near = sorted(others, key=distance)[: 3 * CHOICES]
+    wrong = sorted(near, key=lambda text: chance(seed, draft.question + text))[: CHOICES - 1]
+    if not wrong:
+        return None
+    choices = sorted([draft.answer, *wrong], key=lambda text: chance(seed, f"{draft.question}\n{text}"))
+    question = f"{draft.question} {_CHOOSE[draft.language]}"
+    return {"question": question, "choices": choices, "correct": choices.index(draft.answer), "answer": draft.answer}
+
+
+def _provenance(
+    draft: Draft, own: Sequence[int], evidence: Sequence[Mapping[str, Any]], sources: Sources
+) -> dict[str, Any] | None:
+    if draft.document is None or not own:
+        return None
+    text, chunk = sources.corpus.texts[draft.document], own[0]
+    passage = (draft.document, int(sources.spans.start[chunk]), int(sources.spans.end[chunk]))
+    _, start, end = draft.evidence[0] if draft.evidence else passage
+    name = sources.corpus.ids[draft.document]
+    section = next((one.text for one in reversed(list(headings(text))) if one.start <= start), "")
+    section = section.split("{")[0].strip() or sources.corpus.titles[draft.document] or name
+    article = _ARTICLE.match(f"{section} ")
+    return {
+        "document": name,
+        "chunk_id": sources.chunk_id(chunk),
+        "start": passage[1],
+        "end": passage[2],
+        "anchor": evidence[0]["anchor"] if evidence else None,
+        "section": section,
+        "pages": _pages(sources.corpus.page_starts.get(name, ()), start, end),
+        "article": article[1] if article else None,
+    }
+
+
+def _pages(starts: Sequence[int], start: int, end: int) -> list[int]:
+    """Return the numbers, from 1, of the pages that a span overlaps; empty if the source has no pages."""
+    return list(range(bisect_right(starts, start), bisect_left(starts, end) + 1)) if starts else []
+
+
+def _classification(
+    draft: Draft, ranked: list[int], own: Sequence[int], overlap: float, sources: Sources
+) -> dict[str, Any]:
+    stratum = None if draft.document is None else sources.stratum_of[sources.corpus.ids[draft.document]]
+    rank = next((n for n, chunk in enumerate(ranked) if chunk in own), DEEPEST)
+    found: dict[str, Any] = {
+        "question_type": draft.question_type,
+        "bloom": draft.bloom,
+        "reasoning_class": draft.reasoning_class,
+        "stratum": stratum,
+        "priority": sources.strata[stratum].priority if stratum else None,
+    }
+    if draft.answerable:
+        hard = round(difficulty(overlap, rank), 6)
+        found |= {"difficulty": hard, "difficulty_method": "half unshared words, half BM25 rank"}
+    return found

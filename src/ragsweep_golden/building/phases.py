@@ -1,0 +1,193 @@
+"""Build a golden set from a corpus in six resumable phases, each with its result in a file.
+
+0 strata -> 1 answerable questions -> 2 unanswerable ones -> 3 validation -> 4 entries -> 5 the chosen set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragsweep.core.identity import content_hash
+from ragsweep.core.types import Corpus, Spans
+from ragsweep_golden.building.asking import ModelAsker
+from ragsweep_golden.building.drafts import Draft, Sources, WantedSet, read_draft
+from ragsweep_golden.building.enrichment import enrich
+from ragsweep_golden.building.extractive import draft_by_rule, read_sentences
+from ragsweep_golden.building.selection import select
+from ragsweep_golden.building.settings import BuildSettings
+from ragsweep_golden.building.strata import Stratum, documents_by_language, find_strata
+from ragsweep_golden.building.unanswerable import Exhaustive, draft_unanswerable
+from ragsweep_golden.building.validation import validate
+from ragsweep_golden.gates.subject import Embed
+from ragsweep_golden.sets.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, is_rejected, value
+from ragsweep_golden.sets.files import write_rows
+
+PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
+MOST_DOCUMENTS = 2
+"""Most documents with a chunk that contains the words of a rule-based question."""
+VERSION = "4"
+"""Version of the rules: raised if the same corpus would give other questions."""
+
+Row = dict[str, Any]
+
+
+class Built(NamedTuple):
+    """The chosen entries, the rejected ones, and the dropped ones: an entry's question and the reason."""
+
+    entries: list[Row]
+    rejected: list[Row]
+    left_out: list[Row]
+
+
+class PhaseDone(NamedTuple):
+    """A completed phase: its number, its result, whether the result was cached, and the set at this point."""
+
+    number: int
+    result: list[Row]
+    kept: bool
+    entries: list[Row]
+
+
+class PhaseFiles:
+    """The cached results of the phases in a folder: a result is reused if the inputs of its phase are unchanged.
+
+    A result is marked as complete unless ``is_whole`` returns False; an incomplete result is recomputed next time.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        made_from: str,
+        done: Callable[[PhaseDone], None],
+        is_whole: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._folder, self._made_from, self._done, self._is_whole = folder, made_from, done, is_whole
+
+    def run(
+        self, number: int, compute: Callable[[], list[Row]], as_entries: Callable[[list[Row]], list[Row]]
+    ) -> list[Row]:
+        """Return the rows of a phase, which are inputs of the later phases."""
+        path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
+        head = {"phase": number, "made_from": self._made_from, "whole": True}
+        lines = path.read_text("utf-8").splitlines() if path.exists() else ["{}"]
+        first, *rows = map(json.loads, lines)
+        if not (kept := first == head):
+            rows = compute()
+            write_rows(path, [{**head, "whole": self._is_whole()}, *rows])
+        self._made_from = content_hash([self._made_from, rows])
+        self._done(PhaseDone(number, rows, kept, as_entries(rows)))
+        return rows
+
+
+def build_set(
+    corpus: Corpus,
+    spans: Spans,
+    settings: BuildSettings,
+    files: PhaseFiles,
+    embed: Embed | None,
+    asker: ModelAsker | None,
+) -> Built:
+    """Build a golden set.
+
+    Args:
+        corpus: The documents.
+        spans: Their chunks.
+        settings: The settings of the build.
+        files: The folder of the phases' results.
+        embed: Embeds texts for similarities; with None, no similarity is measured or required.
+        asker: A model that generates questions; None: rules only.
+    """
+    documents = documents_by_language(corpus, settings.languages)
+    strata = files.run(0, lambda: find_strata(corpus, spans, documents, settings, embed), lambda rows: [])
+    stratum_of = {name: row["stratum"] for row in strata for name in row["documents"]}
+    named = {row["stratum"]: Stratum(row["stratum"], row["priority"], row["chunks"]) for row in strata}
+    quotas = {row["stratum"]: int(row["quota"]) for row in strata}
+    sources = Sources(corpus, spans, stratum_of, named, settings.seed)
+    wanted = WantedSet(
+        settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
+    )
+
+    def run(number: int, compute: Callable[[], Sequence[Draft]], earlier: Sequence[Draft] = ()) -> list[Draft]:
+        rows = files.run(
+            number,
+            lambda: [one.as_row() for one in compute()],
+            lambda rows: enrich([*earlier, *map(read_draft, rows)], sources),
+        )
+        return list(map(read_draft, rows))
+
+    made = run(1, lambda: ask(sources, documents, wanted, asker))
+    others = run(2, lambda: ask_unanswerable(sources, documents, made, wanted, asker), made)
+    checked = run(3, lambda: check(made, others, sources, embed))
+    entries = files.run(4, lambda: enrich(checked, sources), lambda rows: rows)
+    kept = [one for one in entries if value(one, "validation", "status") == VALIDATED]
+
+    def chosen(rows: list[Row]) -> list[Row]:
+        left_out = {row["id"] for row in rows if "reason" in row}
+        return [one for one in kept if one["id"] not in left_out]
+
+    selection = files.run(5, lambda: select(kept, wanted, settings.independent, sources, embed), chosen)
+    reason_of = {row["id"]: row["reason"] for row in selection if "reason" in row}
+    left_out = [{"question": one["question"], "reason": reason_of[one["id"]]} for one in kept if one["id"] in reason_of]
+    return Built(chosen(selection), [one for one in entries if is_rejected(one)], left_out)
+
+
+def ask(
+    sources: Sources, documents: Mapping[str, list[int]], wanted: WantedSet, asker: ModelAsker | None
+) -> list[Draft]:
+    """Make answerable questions: by the model first, then the specific ones by rule."""
+    by_model = asker.answerable(sources, wanted) if asker else []
+    by_rule: list[Draft] = []
+    for language, numbers in documents.items():
+        sentences = read_sentences(sources.corpus, sources.spans, numbers, language)
+        by_rule += draft_by_rule(sources.corpus, sentences, language, wanted.mix)
+    return _distinct(
+        one
+        for one in [*by_model, *specific(by_rule, sources)]
+        if len(one.question) >= SHORTEST_QUESTION and len(one.answer) >= SHORTEST_ANSWER
+    )
+
+
+def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
+    """Return the drafts whose evidence BM25 ranks first and whose words occur in few documents."""
+    searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
+    ranked = sources.rank(drafts, [one.question for one in drafts])
+    found = []
+    for one, best in zip(drafts, ranked, strict=True):
+        having = searches[one.language].having(one.question)
+        documents = {sources.documents[chunk] for chunk in having}
+        if best[:1] and best[0] in sources.chunks_of(one) and len(documents) <= MOST_DOCUMENTS:
+            found.append(one)
+    return found
+
+
+def ask_unanswerable(
+    sources: Sources,
+    documents: Mapping[str, list[int]],
+    made: Sequence[Draft],
+    wanted: WantedSet,
+    asker: ModelAsker | None,
+) -> list[Draft]:
+    """Make questions of the six unanswerable types, each checked against all chunks."""
+    found = asker.unanswerable(sources, wanted) if asker else []
+    for language, numbers in documents.items():
+        sentences = read_sentences(sources.corpus, sources.spans, numbers, language)
+        by_rule = [one for one in made if one.language == language and one.generator == "rule"]
+        found += draft_unanswerable(by_rule, sentences, Exhaustive(sources.passages, language), language, wanted.seed)
+    return _distinct(found)
+
+
+def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
+    """Return the first draft of each question."""
+    first: dict[str, Draft] = {}
+    for one in drafts:
+        first.setdefault(one.question.casefold(), one)
+    return list(first.values())
+
+
+def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
+    """Validate answers against the chunks of their evidence; unanswerable questions were checked on creation."""
+    accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
+    return [*validate(made, [sources.context(one) for one in made], embed), *accepted]

@@ -1,0 +1,183 @@
+"""Choose the questions of a set: without duplicates and near-copies of their passage, by strata, types and classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep_golden.building.drafts import Sources, WantedSet, chance
+from ragsweep_golden.gates.built_measures import DUPLICATE, HARD
+from ragsweep_golden.gates.judging import find_faulty
+from ragsweep_golden.gates.subject import Embed, Floats, Subject
+from ragsweep_golden.sets.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
+
+MOST_SINGLE_FACTS = 0.55
+"""Highest share of questions of a single fact, below the gates' .6."""
+LEAST_HARD = 0.12
+"""Target share of hard questions, above the gate's .1."""
+MOST_OF_A_CHUNK = 3
+
+
+FAILS = "fails"
+"""Prefix of the reason of an entry that a gate drops."""
+
+
+class Dropped(NamedTuple):
+    """A dropped entry, and the reason."""
+
+    entry: Entry
+    reason: str
+
+
+def drop_copies(
+    entries: Sequence[Entry], questions: Floats | None, passages: Floats | None, independent: float
+) -> tuple[list[int], list[Dropped]]:
+    """Drop duplicates of an earlier question, and questions that are near-copies of their passage.
+
+    Args:
+        entries: Validated entries.
+        questions: Unit vectors of the questions; with None, only literal duplicates are found.
+        passages: Unit vectors of the passages; NaN if there is none.
+        independent: Lowest cosine of question and passage at which a question is dropped.
+
+    Returns:
+        Positions of the kept entries, and the dropped entries.
+    """
+    kept: list[int] = []
+    dropped: list[Dropped] = []
+    seen: set[str] = set()
+    for n, entry in enumerate(entries):
+        words = str(entry["question"]).casefold()
+        nearest = float(np.max(questions[kept] @ questions[n], initial=-1)) if questions is not None else -1.0
+        own = float(questions[n] @ passages[n]) if questions is not None and passages is not None else -1.0
+        if words in seen or nearest >= DUPLICATE:
+            dropped.append(Dropped(entry, f"a question before it is the same (similarity {max(nearest, 0):.2f})"))
+        elif own >= independent:
+            dropped.append(Dropped(entry, f"repeats its passage (similarity {own:.2f})"))
+        else:
+            kept.append(n)
+            seen.add(words)
+    return kept, dropped
+
+
+def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
+    """Choose answerable and unanswerable questions, in input order.
+
+    If there are too few unanswerable questions the set is smaller, to keep their share.
+    """
+    answerable = [one for one in entries if one.get("answerable", True)]
+    others = [one for one in entries if not one.get("answerable", True)]
+    of_these = min(round(wanted.questions * wanted.unanswerable), len(others))
+    chosen = choose_answerable(answerable, wanted.questions - of_these, wanted)
+    if len(chosen) + of_these < wanted.questions and wanted.unanswerable < 1:
+        of_these = min(of_these, round(len(chosen) * wanted.unanswerable / (1 - wanted.unanswerable)))
+    ids = {one["id"] for one in [*chosen, *choose_unanswerable(others, of_these, wanted)]}
+    return [one for one in entries if one["id"] in ids]
+
+
+class _Answerable:
+    """The questions chosen so far, and the need for another one."""
+
+    def __init__(self, wanted: WantedSet) -> None:
+        self.chosen: list[Entry] = []
+        self._wanted = wanted
+        self._of_stratum, self._of_type, self._of_chunk = Counter[str](), Counter[str](), Counter[str]()
+        self._of_pattern = Counter[str]()
+        self._single = self._hard = 0
+
+    def may_take(self, entry: Entry) -> bool:
+        """Return whether the entry's chunk is below its limit."""
+        return self._of_chunk[_chunk(entry)] < MOST_OF_A_CHUNK
+
+    def need(self, entry: Entry) -> tuple[float, ...]:
+        """Order entries by the gates' needs (multi-fact and hard questions), then by quotas, chunks and mix."""
+        stratum, kind, following = _of(entry, "stratum"), _of(entry, "question_type"), len(self.chosen) + 1
+        wants_hard = self._hard < LEAST_HARD * following and _is_hard(entry)
+        has_place = self._of_stratum[stratum] < self._wanted.quotas.get(stratum, 0)
+        behind = self._wanted.mix.get(kind, 0.0) * following - self._of_type[kind]
+        too_many = self._single + 1 > MOST_SINGLE_FACTS * following
+        is_single = _of(entry, "reasoning_class") == SINGLE_FACT
+        is_fit = not (too_many and is_single)
+        of_chunk, of_pattern = self._of_chunk[_chunk(entry)], self._of_pattern[_pattern(entry)]
+        return is_fit, wants_hard, has_place, -of_chunk, behind, not is_single, -of_pattern
+
+    def take(self, entry: Entry) -> None:
+        """Choose an entry."""
+        self.chosen.append(entry)
+        self._of_stratum[_of(entry, "stratum")] += 1
+        self._of_type[_of(entry, "question_type")] += 1
+        self._of_chunk[_chunk(entry)] += 1
+        self._of_pattern[_pattern(entry)] += 1
+        self._single += _of(entry, "reasoning_class") == SINGLE_FACT
+        self._hard += _is_hard(entry)
+
+
+def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
+    """Choose greedily the question whose stratum, chunk and type are furthest below their shares."""
+    left = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
+    found = _Answerable(wanted)
+    while len(found.chosen) < count and (possible := [one for one in left if found.may_take(one)]):
+        best = max(possible, key=found.need)
+        left.remove(best)
+        found.take(best)
+    return found.chosen
+
+
+def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
+    """Choose the minimum of each type first, then repeatedly from the type with the fewest questions."""
+    left: dict[str, list[Entry]] = {
+        kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
+    }
+    chosen: list[Entry] = []
+    taken = Counter[str]()
+
+    def take(kinds: Sequence[str], order: Callable[[str], Any]) -> None:
+        kind = min(kinds, key=order)
+        chosen.append(left[kind].pop(0))
+        taken[kind] += 1
+
+    def missing(kind: str) -> int:
+        return wanted.minimums.get(kind, 0) - taken[kind]
+
+    while len(chosen) < count and (short := [kind for kind in left if left[kind] and missing(kind) > 0]):
+        take(short, lambda kind: taken[kind] / wanted.minimums[kind])
+    while len(chosen) < count and (filled := [kind for kind in left if left[kind]]):
+        take(filled, lambda kind: taken[kind])
+    return chosen
+
+
+def _of(entry: Entry, name: str) -> str:
+    return str(value(entry, "classification", name) or "")
+
+
+def _chunk(entry: Entry) -> str:
+    return str(value(entry, "provenance", "chunk_id"))
+
+
+def _pattern(entry: Entry) -> str:
+    return str(value(entry, "processing", "pattern"))
+
+
+def _is_hard(entry: Entry) -> bool:
+    return float(value(entry, "classification", "difficulty") or 0) >= HARD
+
+
+def select(
+    entries: Sequence[Entry], wanted: WantedSet, independent: float, sources: Sources, embed: Embed | None
+) -> list[dict[str, Any]]:
+    """Choose the set from the entries that pass the gates; every other entry gets a reason."""
+    subject = Subject(entries, sources.corpus, sources.spans)
+    subject = subject if embed is None else subject.with_vectors(embed)
+    reason_of = {name: f"{FAILS} {why}" for name, why in find_faulty(subject).items()}
+    kept, dropped = drop_copies(entries, subject.questions, subject.passages, independent)
+    chosen = {one["id"] for one in choose([entries[n] for n in kept if entries[n]["id"] not in reason_of], wanted)}
+    reason_of |= {str(one.entry["id"]): one.reason for one in dropped}
+    return [
+        {"id": one["id"]}
+        if one["id"] in chosen
+        else {"id": one["id"], "reason": reason_of.get(one["id"], "enough of its kind")}
+        for one in entries
+    ]

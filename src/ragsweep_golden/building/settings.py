@@ -1,0 +1,64 @@
+"""Read the settings of a build from conf/golden.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep_golden.sets.entries import LANGUAGES, UNANSWERABLE_TYPES
+
+
+class Quotas(NamedTuple):
+    """The allocation: shares of priorities 1 to 4, fewest questions of a stratum, and most questions per chunk."""
+
+    shares: Sequence[float] = (0.40, 0.45, 0.10, 0.05)
+    fewest: int = 5
+    cap: float = 0.5
+
+
+class BuildSettings(NamedTuple):
+    """Settings of a build. ``languages``: languages of the questions; ``priorities``: stratum -> 1 to 4."""
+
+    languages: Sequence[str]
+    questions: int
+    unanswerable: float
+    seed: int
+    clusters: int
+    patterns: Mapping[str, Sequence[str]]
+    priorities: Mapping[str, int]
+    quotas: Quotas
+    mix: Mapping[str, float]
+    minimums: Mapping[str, int]
+    independent: float
+
+
+def read_settings(values: Mapping[str, Any]) -> BuildSettings:
+    """Read the settings of the build. Raises ConfigError with the key of an invalid value."""
+    language, mix, strata = values["language"], values["mix"], values["strata"]
+    if language not in ("auto", *LANGUAGES):
+        raise ConfigError(f"language: {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")
+    if mix not in values["mixes"]:
+        raise ConfigError(f"mix: {mix!r}{nearest(str(mix), values['mixes'])}")
+    if strata["by"] not in ("folder", "clusters"):
+        raise ConfigError(f"strata.by: {strata['by']!r}; it is folder or clusters")
+    if not isinstance(values["questions"], int) or values["questions"] < 1:
+        raise ConfigError(f"questions: must be a whole number from 1, given {values['questions']!r}")
+    if not isinstance(values["unanswerable"], int | float) or not 0 <= values["unanswerable"] < 1:
+        raise ConfigError(f"unanswerable: must be a share from 0 to below 1, given {values['unanswerable']!r}")
+    for kind in values["minimums"]:
+        if kind not in UNANSWERABLE_TYPES:
+            raise ConfigError(f"minimums.{kind}: no such type{nearest(kind, UNANSWERABLE_TYPES)}")
+    return BuildSettings(
+        languages=tuple(LANGUAGES) if language == "auto" else (language,),
+        questions=values["questions"],
+        unanswerable=values["unanswerable"],
+        seed=values["seed"],
+        clusters=strata["clusters"] if strata["by"] == "clusters" else 0,
+        patterns=strata["patterns"],
+        priorities=strata["priorities"],
+        quotas=Quotas(tuple(strata["shares"]), strata["fewest"], strata["cap"]),
+        mix=values["mixes"][mix],
+        minimums=values["minimums"],
+        independent=values["gates"]["G5-2"]["threshold"],
+    )

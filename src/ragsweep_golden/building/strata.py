@@ -1,0 +1,137 @@
+"""Divide documents into strata, and allocate questions to them by priority."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Corpus, Spans
+from ragsweep.parts.languages import detect_language
+from ragsweep_golden.building.settings import BuildSettings, Quotas
+from ragsweep_golden.gates.subject import Embed, Floats
+from ragsweep_golden.sets.entries import LANGUAGES
+
+COMPARED = 512
+"""Characters at the start of a text whose similarity is measured."""
+OTHERS = "others"
+
+
+class Stratum(NamedTuple):
+    """A group of documents: its priority and its number of chunks."""
+
+    name: str
+    priority: int
+    chunks: int
+
+
+def folders(corpus: Corpus) -> dict[str, str]:
+    """Return the folder of every document from its id; ``others`` without a folder."""
+    return {name: name.rpartition("/")[0] or OTHERS for name in corpus.ids}
+
+
+def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the stratum of every document: the first whose pattern its id matches, else its group.
+
+    ``*`` in a pattern matches anything, slashes included.
+    """
+    return {
+        name: next((one for one, tried in patterns.items() if any(fnmatchcase(name, each) for each in tried)), group)
+        for name, group in groups.items()
+    }
+
+
+def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
+    """Return the cluster of every document by k-means over unit vectors: ``cluster 1`` is the largest."""
+    import faiss
+
+    kmeans = faiss.Kmeans(
+        vectors.shape[1], min(count, len(vectors)), spherical=True, seed=seed, min_points_per_centroid=1
+    )
+    kmeans.train(vectors)
+    _, nearest = kmeans.index.search(vectors, 1)
+    numbers = nearest[:, 0].tolist()
+    order = [number for number, _ in Counter(numbers).most_common()]
+    return [f"cluster {order.index(number) + 1}" for number in numbers]
+
+
+def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[str, int]:
+    """Allocate questions to strata: by the share of the priority, and within it in proportion to the chunks.
+
+    Each stratum has at least the fewest questions and at most its cap, rounded up; the excess of a capped stratum goes
+    to the others, in proportion. The sum is ``questions`` where the caps allow it. Raises ConfigError for priorities
+    other than 1 to 4.
+    """
+    for one in strata:
+        if not 1 <= one.priority <= len(quotas.shares):
+            raise ConfigError(f"strata.priorities.{one.name}: must be 1 to {len(quotas.shares)}, given {one.priority}")
+    of_priority = Counter[int]()
+    for one in strata:
+        of_priority[one.priority] += one.chunks
+    total = sum(quotas.shares[priority - 1] for priority in of_priority)
+    weights = {
+        one.name: quotas.shares[one.priority - 1] / total * one.chunks / of_priority[one.priority]
+        for one in strata
+        if one.chunks
+    }
+    caps = {one.name: math.ceil(one.chunks * quotas.cap) for one in strata if one.chunks}
+    given = {name: min(quotas.fewest, caps[name]) for name in weights}
+    while sum(given.values()) < min(questions, sum(caps.values())):
+        # Sainte-Laguë, one question at a time: the stratum that is furthest behind its share.
+        open_ones = [name for name in weights if given[name] < caps[name]]
+        furthest = max(open_ones, key=lambda name: (weights[name] / (given[name] + 0.5), name))
+        given[furthest] += 1
+    return given
+
+
+def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
+    """Return the documents of each language. Raises ConfigError if there are none."""
+    detected = [detect_language(text) for text in corpus.texts]
+    if len(languages) == 1:  # the language of a short page may not be detectable
+        detected = [one or languages[0] for one in detected]
+    found = {one: [n for n, each in enumerate(detected) if each == one] for one in languages}
+    if not any(found.values()):
+        counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
+        wanted = " or ".join(languages)
+        raise ConfigError(
+            f"language: no document is in {wanted}; detected: {counts}; questions need {', '.join(LANGUAGES)}"
+        )
+    return {one: documents for one, documents in found.items() if documents}
+
+
+def find_strata(
+    corpus: Corpus, spans: Spans, documents: Mapping[str, list[int]], settings: BuildSettings, embed: Embed | None
+) -> list[dict[str, Any]]:
+    """Divide the documents into strata, and allocate the answerable questions to them."""
+    numbers = sorted(n for each in documents.values() for n in each)
+    groups = folders(corpus)
+    if settings.clusters:
+        assert embed is not None
+        texts = [f"{corpus.titles[n]} {corpus.texts[n][:COMPARED]}" for n in numbers]
+        labels = cluster(np.nan_to_num(embed(texts)), settings.clusters, settings.seed)
+        groups = {corpus.ids[n]: label for n, label in zip(numbers, labels, strict=True)}
+    names = stratify(groups, settings.patterns)
+    chunks = np.bincount(spans.document, minlength=len(corpus.ids))
+    members: dict[str, list[int]] = {}
+    for n in numbers:
+        members.setdefault(names[corpus.ids[n]], []).append(n)
+    strata = [
+        Stratum(name, settings.priorities.get(name, 2), int(chunks[inside].sum())) for name, inside in members.items()
+    ]
+    answerable = settings.questions - round(settings.questions * settings.unanswerable)
+    quotas = allocate(strata, answerable, settings.quotas)
+    return [
+        {
+            "stratum": one.name,
+            "priority": one.priority,
+            "chunks": one.chunks,
+            "quota": quotas.get(one.name, 0),
+            "documents": [corpus.ids[n] for n in members[one.name]],
+        }
+        for one in strata
+    ]

@@ -1,0 +1,57 @@
+"""Reject questions whose passage does not contain the answer verbatim, by its words or by similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragsweep.golden.golden_format import REJECTED
+from ragsweep_golden.building.drafts import Draft
+from ragsweep_golden.evidence.answers import is_verbatim, keyword_coverage, numbers
+from ragsweep_golden.gates.subject import Embed
+from ragsweep_golden.sets.entries import METHODS, VALIDATED
+
+COMPARED = 512
+"""Characters at the start of the passage that are compared with the answer by similarity."""
+
+
+def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
+    """Validate answerable drafts; the method is the first to succeed of verbatim, keywords and similarity.
+
+    Args:
+        drafts: Answerable questions.
+        passages: The text of the chunks of each.
+        embed: Embeds texts; with None, similarity is not measured.
+
+    Returns:
+        All drafts in their order, validated or rejected.
+    """
+    checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
+    left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]
+    if embed is None or not left:
+        return checked
+    answers = embed([drafts[n].answer for n in left])
+    heads = embed([passages[n][:COMPARED] for n in left])
+    for n, cosine in zip(left, np.einsum("ij,ij->i", answers, heads).tolist(), strict=True):
+        if cosine >= METHODS["similarity"]:
+            checked[n] = drafts[n].validated(VALIDATED, "similarity", cosine)
+        else:
+            found = checked[n]
+            reason = f"{found.reason}, similarity {cosine:.2f}"
+            checked[n] = found.validated(REJECTED, found.method, found.score, reason)
+    return checked
+
+
+def _by_words(draft: Draft, passage: str) -> Draft:
+    if is_verbatim(draft.answer, passage):
+        return draft.validated(VALIDATED, "verbatim", 1.0)
+    if invented := numbers(draft.answer) - numbers(draft.explanation or passage):
+        return draft.validated(
+            REJECTED, "verbatim", 0.0, f"{', '.join(sorted(invented))} is not in the quoted evidence"
+        )
+    coverage = keyword_coverage(draft.answer, passage, draft.language)
+    if coverage >= METHODS["keywords"]:
+        return draft.validated(VALIDATED, "keywords", coverage)
+    reason = f"not verbatim, {coverage:.0%} of its words in the passage"
+    return draft.validated(REJECTED, "keywords", coverage, reason)

@@ -1,0 +1,92 @@
+"""The words, patterns and templates of the question rules, and parts of sentences embedded in questions.
+
+The words are data: a TOML file per language, and ``any`` for all languages.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ragsweep_golden.sets.entries import LANGUAGES
+
+CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
+"""Matches code, which no rule can ask about."""
+
+
+@cache
+def _lists(language: str) -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("rule_words", f"{language}.toml").read_text("utf-8"))
+
+
+def texts(language: str, name: str) -> tuple[str, ...]:
+    """Return a list of names or templates."""
+    return tuple(_lists(language)[name])
+
+
+def alternatives(language: str, name: str) -> str:
+    """Return a list of patterns as one alternation for ``re``."""
+    return "|".join(_lists(language)[name])
+
+
+def word_set(language: str, name: str) -> frozenset[str]:
+    """Return a list of words."""
+    return frozenset(_lists(language)[name].split())
+
+
+def base_forms(language: str) -> dict[str, str]:
+    """Return the verbs of facts in the third person, and their base forms."""
+    return dict(_lists(language)["bases"])
+
+
+PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for language in LANGUAGES}
+"""Pattern of a pronoun, by language."""
+
+
+def words_inside(sentences: Iterable[str]) -> frozenset[str]:
+    """Return the words of sentences except the first, as written: only a name is capitalised there."""
+    return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
+
+
+def lower_start(text: str, inside: frozenset[str]) -> str:
+    """Lower the first letter of a sentence, unless ``inside`` shows that its first word may be a name."""
+    first = re.match(r"\w+", text)
+    word = first[0] if first else ""
+    lower = word.lower()
+    is_common = word not in inside and (lower in inside or lower.removesuffix("s") in inside)
+    determiners = word_set("any", "determiners")
+    is_lowered = word in determiners or (is_common and word[1:] == lower[1:]) or _is_plural(text, word, inside)
+    return text[:1].lower() + text[1:] if is_lowered else text
+
+
+def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
+    """Return whether a text begins with the plural of a common noun, alone or before its verb: ``Visitors are``."""
+    verb = re.match(rf" (?:{alternatives('en', 'plural_verbs')})\b", text[len(word) :])
+    is_subject = text == word or verb is not None
+    return is_subject and word not in inside and re.fullmatch("[A-Z][a-z]{3,}(?<![siu])s", word) is not None
+
+
+def fill(template: str, *texts: str) -> str:
+    """Fill a template with texts, with French contractions: ``de le`` is ``du``, ``que un`` is ``qu'un``."""
+    question, *rest = template.split("{}")
+    for text, after in zip(texts, rest, strict=True):
+        question = _join(question, text) + after
+    return question
+
+
+def _join(before: str, text: str) -> str:
+    if re.search(r"\bde $", before) and (article := re.match(r"les? ", text)):
+        return f"{before[:-2]}{'u' if article[0] == 'le ' else 'es'} {text[article.end() :]}"
+    if re.search(r"\b(?:de|[Qq]ue) $", before) and re.match("[aeiouéèêâîôœ]", text, re.IGNORECASE):
+        return f"{before[:-2]}'{text}"
+    return before + text
+
+
+def without_lead_in(text: str, language: str) -> str:
+    """Remove lead-ins that do not change the meaning of a sentence: ``So, ...``."""
+    body = re.sub(rf"^(?:(?:{alternatives(language, 'lead_ins')}),? )+", "", text)
+    return body[:1].upper() + body[1:]

@@ -1,0 +1,81 @@
+"""The passages of labels, compared by the words around an anchor and by the words of a sentence."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from ragsweep.core.types import Corpus
+from ragsweep.core.words import STOPS, pattern, words
+from ragsweep.golden.anchors import Span, composed, resolve
+
+SENTENCE_END = re.compile(r"[.!?]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
+
+_REACH = 200  # characters before and after an anchor that are compared
+_EDGE = ""  # neighbour of the first and of the last word of a document
+
+
+class Common(NamedTuple):
+    """Words that two places share around an anchor, those of the anchor's sentence first."""
+
+    in_sentence: int
+    all: int
+
+
+NOTHING = Common(-1, -1)
+
+
+def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, int] | None:
+    """Return a label's document, start and end: the whole document without an anchor; None if it is not found."""
+    position = corpus.position.get(str(label.get("document")))
+    if position is None:
+        return None
+    text, anchor, start = corpus.texts[position], label.get("anchor"), label.get("start")
+    if anchor is None:
+        return position, 0, len(text)
+    found = resolve(text, str(anchor), start if isinstance(start, int) else None)
+    return (position, *found[0]) if found else None
+
+
+def canonical(text: str) -> str:
+    """Return a text in a form that is equal for all its encodings."""
+    return " ".join(composed(text).split())
+
+
+def common_words(text: str, span: Span, other: str, place: Span) -> Common:
+    """Count the equal words directly before and after an anchor in two texts."""
+    mine, theirs = _surroundings(text, span), _surroundings(other, place)
+    before, after = (
+        [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False))]
+        for one, two in zip(mine, theirs, strict=True)
+    )
+    ends = [n for n, word in enumerate(after) if word.endswith(STOPS)]
+    begins = [n for n, word in enumerate(before) if word.endswith(STOPS)]
+    in_sentence = min([*begins, len(before)]) + min([*(n + 1 for n in ends), len(after)])
+    return Common(in_sentence, len(before) + len(after))
+
+
+def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
+    """Return the words before an anchor, the nearest first, and those after it."""
+    before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] : span[1] + _REACH]
+    first = [_EDGE] if span[0] <= _REACH else []
+    last = [_EDGE] if span[1] + _REACH >= len(text) else []
+    behind, ahead = (pattern("quoted").findall(composed(part)) for part in (before, after))
+    return [*behind[::-1], *first], [*ahead, *last]
+
+
+def sentence_around(text: str, span: Span) -> str:
+    """Return the sentence around an anchor, within the compared text."""
+    before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] - 1 : span[1] + _REACH]
+    begin = max((match.end() for match in SENTENCE_END.finditer(before)), default=0)
+    end = SENTENCE_END.search(after)
+    return before[begin:] + text[span[0] : span[1] - 1] + (after[: end.start() + 1] if end else after)
+
+
+def similarity(one: str, other: str) -> float:
+    """Return the share of words that two passages have in common in the same order, 0 to 1."""
+    mine, theirs = (words(composed(text).lower()) for text in (one, other))
+    return difflib.SequenceMatcher(None, mine, theirs, autojunk=False).ratio()

@@ -1,0 +1,95 @@
+"""Quote evidence: its best sentence, and the shortest run of its words that occurs once in the document."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+
+from ragsweep.core.words import pattern, word_count
+from ragsweep.golden.anchors import resolve
+from ragsweep.parts.sentences import sentences
+from ragsweep.parts.text_ranking import rank_texts
+from ragsweep_golden.sets.entries import LANGUAGES
+
+FEWEST_WORDS = 5
+"""Fewest words of a quote: a shorter quote may be unique by chance, and the next edit may repeat it.
+
+Two characters of a script without spaces count as one word.
+"""
+
+_MOST_WORDS = 40  # most words of a quote of evidence that is shorter than the fewest
+_BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a likely boundary of chunks
+
+
+def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
+    """Return the shortest quote of evidence that is unique in a document, and None.
+
+    It lies within the evidence, or around evidence of fewer than five words. Evidence that is repeated is
+    quoted as a whole, with its start.
+
+    Args:
+        text: The document's text.
+        start: Where the evidence begins; a word that the span cuts is included.
+        end: Where it ends.
+    """
+    words = _words(text)
+    first = bisect_right(words, start, key=lambda word: word[1])
+    last = bisect_left(words, end, key=lambda word: word[0])
+
+    def quote(begin: int, stop: int) -> str:
+        return text[words[begin][0] : words[stop - 1][1]]
+
+    whole = quote(first, last)
+    enough = min(FEWEST_WORDS, word_count(text))
+    if word_count(whole) < FEWEST_WORDS:
+        windows = _around(first, last, len(words))
+    else:
+        windows = _inside(first, last) if len(resolve(text, whole)) == 1 else iter(())
+    for _, same_length in groupby(windows, key=lambda window: window[1] - window[0]):
+        # of equally long quotes, the least likely to be cut by a chunker
+        for one in sorted((quote(*window) for window in same_length), key=lambda one: len(_BREAK.findall(one))):
+            if word_count(one) >= enough and len(resolve(text, one)) == 1:
+                return " ".join(one.split()), None
+    return " ".join(whole.split()), words[first][0]
+
+
+def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
+    """Return the span of the best sentence by BM25 in a part of a text; the first if no sentence shares a word."""
+    begin, end = place
+    found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
+    inside = [(begin + start, begin + stop) for start, stop in found]
+    # a heading resembles a question, but does not answer it
+    inside = [one for one in inside if word_count(text[slice(*one)]) >= FEWEST_WORDS] or inside
+    (ranked,) = rank_texts([question], [text[start:stop] for start, stop in inside], code, 1)
+    return inside[ranked[0] if ranked else 0] if inside else None
+
+
+def rank_by_language(
+    questions: Sequence[str], codes: Sequence[str], texts: Sequence[str], depth: int
+) -> list[list[int]]:
+    """Return the best texts by BM25 for each question in its language; texts are indexed once per language."""
+    ranked: list[list[int]] = [[] for _ in questions]
+    for code in dict.fromkeys(codes):
+        rows = [n for n, one in enumerate(codes) if one == code]
+        for n, best in zip(rows, rank_texts([questions[n] for n in rows], texts, code, depth), strict=True):
+            ranked[n] = best
+    return ranked
+
+
+def _inside(first: int, last: int) -> Iterator[tuple[int, int]]:
+    for length in range(FEWEST_WORDS, last - first + 1):
+        yield from ((begin, begin + length) for begin in range(first, last - length + 1))
+
+
+def _around(first: int, last: int, count: int) -> Iterator[tuple[int, int]]:
+    for length in range(min(FEWEST_WORDS, count), min(_MOST_WORDS, count) + 1):
+        for begin in range(max(0, last - length), min(first, count - length) + 1):
+            yield begin, begin + length
+
+
+@lru_cache(maxsize=16)
+def _words(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in pattern("quoted").finditer(text)]

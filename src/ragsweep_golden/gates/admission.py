@@ -1,0 +1,87 @@
+"""Admission tests: whether a question requires its evidence, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragsweep.core.types import Passage
+from ragsweep.parts.text_ranking import rank_texts
+from ragsweep_golden.evidence.answers import is_verbatim, keyword_coverage, numbers
+from ragsweep_golden.gates.set_measures import language_of
+from ragsweep_golden.gates.subject import NO_CORPUS, Subject
+from ragsweep_golden.sets.entries import METHODS
+
+RETRIEVED = 5
+"""Number of other passages that a model gets."""
+
+Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
+"""Answers questions from passages; None if the call failed."""
+
+
+class Admission(NamedTuple):
+    """The outcome of a test: the questions that fail, and the number tested; ``note``: why it was not measured."""
+
+    test: str
+    title: str
+    found: tuple[str, ...]
+    measured: int
+    note: str = ""
+
+    @property
+    def share(self) -> float:
+        """The share of the tested questions that fail; NaN if none was tested."""
+        return len(self.found) / self.measured if self.measured else math.nan
+
+
+TITLES = {
+    "without_context": "answered without any context",
+    "without_evidence": "answered from other passages than its evidence",
+}
+_NO_MODEL = "no model given: llm=openai, ..."
+
+
+def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
+    """Test whether a model answers the questions of a set without their evidence.
+
+    Args:
+        subject: The set; without a corpus, only answering without context is tested.
+        ask: A model that answers; with None, nothing is measured.
+    """
+    if ask is None:
+        return [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in TITLES]
+    without_context = _answered("without_context", subject, ask, {})
+    if subject.corpus is None or subject.spans is None:
+        return [without_context, Admission("without_evidence", TITLES["without_evidence"], (), 0, NO_CORPUS.note)]
+    return [without_context, _answered("without_evidence", subject, ask, _beside_the_evidence(subject))]
+
+
+def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tuple[Passage, ...]]) -> Admission:
+    entries = [one for one in subject.answerable if one.get("reference")]
+    answers = ask([(str(one["question"]), passages.get(str(one.get("id")), ())) for one in entries])
+    replied = [(one, answer) for one, answer in zip(entries, answers, strict=True) if answer is not None]
+    found = tuple(str(one.get("id")) for one, answer in replied if is_right(answer, one))
+    failed = len(entries) - len(replied)
+    return Admission(test, TITLES[test], found, len(replied), f"{failed:,} calls failed" if failed else "")
+
+
+def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
+    """Return whether an answer has the numbers of the reference and most of its words."""
+    reference = str(entry.get("reference") or "")
+    enough = keyword_coverage(reference, answer, language_of(entry)) >= METHODS["keywords"]
+    return numbers(reference) <= numbers(answer) and (enough or is_verbatim(reference, answer))
+
+
+def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
+    """Return the best passages by BM25 for each question that are not its evidence."""
+    found: dict[str, tuple[Passage, ...]] = {}
+    pairs = list(zip(subject.answerable, subject.evidence_chunks, strict=True))
+    depth = RETRIEVED + max((len(set(own)) for _, own in pairs), default=0)
+    for language in {language_of(entry) for entry, _ in pairs}:
+        asked = [(entry, own) for entry, own in pairs if language_of(entry) == language]
+        ranked = rank_texts([str(entry.get("question") or "") for entry, _ in asked], subject.chunks, language, depth)
+        for (entry, own), best in zip(asked, ranked, strict=True):
+            others = [n for n in best if n not in own][:RETRIEVED]
+            found[str(entry.get("id"))] = tuple(Passage(str(n), subject.chunks[n]) for n in others)
+    return found

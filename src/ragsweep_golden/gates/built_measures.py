@@ -1,0 +1,256 @@
+"""Measures of generated sets: the value of each gate of a phase of the build, and the questions that fail it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ragsweep.core.words import is_question
+from ragsweep_golden.evidence.answers import is_verbatim
+from ragsweep_golden.gates.subject import (
+    NO_CORPUS,
+    NO_EMBEDDER,
+    Measure,
+    Measured,
+    Subject,
+    count_faults,
+    share,
+    without_fault,
+)
+from ragsweep_golden.sets.entries import (
+    FILLED_FIELDS,
+    METHODS,
+    SINGLE_FACT,
+    UNANSWERABLE_TYPES,
+    VALIDATED,
+    Entry,
+    count_filled,
+    references,
+    relevant_evidence,
+    value,
+)
+
+DUPLICATE = 0.95
+"""Lowest cosine at which two questions count as duplicates."""
+EXTRACTED = 0.95
+"""Lowest cosine at which an answer counts as taken from its passage."""
+HARD = 0.7
+"""Lowest difficulty of a hard entry."""
+NEAR_COPY = 0.9
+"""Lowest cosine of a question and its passage at which the question is reported."""
+
+
+def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[object] | Measured:
+    """Return the field of every entry; not measured if an entry lacks it."""
+    values = [value(one, group, name) for one in entries]
+    missing = sum(one is None for one in values)
+    if not values:
+        return Measured(math.nan, "no question")
+    if missing:
+        return Measured(math.nan, f"{missing:,} of {len(values):,} entries have no {group}.{name}")
+    return values
+
+
+def _strata(subject: Subject) -> Measured:
+    named = {value(one, "classification", "stratum") for one in subject.kept} - {None, ""}
+    documents = {label.get("document") for one in subject.answerable for label in relevant_evidence(one)}
+    named = named or {subject.strata[document] for document in documents if document in subject.strata}
+    named = named or (set() if subject.kept else set(subject.strata.values()))
+    if not named:
+        return Measured(math.nan, "no entry names its stratum, and no corpus in folders is given")
+    return Measured(len(named), ", ".join(sorted(map(str, named))[:8]))
+
+
+def _documents(subject: Subject) -> Measured:
+    if subject.corpus is None:
+        return NO_CORPUS
+    found = {span[0] for spans in subject.evidence_spans for span in spans}
+    return share(len(found), len(subject.corpus.ids), "document")
+
+
+def _provenance(subject: Subject) -> Measured:
+    if subject.corpus is None:
+        return NO_CORPUS
+    found = zip(subject.answerable, subject.evidence_spans, strict=True)
+    return without_fault([(one, _missing(one, len(spans))) for one, spans in found], "answerable question")
+
+
+def _missing(entry: Entry, found: int) -> str:
+    labels = relevant_evidence(entry)
+    quoted = ", ".join(f'{one.get("document")} "{one.get("anchor") or ""}"' for one in labels)
+    if not labels:
+        return "has no evidence"
+    return "" if found == len(labels) else f"{found} of {len(labels)} labels found: {quoted}"
+
+
+def _extractable(subject: Subject) -> Measured:
+    if subject.corpus is None:
+        return NO_CORPUS
+    if not any(map(references, subject.answerable)):
+        return Measured(math.nan, "no question has an answer")
+    judged, literal = [], 0
+    rows = {id(one): row for row, one in enumerate(subject.kept)}
+    for one, passage in zip(subject.answerable, subject.evidence_texts, strict=True):
+        answers, cosine = references(one), -1.0
+        is_literal = any(is_verbatim(answer, passage) for answer in answers)
+        literal += is_literal
+        if not is_literal and subject.answers is not None and subject.passages is not None:
+            cosine = float(subject.answers[rows[id(one)]] @ subject.passages[rows[id(one)]])
+        is_found = is_literal or cosine >= EXTRACTED
+        quoted = f'"{answers[0]}"' if answers else "(none is given)"
+        judged.append((one, "" if is_found else f"the passage does not have the answer {quoted}"))
+    found = without_fault(judged, "answerable question")
+    if subject.answers is None:
+        missing = f"{literal:,} literally; the others by similarity: embedder=minilm"
+        return replace(found, note=missing if found.faults else "all literally", is_least=True)
+    near = len(judged) - len(found.faults) - literal
+    return replace(found, note=f"{literal:,} literally, {near:,} by similarity")
+
+
+def _single_facts(subject: Subject) -> Measured:
+    """Return the share of single-fact questions; not measured if an answerable entry has no class."""
+    found = _of_field(subject.answerable, "classification", "reasoning_class")
+    if isinstance(found, Measured):
+        return found
+    others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
+    classes = [*found, *(one for one in others if one)]
+    return share(classes.count(SINGLE_FACT), len(classes), "question")
+
+
+def _question_marks(subject: Subject) -> Measured:
+    judged = [(one, "" if is_question(str(one.get("question") or "")) else "has no mark") for one in subject.kept]
+    return without_fault(judged, "question")
+
+
+def _marked_unanswerable(subject: Subject) -> Measured:
+    judged = [
+        (one, "" if kind in UNANSWERABLE_TYPES else f"is of type {kind!r}; known: {', '.join(UNANSWERABLE_TYPES)}")
+        for one in subject.unanswerable
+        for kind in [one.get("unanswerable_type")]
+    ]
+    return without_fault(judged, "unanswerable question")
+
+
+def _unanswerable_share(subject: Subject) -> Measured:
+    return share(len(subject.unanswerable), len(subject.kept), "question")
+
+
+def _unanswerable_types(subject: Subject) -> Measured:
+    kinds = Counter(str(one.get("unanswerable_type")) for one in subject.unanswerable if one.get("unanswerable_type"))
+    return Measured(len(kinds), ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+
+
+def _validated(subject: Subject) -> Measured:
+    found = _of_field(subject.kept, "validation", "status")
+    if isinstance(found, Measured):
+        return found
+    judged = [
+        (one, "" if status == VALIDATED else f"its status is {status}")
+        for one, status in zip(subject.kept, found, strict=True)
+    ]
+    return without_fault(judged, "question")
+
+
+def _rejected(subject: Subject) -> Measured:
+    """Count the kept entries whose validation score is below the threshold of its method."""
+    found = [(one, value(one, "validation", "method"), value(one, "validation", "score")) for one in subject.kept]
+    scored = [(one, METHODS[method], score) for one, method, score in found if method in METHODS and score is not None]
+    if not scored:
+        return Measured(math.nan, "no entry has validation.method and validation.score")
+    judged = [
+        (one, f"scored {float(score):.2f}, below {least:g}" if float(score) < least else "")
+        for one, least, score in scored
+    ]
+    return count_faults(judged, f"{subject.rejected:,} rejected, which are left out")
+
+
+def _fields(subject: Subject) -> Measured:
+    filled = [(one, count_filled(one)) for one in subject.answerable]
+    if not filled:
+        return Measured(math.nan, "no question")
+    judged = [(one, f"{count} fields are filled" if count < FILLED_FIELDS else "") for one, count in filled]
+    return count_faults(judged, "fewest of an answerable entry", min(count for _, count in filled))
+
+
+def _by_design(subject: Subject) -> Measured:
+    found = _of_field(subject.kept, "processing", "by_design")
+    return found if isinstance(found, Measured) else share(found.count(True), len(found), "question")
+
+
+def _duplicates(subject: Subject) -> Measured:
+    if subject.questions is None:
+        return NO_EMBEDDER
+    cosines = subject.questions @ subject.questions.T
+    pairs = np.argwhere(np.triu(cosines >= DUPLICATE, 1)).tolist()
+    kept = subject.kept
+    judged = [(kept[b], f"similarity {cosines[a, b]:.2f} to {kept[a].get('id')}") for a, b in pairs]
+    return count_faults(judged, f"pairs of questions with a similarity of {DUPLICATE} or more", len(pairs))
+
+
+def _independence(subject: Subject) -> Measured:
+    if subject.questions is None or subject.passages is None:
+        return NO_EMBEDDER
+    cosines = np.einsum("ij,ij->i", subject.questions, subject.passages)
+    if np.isnan(cosines).all():
+        return Measured(math.nan, "no passage to compare with")
+    judged = [
+        (one, f"similarity {cosine:.2f} to its passage" if cosine >= NEAR_COPY else "")
+        for one, cosine in zip(subject.kept, cosines.tolist(), strict=True)
+    ]
+    return count_faults(judged, "highest similarity of a question and its passage", float(np.nanmax(cosines)))
+
+
+def _hard(subject: Subject) -> Measured:
+    found = _of_field(subject.answerable, "classification", "difficulty")
+    if isinstance(found, Measured):
+        return found
+    return share(sum(float(str(one)) >= HARD for one in found), len(found), "answerable question")
+
+
+def _kinds(name: str) -> Measure:
+    def measure(subject: Subject) -> Measured:
+        counts = Counter(
+            str(kind) for one in subject.answerable if (kind := value(one, "classification", name)) not in (None, "")
+        )
+        if not counts:
+            return Measured(math.nan, f"no entry has classification.{name}")
+        return Measured(len(counts), ", ".join(f"{kind} {count}" for kind, count in counts.most_common()))
+
+    return measure
+
+
+def _chunks(subject: Subject) -> Measured:
+    if subject.corpus is None or subject.spans is None:
+        return NO_CORPUS
+    covered = {chunk for chunks in subject.evidence_chunks for chunk in chunks}
+    return share(len(covered), len(subject.spans.document), "chunk")
+
+
+BUILT_GATES: Mapping[str, tuple[str, str, Measure]] = {
+    "G0-1": ("strata of documents", ">=", _strata),
+    "G0-2": ("documents with a question", ">=", _documents),
+    "G1-1": ("evidence found in the corpus", ">=", _provenance),
+    "G1-2": ("answers found in their passage", ">=", _extractable),
+    "G1-3": ("answerable questions of a single fact", "<", _single_facts),
+    "G1-4": ("questions that end with a question mark", ">=", _question_marks),
+    "G2-1": ("unanswerable questions with a known type", ">=", _marked_unanswerable),
+    "G2-2": ("unanswerable questions", "in", _unanswerable_share),
+    "G2-3": ("types of unanswerable questions", ">=", _unanswerable_types),
+    "G3-1": ("questions validated", ">=", _validated),
+    "G3-2": ("kept questions that their validation rejects", "<=", _rejected),
+    "G4-1": ("filled fields", ">=", _fields),
+    "G4-2": ("questions made by design from their chunk", ">=", _by_design),
+    "G5-1": ("duplicates", "<=", _duplicates),
+    "G5-2": ("similarity of question and passage", "<", _independence),
+    "G5-3": ("questions of a single fact", "<", _single_facts),
+    "G5-4": ("hard answerable questions", ">=", _hard),
+    "G5-5": ("unanswerable questions in the final set", "in", _unanswerable_share),
+    "G5-6": ("levels of Bloom's taxonomy", ">=", _kinds("bloom")),
+    "G5-7": ("question types", ">=", _kinds("question_type")),
+    "G5-8": ("chunks with a question", ">=", _chunks),
+}
+"""Gate -> title, comparison of the value with the threshold, measure."""

@@ -1,0 +1,70 @@
+"""Compare the categories of a golden set with their quotas."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ragsweep.core.errors import ConfigError
+from ragsweep_golden.sets.entries import Entry
+
+UNANSWERABLE = "unanswerable"
+"""The only quota that is a share of all questions; other quotas are shares of the answerable questions."""
+TOLERANCE = 0.05
+
+
+class Quota(NamedTuple):
+    """A category: its wanted share, its questions, and the number of questions that the share refers to."""
+
+    category: str
+    wanted: float
+    found: int
+    of: int
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the share is within the tolerance, or within one question in a small set."""
+        return math.isnan(self.wanted) or abs(self.found - self.wanted * self.of) <= max(1.0, TOLERANCE * self.of)
+
+    def as_text(self) -> str:
+        """Format the category, its questions and the wanted number."""
+        if math.isnan(self.wanted):
+            return f"{self.category}: {self.found:,} of {self.of:,}, no quota"
+        lack = "" if self.is_met else ", NOT MET"
+        return f"{self.category}: {self.found:,} of {self.of:,}, wanted {self.wanted * self.of:.0f}{lack}"
+
+
+def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Quota]:
+    """Return the categories with a quota, then those without one, largest first.
+
+    ``unanswerable`` is a share of all questions, any other category a share of the answerable ones. Conversation is
+    excluded.
+    """
+    asked = [one for one in entries if one.get("needs_retrieval", True)]
+    answerable = [one for one in asked if one.get("answerable", True)]
+    found = Counter(str(one.get("category") or "(no category)") for one in answerable)
+    rows = [
+        Quota(name, share, len(asked) - len(answerable), len(asked))
+        if name == UNANSWERABLE
+        else Quota(name, share, found[name], len(answerable))
+        for name, share in wanted.items()
+    ]
+    others = [
+        Quota(name, math.nan, count, len(answerable)) for name, count in found.most_common() if name not in wanted
+    ]
+    return rows + others
+
+
+def read_quotas(given: object) -> dict[str, float]:
+    """Read ``quotas``. Raises ConfigError for a value that is not a share, and for a sum above 1."""
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"quotas: must be categories and shares, quotas='{{factual: .4}}', given {given!r}")
+    for name, share in given.items():
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise ConfigError(f"quotas.{name}: must be a share from 0 to 1, given {share!r}")
+    total = sum(share for name, share in given.items() if name != UNANSWERABLE)
+    if total > 1 + 1e-9:
+        raise ConfigError(f"quotas: the shares of the answerable questions sum to {total:g}, above 1")
+    return {str(name): float(share) for name, share in given.items()}

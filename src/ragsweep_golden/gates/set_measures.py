@@ -1,0 +1,183 @@
+"""Measures for any golden set: wording, repetitions, ambiguous evidence, size and balance."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ragsweep.core.types import Evidence, Question
+from ragsweep.golden.clusters import clusters, normalised
+from ragsweep.parts.languages import content_words, detect_language, fold
+from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
+from ragsweep_golden.evidence.answers import lexical_overlap
+from ragsweep_golden.gates.subject import NO_CORPUS, Measure, Measured, Subject, count_faults, with_fault, without_fault
+from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevant_evidence
+
+COPIED = 0.8
+"""Lowest share of a question's words in its passage at which the wording counts as copied."""
+_METRIC = "context_ndcg"
+_FEWEST_ANSWER_WORDS = 2  # of an answer that is searched for in its question, which may offer "yes" or a name
+
+
+def _breaking(one: Entry, *codes: str) -> str:
+    return "; ".join(why for code, why in incoherences(one) if code in codes)
+
+
+def _short_questions(subject: Subject) -> Measured:
+    asked = [one for one in subject.kept if one.get("needs_retrieval", True)]
+    return without_fault([(one, _breaking(one, "C1")) for one in asked], "question")
+
+
+def _short_answers(subject: Subject) -> Measured:
+    return without_fault([(one, _breaking(one, "C2")) for one in subject.answerable], "answerable question")
+
+
+def _coherence(subject: Subject) -> Measured:
+    """Check C3 to C8; gate G1-1 checks missing evidence, G2-1 unknown unanswerable types."""
+    judged = []
+    for one in subject.kept:
+        contradicts = one.get("unanswerable_type") if one.get("answerable", True) else relevant_evidence(one)
+        codes = ("C3", "C4") if contradicts else ()
+        judged.append((one, _breaking(one, *codes, "C5", "C6", "C7", "C8")))
+    return without_fault(judged, "question")
+
+
+def language_of(entry: Entry) -> str:
+    """Return the language of an entry, else that of its question."""
+    given = str(entry.get("language") or "")
+    return given if given in LANGUAGES else detect_language(str(entry.get("question") or "")) or "en"
+
+
+def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
+    """Return each answerable entry with a passage, and the share of its question's words in the passage."""
+    return [
+        (entry, lexical_overlap(str(entry.get("question") or ""), passage, language_of(entry)))
+        for entry, passage in zip(subject.answerable, subject.evidence_texts, strict=True)
+        if passage
+    ]
+
+
+def _copied(subject: Subject) -> Measured:
+    if subject.corpus is None:
+        return NO_CORPUS
+    judged = [
+        (one, f"{found:.0%} of its words are those of the passage" if found >= COPIED else "")
+        for one, found in find_copied(subject)
+    ]
+    return with_fault(judged, "passage to compare with")
+
+
+def _repeated(subject: Subject) -> Measured:
+    first: dict[str, Entry] = {}
+    judged = []
+    for one, question in zip(subject.kept, _questions(subject.kept), strict=True):
+        earlier = first.setdefault(normalised(question), one)
+        judged.append((one, "" if earlier is one else f"has the words of {earlier.get('id')}"))
+    return count_faults(judged, "questions with the words of an earlier one")
+
+
+def _questions(entries: Sequence[Entry]) -> list[Question]:
+    """Return the data on which the clusters of entries depend."""
+    return [
+        Question(
+            str(one.get("id")),
+            str(one.get("question") or ""),
+            evidence=tuple(Evidence(str(label.get("document"))) for label in relevant_evidence(one)),
+            distractors=tuple(one.get("distractors") or ()),
+        )
+        for one in entries
+    ]
+
+
+def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
+    """Return each entry with answer and evidence, and the first other chunk that answers it, or "".
+
+    Such a chunk contains the answer and most of the question's words.
+    """
+    plain = [_plain(text) for text in subject.chunks]
+    words: dict[str, list[frozenset[str]]] = {}
+    found = []
+    for entry, own in zip(subject.answerable, subject.evidence_chunks, strict=True):
+        answer, language = str(entry.get("reference") or ""), language_of(entry)
+        asked = content_words(str(entry.get("question") or ""), language)
+        if not answer or not own or not asked:
+            continue
+        if language not in words:
+            words[language] = [content_words(text, language) for text in plain]
+        needed = math.ceil(COPIED * len(asked))
+        near = (n for n, each in enumerate(words[language]) if n not in own and len(asked & each) >= needed)
+        lines = [_plain(line) for line in answer.splitlines() if line.strip()]
+        other = next((n for n in near if all(line in plain[n] for line in lines)), None)
+        found.append((entry, "" if other is None else _start(subject, other)))
+    return found
+
+
+def _plain(text: str) -> str:
+    return " ".join(fold(text).split())
+
+
+def _start(subject: Subject, chunk: int) -> str:
+    assert subject.corpus is not None
+    assert subject.spans is not None
+    text = " ".join(subject.chunks[chunk].split())
+    return f'{subject.corpus.ids[int(subject.spans.document[chunk])]}: "{text[:60]}"'
+
+
+def _ambiguous(subject: Subject) -> Measured:
+    if subject.corpus is None or subject.spans is None:
+        return NO_CORPUS
+    judged = [(one, f"is answered by {other} too" if other else "") for one, other in find_ambiguous(subject)]
+    return with_fault(judged, "question has an answer and evidence")
+
+
+def _given_away(subject: Subject) -> Measured:
+    judged = []
+    for one in subject.answerable:
+        question, answer = (normalised(Question("", str(one.get(name) or ""))) for name in ("question", "reference"))
+        found = len(answer.split()) >= _FEWEST_ANSWER_WORDS and f" {answer} " in f" {question} "
+        judged.append((one, f'contains its answer, "{one.get("reference")}"' if found else ""))
+    return count_faults(judged, "questions that contain their answer")
+
+
+def _independent(subject: Subject) -> Measured:
+    """Count the clusters of questions, and report the smallest difference that this number can show."""
+    count = len(set(clusters(_questions(subject.kept))))
+    if count < 2:
+        return Measured(count, "shows no difference")
+    _, variation = find_variation(_METRIC)
+    design = Design(len(subject.kept), count)
+    shown = {kind: detectable(variation.spreads[kind], variation.correlation, design) for kind in (PARAMETER, METHOD)}
+    sizes = ", ".join(f"{size:.2f} from {kind}" for kind, size in shown.items())
+    return Measured(count, f"shows a difference in {_METRIC} of {sizes}")
+
+
+def _largest(names: Sequence[str], what: str) -> Measured:
+    if not names:
+        return Measured(math.nan, f"no question has a {what}")
+    ((name, count),) = Counter(names).most_common(1)
+    return Measured(count / len(names), f"{name}: {count:,} of {len(names):,}")
+
+
+def _largest_document(subject: Subject) -> Measured:
+    labels = (relevant_evidence(one) for one in subject.answerable)
+    return _largest([str(each[0].get("document")) for each in labels if each], "document")
+
+
+def _largest_category(subject: Subject) -> Measured:
+    return _largest([str(one["category"]) for one in subject.kept if one.get("category")], "category")
+
+
+SET_GATES: Mapping[str, tuple[str, str, Measure]] = {
+    "G1-5": ("questions of 10 characters or more", ">=", _short_questions),
+    "G1-6": ("answers of 6 characters or more", ">=", _short_answers),
+    "G3-3": ("questions whose fields agree", ">=", _coherence),
+    "G6-1": ("questions worded as their evidence", "<=", _copied),
+    "G6-2": ("repeated questions", "<=", _repeated),
+    "G6-3": ("questions that another chunk answers too", "<=", _ambiguous),
+    "G6-4": ("questions that contain their answer", "<=", _given_away),
+    "G6-5": ("independent questions", ">=", _independent),
+    "G6-6": ("questions of the most asked document", "<=", _largest_document),
+    "G6-7": ("questions of the largest category", "<=", _largest_category),
+}
+"""Gate -> title, comparison of the value with the threshold, measure."""

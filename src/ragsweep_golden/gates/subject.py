@@ -1,0 +1,161 @@
+"""The input and the outcome of a gate's measure: a golden set with its corpus and vectors, and a value with faults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.types import Corpus, Spans
+from ragsweep_golden.evidence.passages import locate_label
+from ragsweep_golden.sets.entries import Entry, is_rejected, relevant_evidence, value
+
+Floats = NDArray[np.float32]
+Embed = Callable[[Sequence[str]], Floats]
+"""Embeds texts as unit vectors; NaN for empty ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A golden set and the data it is checked against. A gate is not measured where its data is None.
+
+    ``spans`` are the corpus' chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row for each
+    kept entry; NaN rows for entries without an answer or a passage.
+    """
+
+    entries: Sequence[Entry]
+    corpus: Corpus | None = None
+    spans: Spans | None = None
+    questions: Floats | None = None
+    answers: Floats | None = None
+    passages: Floats | None = None
+    strata: Mapping[str, str] = field(default_factory=dict)  # document -> stratum
+
+    @cached_property
+    def kept(self) -> list[Entry]:
+        """The entries that were not rejected."""
+        return [one for one in self.entries if not is_rejected(one)]
+
+    @property
+    def rejected(self) -> int:
+        """The number of rejected entries."""
+        return len(self.entries) - len(self.kept)
+
+    @cached_property
+    def answerable(self) -> list[Entry]:
+        """The kept entries that the corpus answers; conversation excluded."""
+        return [one for one in self.kept if one.get("answerable", True) and one.get("needs_retrieval", True)]
+
+    @cached_property
+    def unanswerable(self) -> list[Entry]:
+        """The kept entries that the corpus does not answer."""
+        return [one for one in self.kept if not one.get("answerable", True)]
+
+    @cached_property
+    def evidence_spans(self) -> list[list[tuple[int, int, int]]]:
+        """The evidence of each answerable entry as (document, start, end); an empty list if it is not found."""
+        assert self.corpus is not None
+        located = ([locate_label(label, self.corpus) for label in relevant_evidence(one)] for one in self.answerable)
+        return [[span for span in spans if span] for spans in located]
+
+    @cached_property
+    def chunks(self) -> list[str]:
+        """The texts of all chunks."""
+        assert self.corpus is not None
+        return chunk_texts(self.corpus, self.spans)
+
+    @cached_property
+    def evidence_chunks(self) -> list[list[int]]:
+        """The chunks that overlap the evidence of each answerable entry."""
+        assert self.spans is not None
+        return [[chunk for span in found for chunk in touching(self.spans, *span)] for found in self.evidence_spans]
+
+    @cached_property
+    def evidence_texts(self) -> list[str]:
+        """The passage of each answerable entry, else the text of its evidence's chunks; empty if it is unknown."""
+        given = [str(value(one, "content", "passage") or "") for one in self.answerable]
+        if self.corpus is None or self.spans is None:
+            return given
+        found = zip(given, self.evidence_chunks, strict=True)
+        return [text or "\n".join(self.chunks[chunk] for chunk in chunks) for text, chunks in found]
+
+    def with_vectors(self, embed: Embed) -> Subject:
+        """Embed questions, answers and passages of the kept entries."""
+        passages = {id(one): text for one, text in zip(self.answerable, self.evidence_texts, strict=True)}
+        return replace(
+            self,
+            questions=embed([str(one.get("question") or "") for one in self.kept]),
+            answers=embed([str(one.get("reference") or "") for one in self.kept]),
+            passages=embed([passages.get(id(one), "") for one in self.kept]),
+        )
+
+
+def chunk_texts(corpus: Corpus, spans: Spans | None) -> list[str]:
+    """Return the texts of all chunks."""
+    assert spans is not None
+    rows = zip(spans.document.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True)
+    return [corpus.texts[document][start:end] for document, start, end in rows]
+
+
+def touching(spans: Spans, document: int, start: int, end: int) -> list[int]:
+    """Return the chunks that overlap a span of a document."""
+    inside = (spans.document == document) & (spans.start < end) & (spans.end > start)
+    return [int(chunk) for chunk in np.flatnonzero(inside)]
+
+
+class Fault(NamedTuple):
+    """A question that fails a gate, and the reason."""
+
+    id: str
+    question: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value that gates compare, or NaN and the reason; ``is_least``: the value is a lower bound."""
+
+    value: float
+    note: str = ""
+    is_least: bool = False
+    faults: tuple[Fault, ...] = ()
+
+
+Measure = Callable[[Subject], Measured]
+Judged = Sequence[tuple[Entry, str]]
+"""Entries, each with the reason why it fails a gate; empty if it does not."""
+NO_CORPUS = Measured(math.nan, "no corpus given: corpus=FOLDER or FILE")
+NO_EMBEDDER = Measured(math.nan, "no embedder given: embedder=minilm")
+
+
+def share(part: int, whole: int, what: str) -> Measured:
+    """Return a share; not measured if there is nothing to count."""
+    return Measured(part / whole, f"{part:,} of {whole:,}") if whole else Measured(math.nan, f"no {what}")
+
+
+def find_faults(judged: Judged) -> tuple[Fault, ...]:
+    """Return the faults of the entries that have one."""
+    return tuple(Fault(str(one.get("id")), str(one.get("question") or ""), why) for one, why in judged if why)
+
+
+def without_fault(judged: Judged, what: str) -> Measured:
+    """Return the share of entries without a fault, and the faults."""
+    faults = find_faults(judged)
+    return replace(share(len(judged) - len(faults), len(judged), what), faults=faults)
+
+
+def with_fault(judged: Judged, what: str) -> Measured:
+    """Return the share of entries with a fault, and the faults."""
+    faults = find_faults(judged)
+    return replace(share(len(faults), len(judged), what), faults=faults)
+
+
+def count_faults(judged: Judged, note: str, value: float | None = None) -> Measured:
+    """Return the faults of entries with a value; by default their number."""
+    faults = find_faults(judged)
+    return Measured(len(faults) if value is None else value, note, faults=faults)

@@ -1,0 +1,1 @@
+"""Labels that a change of the corpus affects, and their repairs."""

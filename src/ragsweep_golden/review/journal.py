@@ -1,0 +1,194 @@
+"""Human judgements: appended to a journal beside the golden file, and merged into the golden file once.
+
+A line of the journal is a judgement or undoes one. It names the entry and the judged evidence, so the
+journal and the golden file suffice for the merge. The merge is idempotent: a judgement whose id is already in the
+file is skipped, since a process may be killed between the writes of the two files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.golden.golden_format import REJECTED
+from ragsweep.golden.reading import Row, read_row
+from ragsweep_golden.sets.changelog import record_change
+from ragsweep_golden.sets.entries import NEEDS_REVIEW, VALIDATED, Entry, read_entries, value
+from ragsweep_golden.sets.files import write_rows
+
+ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
+GRADES = (0, 1, 2, 3)
+"""Grades of a judged passage; 0 is not relevant."""
+
+Judgement = Mapping[str, Any]
+
+
+class Journal:
+    """The journal of judgements not yet in the golden file; one process at a time can open it.
+
+    Raises InputError if another process has it open.
+    """
+
+    def __init__(self, golden: Path) -> None:
+        self.golden = golden = golden.resolve() if golden.is_symlink() else golden
+        self.path = golden.with_name(f"{golden.name}.reviews.jsonl")
+        mode = golden.stat().st_mode & 0o666
+        os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, mode))
+        self._file = self.path.open("a+b")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as fault:
+            self._file.close()
+            raise InputError(f"{golden}: is being reviewed by another process; end that one first") from fault
+
+    def append(self, line: Judgement) -> None:
+        """Append one line and sync it to disk."""
+        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def lines(self) -> list[Judgement]:
+        """Read all complete lines; a torn last line was never acknowledged. Raises InputError for other content."""
+        self._file.seek(0)
+        faults = Faults()
+        read = []
+        for number, line in enumerate(self._file.read().split(b"\n")[:-1], start=1):
+            where = f"{self.path}:{number}"
+            try:
+                read.append(read_row(line.decode(), where, faults))
+            except UnicodeDecodeError as fault:
+                faults.add(where, f"byte {fault.start + 1} (0x{line[fault.start]:02x}) is not UTF-8")
+        for row in filter(None, read):
+            _check_line(row)
+        faults.raise_any()
+        return [row.values for row in read if row]
+
+    def fold(self) -> int:
+        """Write all judgements into the golden file, empty the journal, and return their number.
+
+        Raises InputError, and changes nothing, if the file has faults or lacks a judged entry.
+        """
+        judgements = settle(self.lines())
+        if judgements:
+            faults = Faults()
+            entries = {entry["id"]: entry for entry in read_entries(self.golden, faults)}
+            for name in dict.fromkeys(one["entry"] for one in judgements):
+                if name not in entries:
+                    faults.add(str(self.path), f'has judgements of "{name}", which is not in {self.golden} any more')
+            faults.raise_any()
+            for one in judgements:
+                entries[one["entry"]] = apply(entries[one["entry"]], one)
+            with record_change(self.golden, "review", ", ".join(sorted({one["who"] for one in judgements}))):
+                write_rows(self.golden, entries.values())
+        self._file.truncate(0)
+        return len(judgements)
+
+    def finish(self) -> None:
+        """Merge and remove the journal. Raises as :meth:`fold` does."""
+        self.fold()
+        self.path.unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Close the journal, which keeps the judgements that are not in the golden file yet."""
+        self._file.close()
+
+
+def _check_line(row: Row) -> None:
+    """Report fields that `Review` does not write."""
+    if "undo" in row:
+        row.filled_text("undo")
+        return
+    for name in ("id", "task", "entry", "who", "when"):
+        row.filled_text(name)
+    action = row.text("action")
+    if "evidence" in row:
+        evidence = row.row("evidence")
+        evidence.filled_text("document"), evidence.given_text("anchor"), evidence.position("start")
+        if not is_grade(row.values.get("grade")):
+            row.fault(f'"grade" is no number from {GRADES[0]} to {GRADES[-1]}')
+    elif action not in (ACCEPT, REJECT, EDIT):
+        row.fault(f'"action" is "{action[:40]}"; known are {ACCEPT}, {REJECT} and {EDIT}')
+    elif action == EDIT:
+        row.filled_text("question"), row.given_text("reference")
+
+
+def is_grade(value: object) -> bool:
+    """Return whether a value is an integer grade; true and 1.0 are not."""
+    return type(value) is int and value in GRADES
+
+
+def settle(lines: Iterable[Judgement]) -> list[Judgement]:
+    """Drop undone judgements, and all but the last judgement of each task."""
+    given = list(lines)
+    undone = {one["undo"] for one in given if "undo" in one}
+    kept = [one for one in given if "undo" not in one and one["id"] not in undone]
+    return list({one["task"]: one for one in kept}.values())
+
+
+def apply(entry: Entry, judgement: Judgement) -> dict[str, Any]:
+    """Return an entry with a judgement applied; unchanged if it already has this judgement."""
+    reviews = value(entry, "audit", "reviews") or []
+    if any(one.get("id") == judgement["id"] for one in reviews):
+        return dict(entry)
+    changes: dict[str, Any] = {}
+    if "evidence" in judgement:
+        changed, label = _with_evidence(entry, judgement), judgement["evidence"]
+        what = f'grade {judgement["grade"]} for "{label["anchor"]}" in {label["document"]}'
+    else:
+        changed, changes = _reviewed(entry, judgement), _changes(entry, judgement)
+        what = {REJECT: "rejected"}.get(judgement["action"], "corrected" if changes else "accepted")
+    review = {"id": judgement["id"], "who": judgement["who"], "when": judgement["when"], "what": what}
+    review |= {"changed": changes} if changes else {}
+    return changed | {"audit": {**(changed.get("audit") or {}), "reviews": [*reviews, review]}}
+
+
+def _with_evidence(entry: Entry, judgement: Judgement) -> dict[str, Any]:
+    label = {**judgement["evidence"], "grade": judgement["grade"]}
+    others = [one for one in entry.get("evidence") or () if evidence_key(one) != evidence_key(label)]
+    return {**entry, "evidence": [*others, label]}
+
+
+def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the identity of a label: all fields but the grade."""
+    return label.get("document"), label.get("anchor"), label.get("start")
+
+
+def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
+    """Return field -> old and new value, for each field that a person corrected."""
+    if judgement["action"] != EDIT:
+        return {}
+    pairs = {name: [str(entry.get(name) or ""), judgement[name]] for name in ("question", "reference")}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
+    """Return an entry that a person accepted (its status becomes gold), corrected or rejected."""
+    validation = dict(entry.get("validation") or {})
+    if judgement["action"] == REJECT:
+        return {**entry, "validation": validation | {"status": REJECTED}}
+    changed, changes = dict(entry), _changes(entry, judgement)
+    for name, (before, after) in changes.items():
+        changed[name] = after
+        if choice := changed.get("multiple_choice"):
+            changed["multiple_choice"] = {part: _replaced(given, before, after) for part, given in choice.items()}
+    if changes or validation.get("status") != VALIDATED:
+        validation |= {"status": VALIDATED, "method": "person", "score": 1.0}
+    if "reference" in changes:
+        passage = str(value(entry, "content", "passage") or "")
+        validation["answer_in_evidence"] = bool(changed["reference"]) and changed["reference"] in passage
+    if note := changed.get("notes"):
+        changed["notes"] = str(note).removeprefix(f"{NEEDS_REVIEW}: ")
+    return changed | {"validation": validation, "audit": {**(entry.get("audit") or {}), "status": "gold"}}
+
+
+def _replaced(given: Any, before: str, after: str) -> Any:
+    """Replace a text wherever the multiple-choice form repeats it."""
+    if isinstance(given, list):
+        return [_replaced(one, before, after) for one in given]
+    return after if given == before else given

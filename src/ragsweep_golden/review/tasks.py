@@ -1,0 +1,139 @@
+"""A review: the questions or passages to judge, and the judgements given so far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import Corpus
+from ragsweep.golden.anchors import resolve
+from ragsweep_golden.review.journal import ACCEPT, EDIT, GRADES, REJECT, Journal, Judgement, evidence_key, is_grade
+from ragsweep_golden.sets.entries import Entry, is_rejected, value
+
+AROUND = 400
+"""Characters that the page shows on either side of an anchor if an entry has no passage."""
+
+
+def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
+    """List the silver questions as the page shows them; an entry without a passage gets the corpus text around it."""
+    return [
+        {
+            "task": json.dumps(["question", entry["id"]]),
+            "entry": entry["id"],
+            "question": entry["question"],
+            "reference": entry.get("reference") or "",
+            "kind": value(entry, "classification", "question_type") or entry.get("unanswerable_type") or "",
+            "answerable": entry.get("answerable", True),
+            "document": value(entry, "provenance", "document") or _first_document(entry),
+            "passage": value(entry, "content", "passage") or (_around_evidence(entry, corpus) if corpus else ""),
+            "marked": [one["anchor"] for one in entry.get("evidence") or () if one.get("anchor")],
+        }
+        for entry in entries
+        if value(entry, "audit", "status") == "silver" and not is_rejected(entry)
+    ]
+
+
+def _first_document(entry: Entry) -> str:
+    return next((str(one.get("document") or "") for one in entry.get("evidence") or ()), "")
+
+
+def _around_evidence(entry: Entry, corpus: Corpus) -> str:
+    """Return the corpus text around the first anchor of an entry that the corpus contains."""
+    for one in entry.get("evidence") or ():
+        text = corpus.texts[corpus.position[one["document"]]] if one.get("document") in corpus.position else ""
+        for start, end in resolve(text, one.get("anchor") or "", one.get("start"))[:1]:
+            return text[max(0, start - AROUND) : end + AROUND]
+    return ""
+
+
+def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """List the pending passages of a pool as the page shows them, in the order of the pool.
+
+    Raises InputError for a passage of a question that is not in the golden file.
+    """
+    by_id, tasks = {entry["id"]: entry for entry in entries}, []
+    for row in pool:
+        if row["id"] not in by_id:
+            raise InputError(f'the pool has passages of "{row["id"]}", which is not in the golden file; pool again')
+        entry = by_id[row["id"]]
+        evidence = {name: row[name] for name in ("document", "anchor", "start") if name in row}
+        if evidence_key(evidence) in map(evidence_key, entry.get("evidence") or ()):
+            continue
+        ranks = ", ".join(f"{name} at {rank}" for name, rank in row["ranks"].items())
+        task = {
+            "task": json.dumps(["passage", row["id"], *evidence.values()], ensure_ascii=False),
+            "entry": row["id"],
+            "question": entry["question"],
+            "reference": entry.get("reference") or "",
+            "kind": f"found by {ranks}",
+            "answerable": True,
+            "document": row["document"],
+            "passage": row["passage"],
+            "marked": [row["sentence"]],
+            "evidence": evidence,
+        }
+        tasks.append(task)
+    return tasks
+
+
+@dataclass
+class Review:
+    """One review: its tasks and judgements; ``recovered`` counts the judgements of an interrupted review."""
+
+    journal: Journal
+    tasks: Sequence[Mapping[str, Any]]
+    who: str
+    recovered: int = 0
+    _given: list[Judgement] = field(default_factory=list)  # not undone, in order
+    _lock: Lock = field(default_factory=Lock)
+
+    def judged(self) -> dict[str, Judgement]:
+        """Return the last judgement of each task that has one."""
+        return {one["task"]: one for one in self._given}
+
+    def judge(self, given: Mapping[str, Any]) -> Judgement:
+        """Store a judgement; a repeated id is ignored.
+
+        Raises InputError for a judgement that does not fit its task.
+        """
+        with self._lock:
+            known = next((one for one in self._given if one["id"] == given.get("id")), None)
+            if known:
+                return known
+            judgement = self._checked(given)
+            self.journal.append(judgement)
+            self._given.append(judgement)
+            return judgement
+
+    def undo(self) -> Judgement | None:
+        """Undo the last judgement, and return it."""
+        with self._lock:
+            if not self._given:
+                return None
+            self.journal.append({"undo": self._given[-1]["id"]})
+            return self._given.pop()
+
+    def _checked(self, given: Mapping[str, Any]) -> Judgement:
+        task = next((one for one in self.tasks if one["task"] == given.get("task")), None)
+        if task is None or not isinstance(given.get("id"), str) or not given["id"]:
+            raise InputError("there is no such task")
+        judgement = {"id": given["id"], "task": task["task"], "entry": task["entry"]}
+        if "evidence" in task:
+            if not is_grade(given.get("grade")):
+                raise InputError(f"a passage gets a grade from {GRADES[0]} to {GRADES[-1]}")
+            judgement |= {"evidence": task["evidence"], "grade": given["grade"]}
+        elif given.get("action") == EDIT:
+            texts = {name: given.get(name) for name in ("question", "reference")}
+            if not all(isinstance(text, str) for text in texts.values()) or not str(texts["question"]).strip():
+                raise InputError("a question must not be blank")
+            judgement |= {"action": EDIT, **{name: str(text).strip() for name, text in texts.items()}}
+        elif given.get("action") in (ACCEPT, REJECT):
+            judgement |= {"action": given["action"]}
+        else:
+            raise InputError("a question is accepted, rejected or corrected")
+        return judgement | {"who": self.who, "when": datetime.now(UTC).isoformat(timespec="seconds")}

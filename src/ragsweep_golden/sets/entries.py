@@ -1,0 +1,300 @@
+"""The full schema of a golden set's entries: 46 fields in eight groups, and the constraints between them.
+
+An entry is a JSON object. Its root has the keys that an evaluation reads (docs/datasets.md); each other group is a
+nested object that an evaluation does not need.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragsweep.core.errors import Faults
+from ragsweep.core.types import Evidence, Question
+from ragsweep.golden.golden_format import REJECTED, read_question
+from ragsweep.golden.golden_set import STATUSES
+from ragsweep.golden.reading import Row, UniqueIds, read_rows
+
+Entry = Mapping[str, Any]
+
+SCHEMA_VERSION = "1"
+LANGUAGES = {"en": "english", "fr": "french"}
+"""Languages of the questions that rules can make, by their code."""
+NEEDS_REVIEW = "needs_review"
+"""Prefix of the notes of a question that nobody has confirmed."""
+ROOT = "root"
+VALIDATED = "validated"
+METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
+"""Validation methods, and the lowest score of each at which an entry is accepted."""
+UNANSWERABLE_TYPES = (
+
+    "out_of_database", "false_presupposition", "underspecified", "nonsensical", "modality_limited", "safety_concerned",
+)  # fmt: skip
+"""Reasons why the corpus has no answer."""
+BLOOM = ("remember", "understand", "apply", "analyse")
+SINGLE_FACT = "single_fact"
+REASONING = (SINGLE_FACT, "summary", "reasoning")
+SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
+"""Fewest characters of a question, and of the answer of an answerable question."""
+FILLED_FIELDS = 42
+"""Fewest filled fields of an answerable entry."""
+
+
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "a text"),
+    "boolean": ((bool,), "true or false"),
+    "integer": ((int,), "a whole number"),
+    "number": ((int, float), "a number"),
+    "array": ((list,), "a list"),
+}
+
+
+class Field(NamedTuple):
+    """A field of the schema: its JSON type and its meaning."""
+
+    group: str
+    name: str
+    kind: str
+    meaning: str
+
+
+FIELDS = tuple(
+    Field(group, name, kind, meaning)
+    for group, fields in {
+        ROOT: (
+            ("schema_version", "string", "version of this schema"),
+            ("id", "string", "unique and stable: a hash of what the entry is made of"),
+            ("question", "string", "the question"),
+            ("answerable", "boolean", "whether the corpus has the answer"),
+            ("unanswerable_type", "string", f"why not: {', '.join(UNANSWERABLE_TYPES)}"),
+            ("category", "string", "results are grouped by it"),
+            ("language", "string", "of the question: en, fr"),
+            ("reference", "string", "the right answer"),
+            ("keywords", "array", "terms that a right answer contains"),
+            ("evidence", "array", "documents and short quotes that give the answer"),
+            ("distractors", "array", "documents that resemble the right ones and do not answer"),
+        ),
+        "content": (
+            ("passage", "string", "the chunk that the question was made from"),
+            ("explanation", "string", "the sentence of the passage that gives the answer"),
+            ("answer_type", "string", "text, number, list, code or none"),
+        ),
+        "multiple_choice": (
+            ("question", "string", "the question as it is put with choices"),
+            ("choices", "array", "answers, one of them right"),
+            ("correct", "integer", "position of the right one, from 0"),
+            ("answer", "string", "the right one"),
+        ),
+        "provenance": (
+            ("document", "string", "id of the document"),
+            ("chunk_id", "string", "chunk of the build: document#number"),
+            ("start", "integer", "where the chunk begins in the document's text, in characters"),
+            ("end", "integer", "where it ends"),
+            ("anchor", "string", "quote of the evidence, once in the document"),
+            ("section", "string", "heading above it, or the document's title"),
+            ("pages", "array", "page numbers, where the source has them"),
+            ("article", "string", "number of the article or section, where the source has one"),
+        ),
+        "classification": (
+            ("question_type", "string", "factual, procedural, definition, scenario, rule, ..."),
+            ("bloom", "string", f"level of Bloom's taxonomy: {', '.join(BLOOM)}"),
+            ("reasoning_class", "string", f"what an answer takes: {', '.join(REASONING)}"),
+            ("difficulty", "number", "0 to 1; hard from .7"),
+            ("difficulty_method", "string", "how the difficulty was found"),
+            ("stratum", "string", "group of documents from which the passage was drawn"),
+            ("priority", "integer", "of the stratum: 1 (most important) to 4"),
+        ),
+        "validation": (
+            ("status", "string", f"{VALIDATED} or {REJECTED}"),
+            ("method", "string", f"how: {', '.join(METHODS)}"),
+            ("score", "number", "what the method measured, 0 to 1"),
+            ("answer_in_evidence", "boolean", "whether the passage contains the answer verbatim"),
+            ("corpus_digest", "string", "digest of the corpus against which it was validated"),
+        ),
+        "processing": (
+            ("generator", "string", "rule, or the model's name"),
+            ("pattern", "string", "the rule's name or the prompt's file"),
+            ("seed", "integer", "of the build"),
+            ("by_design", "boolean", "whether the chunk was the input of the question"),
+            ("lexical_overlap", "number", "share of the question's words that the passage has, 0 to 1"),
+        ),
+        "audit": (
+            ("status", "string", "silver: made by rule or model; gold: confirmed or corrected by a person"),
+            ("created_by", "string", "the command that made it, such as ragsweep golden build, or the person"),
+            ("reviews", "array", "who confirmed or changed it, when, and what changed"),
+        ),
+    }.items()
+    for name, kind, meaning in fields
+)
+GROUPS = tuple(dict.fromkeys(field.group for field in FIELDS))
+
+
+def value(entry: Entry, group: str, name: str) -> Any:
+    """Return a field of an entry; None if it or its group is missing."""
+    if group == ROOT:
+        return entry.get(name)
+    values = entry.get(group)
+    return values.get(name) if isinstance(values, Mapping) else None
+
+
+def is_rejected(entry: Entry) -> bool:
+    """Return whether an entry's validation, or a person, rejected it."""
+    return bool(value(entry, "validation", "status") == REJECTED)
+
+
+def relevant_evidence(entry: Entry) -> list[Any]:
+    """List the evidence of an entry, without labels that are judged irrelevant."""
+    return [one for one in entry.get("evidence") or () if one.get("grade", 1) > 0]
+
+
+def references(entry: Entry) -> list[str]:
+    """Return the right answers, the reference first."""
+    return [str(one) for one in (entry.get("reference"), *(entry.get("references") or ())) if one]
+
+
+def lacks_evidence(entry: Entry) -> bool:
+    """Return whether an entry is answerable but has no evidence; conversation excluded."""
+    is_answerable = entry.get("answerable", True) and entry.get("needs_retrieval", True)
+    return bool(is_answerable and not entry.get("evidence") and not is_rejected(entry))
+
+
+def count_filled(entry: Entry) -> int:
+    """Count the fields that are neither missing, null nor empty."""
+    return sum(is_filled(value(entry, field.group, field.name)) for field in FIELDS)
+
+
+def is_filled(value: Any) -> bool:
+    """Return whether a field is neither missing, null nor empty."""
+    return value not in (None, "", [], {})
+
+
+def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
+    """Read the entries of a golden file, each with the question that an evaluation reads. Raises InputError."""
+    faults = Faults()
+    read = read_entries_with_questions(path, faults)
+    faults.raise_any()
+    return read
+
+
+def read_entries(path: Path, faults: Faults) -> list[dict[str, Any]]:
+    """Read the entries of a golden file in our own format, with or without groups; errors are added to the faults."""
+    return [entry for entry, _ in read_entries_with_questions(path, faults)]
+
+
+def read_entries_with_questions(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
+    """Read entries as ``read_entries`` does, each with the question that an evaluation reads."""
+    unique, entries = UniqueIds("question"), []
+    for row in read_rows(path, faults):
+        question = read_question(row)
+        unique.check(question.id, row)
+        for group in GROUPS[1:]:
+            _check_group(row.row(group), [field for field in FIELDS if field.group == group])
+        entries.append((dict(row.values) | {"id": question.id}, question))
+    return entries
+
+
+def as_entry(question: Question) -> dict[str, Any]:
+    """Return a question of another format as an entry without groups."""
+    labels = {name: label for name, label in question.labels.items() if name != "unanswerable_type"}
+    entry = {
+        "id": question.id,
+        "question": question.text,
+        "category": question.category,
+        "answerable": question.answerable,
+        "unanswerable_type": question.unanswerable_type,
+        "needs_retrieval": question.needs_retrieval,
+        "history": [{"role": turn.role, "text": turn.text} for turn in question.history],
+        "reference": question.references[0] if question.references else None,
+        "references": list(question.references[1:]),
+        "keywords": list(question.keywords),
+        "evidence": [as_label(one) for one in question.evidence],
+        "distractors": list(question.distractors),
+        "expected_section": question.section,
+        "expected_count": question.expected_count,
+        "labels": labels,
+        "weight": question.weight,
+        "notes": question.notes,
+    }
+    return {name: given for name, given in entry.items() if is_filled(given)}
+
+
+def as_label(one: Evidence) -> dict[str, Any]:
+    """Return a piece of evidence as a label of an entry."""
+    label = {"document": one.document, "anchor": one.anchor, "start": one.start}
+    label = {name: given for name, given in label.items() if given is not None}
+    return label | ({"grade": one.grade} if one.grade != 1 else {})
+
+
+def _check_group(row: Row, fields: Sequence[Field]) -> None:
+    """Report unknown fields of a group, and fields of a wrong type."""
+    row.check_keys([field.name for field in fields])
+    for field in fields:
+        types, expected = _KINDS[field.kind]
+        if field.name in row and type(row.values[field.name]) not in types:
+            given = json.dumps(row.values[field.name])
+            row.fault(f'"{field.group}.{field.name}" is {given[:40]}, where the schema has {expected}')
+
+
+def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Yield each constraint, C1 to C8, that an entry violates, and the reason."""
+    is_unanswerable = not entry.get("answerable", True)
+    answerable = not is_unanswerable and entry.get("needs_retrieval", True)
+    answer, evidence = str(entry.get("reference") or ""), relevant_evidence(entry)
+    kind = entry.get("unanswerable_type")
+    if len(str(entry.get("question") or "").strip()) < SHORTEST_QUESTION:
+        yield "C1", f"the question has fewer than {SHORTEST_QUESTION} characters"
+    if answerable and len(answer.strip()) < SHORTEST_ANSWER:
+        yield "C2", f"the answer has fewer than {SHORTEST_ANSWER} characters"
+    if answerable and (kind or not evidence):
+        yield "C3", "is answerable, and has " + ("an unanswerable_type" if kind else "no evidence")
+    if is_unanswerable and (evidence or kind not in UNANSWERABLE_TYPES):
+        yield "C4", "is unanswerable, and has " + ("evidence" if evidence else f"the unanswerable_type {kind!r}")
+    yield from _choice_fault(entry)
+    yield from _place_fault(entry)
+    yield from _class_faults(entry)
+    yield from _audit_faults(entry)
+
+
+def _choice_fault(entry: Entry) -> Iterator[tuple[str, str]]:
+    choices, correct = value(entry, "multiple_choice", "choices"), value(entry, "multiple_choice", "correct")
+    if not choices:
+        return
+    if len(set(choices)) < len(choices):
+        yield "C5", "a choice is given twice"
+    elif not isinstance(correct, int) or not 0 <= correct < len(choices):
+        yield "C5", "no choice has the number of the right one"
+    elif choices[correct] != value(entry, "multiple_choice", "answer"):
+        yield "C5", "the right choice is not the answer"
+
+
+def _place_fault(entry: Entry) -> Iterator[tuple[str, str]]:
+    start, end = value(entry, "provenance", "start"), value(entry, "provenance", "end")
+    if isinstance(start, int) and isinstance(end, int) and not 0 <= start < end:
+        yield "C6", f"the passage ends at {end}, and begins at {start}"
+    document = value(entry, "provenance", "document")
+    labels = [one.get("document") for one in entry.get("evidence") or []]
+    if document and labels and document not in labels:
+        yield "C6", f'the provenance names document "{document}", the evidence another one'
+
+
+def _class_faults(entry: Entry) -> Iterator[tuple[str, str]]:
+    for name, known in (("bloom", BLOOM), ("reasoning_class", REASONING)):
+        given = value(entry, "classification", name)
+        if given is not None and given not in known:
+            yield "C7", f'{name} is "{given}"; known: {", ".join(known)}'
+    difficulty = value(entry, "classification", "difficulty")
+    if difficulty is not None and not 0 <= float(difficulty) <= 1:
+        yield "C7", f"the difficulty is {difficulty}, not between 0 and 1"
+
+
+def _audit_faults(entry: Entry) -> Iterator[tuple[str, str]]:
+    method, status = value(entry, "validation", "method"), value(entry, "validation", "status")
+    if status == VALIDATED and method not in METHODS:
+        yield "C8", f"is validated by {method!r}; known: {', '.join(METHODS)}"
+    given = value(entry, "audit", "status")
+    if given is not None and given not in STATUSES:
+        yield "C8", f'the status is "{given}"; known: {", ".join(STATUSES)}'
+    if given == "gold" and not value(entry, "audit", "reviews"):
+        yield "C8", "is gold, and nobody has reviewed it"

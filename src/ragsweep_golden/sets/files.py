@@ -1,0 +1,36 @@
+"""Write JSON lines and reports atomically."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.replacing import replace_file
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Format one JSON object per line."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object per line."""
+    write_whole(path, json_lines(rows))
+
+
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Write one JSON object, indented."""
+    write_whole(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file by a text, and create its folder. Raises InputError if a folder or file is in the way."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder, and a file is to be written there")
+    try:
+        replace_file(path, text.encode())
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{path.parent}: is a file, and a folder is needed there") from None
