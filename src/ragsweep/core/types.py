@@ -58,21 +58,21 @@ from ragsweep.core.traits import PartTraits
 # not operational and the fingerprint go into the addresses of what it computes.
 
 
-class Part(Protocol):
+class HasTraits(Protocol):
     """A part of any kind; a class without TRAITS has the defaults (see ``traits_of``)."""
 
     if TYPE_CHECKING:  # no member at runtime: isinstance accepts a class without it
         TRAITS: ClassVar[PartTraits]
 
 
-class DatasetReader(Part, Protocol):
+class DatasetReader(HasTraits, Protocol):
     """Read a corpus and its golden set."""
 
     def load(self) -> Dataset:
         """Read everything; all faults of a file are raised at once, with their lines."""
 
 
-class Chunker(Part, Protocol):
+class Chunker(HasTraits, Protocol):
     """Cut every document into chunks; together the spans of a document cover all of its text that is not blank."""
 
     def split(self, corpus: Corpus) -> Spans:
@@ -93,7 +93,7 @@ class NestedChunker(Chunker, Protocol):
 
 
 @runtime_checkable
-class Embedder(Part, Protocol):
+class Embedder(HasTraits, Protocol):
     """Turn texts into vectors of one length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
@@ -104,7 +104,7 @@ class Embedder(Part, Protocol):
 
 
 @runtime_checkable
-class VectorIndex(Part, Protocol):
+class VectorIndex(HasTraits, Protocol):
     """Find nearest vectors. ``build`` returns all that ``search`` needs beside the vectors themselves.
 
     The vectors may be a memory-mapped file, read-only: read them in blocks, and never copy all of them.
@@ -118,7 +118,7 @@ class VectorIndex(Part, Protocol):
 
 
 @runtime_checkable
-class TextRetriever(Part, Protocol):
+class TextRetriever(HasTraits, Protocol):
     """Rank chunks by their texts. ``build`` is called once a chunking, ``retrieve`` with any number of queries.
 
     Fewer than ``depth`` chunks may be found; the rest is padded with -1 (score: minus infinity).
@@ -146,7 +146,7 @@ class CountingRetriever(TextRetriever, Protocol):
 
 
 @runtime_checkable
-class VectorRetriever(Part, Protocol):
+class VectorRetriever(HasTraits, Protocol):
     """Rank chunks by their vectors: an embedder and an index, both separate parts."""
 
     @property
@@ -163,7 +163,7 @@ class VectorRetriever(Part, Protocol):
 
 
 @runtime_checkable
-class HybridRetriever(Part, Protocol):
+class HybridRetriever(HasTraits, Protocol):
     """Several named retrievers over one chunking, and a rule that fuses their rankings."""
 
     @property
@@ -174,7 +174,7 @@ class HybridRetriever(Part, Protocol):
         """Fuse the legs' rankings, by name, to at most ``depth`` chunks a question."""
 
 
-class Reranker(Part, Protocol):
+class Reranker(HasTraits, Protocol):
     """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are put in the order of these scores.
 
     ``candidates`` 0 leaves the ranking as it is. Scores are stored by pair; the parameters named in the traits as
@@ -200,7 +200,7 @@ class ReadingReranker(Reranker, Protocol):
         """Score pairs of a question and the position of a chunk in ``chunks``."""
 
 
-class Generator(Part, Protocol):
+class Generator(HasTraits, Protocol):
     """Answer questions from their context."""
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
@@ -226,14 +226,14 @@ class RepeatingGenerator(Generator, Protocol):
         """Answer as ``generate`` does, with the draws of one repetition; number 0 is ``generate`` itself."""
 
 
-class Router(Part, Protocol):
+class Router(HasTraits, Protocol):
     """Decide which questions need the corpus; the others are answered without it."""
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request (question and history; no passages); call ``done(its number, route)`` once for each."""
 
 
-class QueryWriter(Part, Protocol):
+class QueryWriter(HasTraits, Protocol):
     """Write the search query of a question with a history."""
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
@@ -243,14 +243,14 @@ class QueryWriter(Part, Protocol):
         """
 
 
-class OutputReader(Part, Protocol):
+class OutputReader(HasTraits, Protocol):
     """Read the text of an answer as the output that the metrics of a task score."""
 
     def read(self, text: str) -> Any:
         """Return the output; raise ValueError, with the reason, where the text is none."""
 
 
-class System(Part, Protocol):
+class System(HasTraits, Protocol):
     """An existing system that searches and answers; with an attribute ``answers`` that is False it only searches."""
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
@@ -269,7 +269,7 @@ class CostEstimator(Protocol):
 
 
 @runtime_checkable
-class JudgedMetric(Part, Protocol):
+class JudgedMetric(HasTraits, Protocol):
     """A metric (see Metric) decided by a judge or another slow model. Judgements are stored by the content of cases.
 
     ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.judgements[name]``.
@@ -304,7 +304,7 @@ NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section"
 """Everything that a metric may need; see Metric."""
 
 
-class Metric(Part, Protocol):
+class Metric(HasTraits, Protocol):
     """Define one number per question, and how the numbers of all questions are summarised.
 
     ``needs`` names what a question must have, any of NEEDS: "evidence" (labelled), "retrieval" (the question needs it),

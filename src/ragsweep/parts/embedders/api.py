@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import ClassVar
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Embeddings, Floats, PartTraits
+from ragsweep.core.types import Embeddings, Floats
+from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.parts.tokens import count
 from ragsweep.parts.unit_vectors import unit
 from ragsweep.services.http_client import Service
@@ -19,44 +19,36 @@ from ragsweep.services.replies import read_vectors
 
 
 @dataclass(eq=False)
-class ApiEmbedder:
+class ApiEmbedder(ServiceSettings):
     """Embed texts by ``POST {base_url}/embeddings``, with the calls of :class:`ragsweep.services.http_client.Service`.
 
     Services do not report the tokens of a text: the tokenizer of contexts counts them, and all count as read. A blank
     text is not sent, because services reject it; its vector is zero.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(
-        version="1",
-        operational=frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"}),
+    TRAITS = replace(
+        ServiceSettings.TRAITS, version="1", operational=ServiceSettings.TRAITS.operational | {"batch_size"}
     )
+    KEY = "embedder"
 
     base_url: str
     model: str
-    key_env: str | None = None
     dimensions: int | None = None
     normalize: bool = True
     query_prompt: str = ""
     document_prompt: str = ""
-    timeout: float = 60
-    retries: int = 5
-    concurrency: int = 4
     batch_size: int = 64
 
     def __post_init__(self) -> None:
         """Set up the service, without any call."""
-        self.service = Service(self.base_url, self.key_env, self.timeout, self.retries, self.concurrency)
+        self.service = Service(self.base_url, **self.call_settings())
 
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
-        self.service.check("embedder")
+        super().check()
         for name, value in (("batch_size", self.batch_size), ("dimensions", self.dimensions)):
             if value is not None and value < 1:
                 raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")
-
-    def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment, without any call."""
-        self.service.check_key("embedder")
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks. Raises CallFailed if a call fails permanently."""

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import is_secret
-from ragsweep.core.types import Answer, CostEstimate, PartTraits, Passage, Request, RequestSize
+from ragsweep.core.types import Answer, CostEstimate, Passage, Request, RequestSize
 from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.prompts import Prompt
-from ragsweep.services.endpoint import Endpoint
+from ragsweep.parts.service_settings import EndpointSettings
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
-from ragsweep.services.thoughts import TAGS
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
 """Keys of the request that have a separate option, or that would change the form of the response."""
 
 
 @dataclass(eq=False)
-class OpenAI:
+class OpenAI(EndpointSettings):
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently is a failed answer; a
@@ -33,47 +32,21 @@ class OpenAI:
     the service chooses one.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(
-        version="1",
-        operational=frozenset(
-            {
-                "key_env",
-                "timeout",
-                "deadline",
-                "retries",
-                "concurrency",
-                "requests_per_minute",
-                "tokens_per_minute",
-                "replicates",
-            }
-        ),
+    TRAITS = replace(
+        EndpointSettings.TRAITS, version="1", operational=EndpointSettings.TRAITS.operational | {"replicates"}
     )
+    KEY = "llm"
 
-    base_url: str
-    model: str
     prompt: Prompt
     temperature: float | None = 0.0
     max_tokens: int | None = 512
     seed: int | None = 0
     extra: dict[str, Any] | None = None
-    thoughts: Sequence[str] | None = TAGS
-    key_env: str | None = None
-    timeout: float = 60
-    deadline: float | None = 300
-    retries: int = 5
-    concurrency: int = 16
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
     replicates: int = 1
-
-    def __post_init__(self) -> None:
-        """Set up the service, without any call."""
-        limits = {name: getattr(self, name) for name in self.TRAITS.operational - {"replicates"}}
-        self.endpoint = Endpoint(self.base_url, self.model, thoughts=self.thoughts, **limits)
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
-        self.endpoint.check("llm")
+        super().check()
         if not isinstance(self.extra or {}, dict):
             raise ConfigError(f"llm.extra must be a mapping of further keys of the request, given {self.extra!r}")
         for name in self.extra or {}:
@@ -87,17 +60,13 @@ class OpenAI:
         if self.replicates < 1:
             raise ConfigError(f"llm.replicates is {self.replicates}; it must be 1 or more")
 
-    def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment, without any call."""
-        self.endpoint.check_key("llm")
-
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request. Raises EndpointFailed or ConfigError if none can be answered."""
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
         """Answer every request with the seed of one repetition; raises as ``generate`` does."""
-        self.endpoint.each(requests, partial(self._answer, replicate), done)
+        self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return the highest cost of one answer: the prompt around the passages, their tokens, and ``max_tokens``."""
@@ -114,7 +83,7 @@ class OpenAI:
 
     async def _answer(self, replicate: int, request: Request) -> Answer:
         try:
-            reply = await self.endpoint.chat(self.prompt.messages(request), **self._sampling(replicate))
+            reply = await self.service.chat(self.prompt.messages(request), **self._sampling(replicate))
         except CallFailed as failure:
             return Answer(failed=failure.reason, usage=failure.usage, model=self.model)
         abstained = self.prompt.is_refusal(reply.text)

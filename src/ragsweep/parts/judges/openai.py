@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import MALFORMED
-from ragsweep.core.types import Embedder, PartTraits, Usage
+from ragsweep.core.types import Embedder, Usage
 from ragsweep.parts import fences
 from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
+from ragsweep.parts.service_settings import LIMITS, EndpointSettings
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.thoughts import TAGS
 from ragsweep.services.usage import sum_usage
 
 _AGAIN = """\
@@ -25,8 +25,8 @@ That does not conform to the schema: {fault}. Give the answer to the first messa
 conforms to its schema, and nothing else."""
 
 
-@dataclass(eq=False)
-class OpenAIJudge:
+@dataclass(eq=False, kw_only=True)
+class OpenAIJudge(EndpointSettings):
     """Request judgements from an OpenAI-compatible endpoint, and embeddings where a metric compares meanings.
 
     A reply must be JSON that conforms to the schema; a malformed reply is sent back once. Equal prompts of several
@@ -58,30 +58,16 @@ class OpenAIJudge:
         labels: File with people's labels of answers, by which a sweep corrects its verdict; no call depends on it.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(
+    TRAITS = replace(
+        EndpointSettings.TRAITS,
         version="1",
-        operational=frozenset(
-            {
-                "key_env",
-                "embeddings_key_env",
-                "concurrency",
-                "timeout",
-                "deadline",
-                "retries",
-                "requests_per_minute",
-                "tokens_per_minute",
-                "labels",
-            }
-        ),
+        operational=EndpointSettings.TRAITS.operational | {"embeddings_key_env", "labels"},
     )
+    KEY = "judge"
 
-    base_url: str
-    model: str
-    key_env: str | None = None
     temperature: float | None = 0.0
     max_tokens: int | None = 2048
     seed: int | None = 0
-    thoughts: Sequence[str] | None = TAGS
     samples: int = 1
     replicate: int = 0
     fence: bool = True
@@ -91,22 +77,15 @@ class OpenAIJudge:
     embeddings_key_env: str | None = None
     embeddings: Embedder | None = None
     concurrency: int = 8
-    timeout: float = 60
     deadline: float = 180
-    retries: int = 5
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
     labels: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.embeddings_base_url:
             self.embeddings_base_url, self.embeddings_key_env = self.base_url, self.key_env
-        names = ("concurrency", "timeout", "deadline", "retries", "requests_per_minute", "tokens_per_minute")
-        limits: dict[str, Any] = {name: getattr(self, name) for name in names}
-        self.endpoint = Endpoint(self.base_url, self.model, self.key_env, thoughts=self.thoughts, **limits)
-        self.embedding_endpoint = Endpoint(
-            self.embeddings_base_url, self.embeddings_model or "", self.embeddings_key_env, **limits
-        )
+        calls = self.call_settings(*LIMITS) | {"key_env": self.embeddings_key_env}
+        self.embedding_endpoint = Endpoint(self.embeddings_base_url, self.embeddings_model or "", **calls)
         self.models: set[str] = set()  # as named in the endpoint's replies
         self._replies: dict[str, JudgeReply] = {}
         self._vectors: dict[str, list[float]] = {}
@@ -114,7 +93,7 @@ class OpenAIJudge:
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
-        self.endpoint.check("judge")
+        super().check()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check("judge")
         for name, least in (("samples", 1), ("max_tokens", 1), ("replicate", 0)):
@@ -128,7 +107,7 @@ class OpenAIJudge:
 
     def check_key(self) -> None:
         """Raise ConfigError if the key is not in the environment, without any call."""
-        self.endpoint.check_key("judge")
+        super().check_key()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check_key("judge")
 
@@ -183,7 +162,7 @@ class OpenAIJudge:
             if self.seed is not None:
                 options["seed"] = self.seed + self.replicate * SEEDS + sample * 100 + repetition + attempt
             try:
-                reply = await self.endpoint.chat(messages, **options)
+                reply = await self.service.chat(messages, **options)
             except CallFailed as failure:
                 raise CallFailed(str(failure), failure.reason, sum_usage(usage, failure.usage)) from None
             usage = sum_usage(usage, reply.usage)

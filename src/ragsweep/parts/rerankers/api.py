@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Floats, PartTraits
+from ragsweep.core.types import Floats
 from ragsweep.parts.reordering import REORDERING, Reordering
+from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.services.http_client import Service
 
 HIGHEST = float(np.finfo(np.float32).max)
@@ -25,43 +26,37 @@ class RerankCall(NamedTuple):
 
 
 @dataclass(eq=False)
-class ApiReranker:
+class ApiReranker(ServiceSettings):
     """Score pairs by ``POST {base_url}/rerank``; the service's ``relevance_score`` is the score.
 
     Calls (key, retries, waits) are those of :class:`ragsweep.services.http_client.Service`.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(
+    TRAITS = replace(
+        ServiceSettings.TRAITS,
         version="1",
-        operational=frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"}),
+        operational=ServiceSettings.TRAITS.operational | {"batch_size"},
         reordering=REORDERING,
     )
+    KEY = "reranker"
 
     base_url: str
     model: str
-    key_env: str | None = None
     candidates: int = 50
     min_score: float | None = None
     mix: float = 0.0
-    timeout: float = 60
-    retries: int = 5
-    concurrency: int = 4
     batch_size: int = 100
 
     def __post_init__(self) -> None:
         """Set up the service, without any call. Raise ConfigError for a number out of range."""
-        self.service = Service(self.base_url, self.key_env, self.timeout, self.retries, self.concurrency)
+        self.service = Service(self.base_url, **self.call_settings())
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config, without any call."""
-        self.service.check("reranker")
+        super().check()
         if self.batch_size < 1:
             raise ConfigError(f"reranker.batch_size is {self.batch_size}; it must be 1 or more")
-
-    def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment, without any call."""
-        self.service.check_key("reranker")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs, with one call for each question and ``batch_size`` distinct texts; a blank question scores 0.

@@ -6,14 +6,15 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import SIGNATURES, is_secret
-from ragsweep.core.types import Answer, CostEstimate, PartTraits, Request, RequestSize, Response, Usage
+from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
+from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service
@@ -22,12 +23,14 @@ from ragsweep.services.thoughts import TAGS, check_tags
 
 QUESTION, HISTORY = "{question}", "{history}"
 PATHS = (*Returned._fields, "tokens_in", "tokens_out")
+FURTHER = ("key_header", "deadline", "requests_per_minute")
+"""Settings of calls in addition to those of every service."""
 SIGNED = ("code", *SIGNATURES)
 """Names of query parameters that contain a secret, in addition to the general names of secrets."""
 
 
 @dataclass(eq=False)
-class Http:
+class Http(ServiceSettings):
     """POST each question as JSON to ``url``.
 
     In ``body`` (a mapping, or JSON) every ``{question}`` is replaced by the question, and a value ``{history}`` by the
@@ -38,12 +41,8 @@ class Http:
     Change ``version`` when the system changes, because its responses are stored.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(
-        version="3",
-        operational=frozenset(
-            {"key_env", "key_header", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"}
-        ),
-    )
+    TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
+    KEY = "system"
 
     url: str
     body: Mapping[str, Any] | str
@@ -56,19 +55,15 @@ class Http:
     refusals: Sequence[str] = ()
     thoughts: Sequence[str] | None = TAGS
     version: str = ""
-    key_env: str | None = None
     key_header: str = "Authorization"
-    timeout: float = 60
     deadline: float | None = 300
-    retries: int = 5
-    concurrency: int = 4
     requests_per_minute: float | None = None
 
     def __post_init__(self) -> None:
         """Set up the service, without any call."""
         address, _, self.query = self.url.partition("?")
         base, _, self.path = address.rpartition("/")
-        self.service = Service(base, **{name: getattr(self, name) for name in self.TRAITS.operational})
+        self.service = Service(base, **self.call_settings(*FURTHER))
         with suppress(ValueError):
             self.body = json.loads(self.body) if isinstance(self.body, str) else self.body
         self.paths = {name: getattr(self, name) for name in PATHS}
@@ -90,7 +85,7 @@ class Http:
                 )
         if not self.answers and self.contexts is None and self.ids is None:
             raise ConfigError("system.answer, system.contexts and system.ids are null; give the path of at least one")
-        self.service.check("system", "url")
+        self.service.check(self.KEY, "url")
         check_tags(self.thoughts, "system")
         if isinstance(self.body, str) or QUESTION not in str(self.body):
             raise ConfigError(f"system.body must be a mapping or JSON with {QUESTION} in it, given {self.body!r:.200}")
@@ -99,10 +94,6 @@ class Http:
                 parse_path(path or "")
             except ValueError as fault:
                 raise ConfigError(f"system.{name}: {fault}") from None
-
-    def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment, without any call."""
-        self.service.check_key("system")
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Send every request. Raises EndpointFailed if none can be answered."""
