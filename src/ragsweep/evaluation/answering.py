@@ -209,7 +209,7 @@ def wording_node(
     """Make the node of a part's results for questions; rows are keys of their wording."""
 
     def compute(work: StageContext, rows: Rows) -> Packed:
-        contents = {key: Request(key.text, (), key.history) for key in question_keys(rows)}
+        contents: dict[str, Request] = {key: Request(key.text, (), key.history) for key in question_keys(rows)}
         return ask_all(work, rows, contents, ask)
 
     return Node(stage, spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(kind), check=key_check(part))

@@ -129,8 +129,8 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
         words["traces"] = list(outcome.traces)
         words["groups"] = outcome.groups
         words |= {"summaries": outcome.summaries, "first_stage": outcome.first_stage, "targets": outcome.targets}
-    of_questions = list(_question_texts(outcome.outcomes)) if isinstance(outcome, Result) else []
-    if not secrets.has_secret("\n".join([*texts(words), *texts(of_questions)])):
+    columns: list[Any] = list(_question_texts(outcome.outcomes)) if isinstance(outcome, Result) else []
+    if not secrets.has_secret("\n".join(texts([words, columns]))):
         return outcome
     hidden = secrets.mask_values({name: value for name, value in words.items() if name not in _KEYED})
     for name in _KEYED:
