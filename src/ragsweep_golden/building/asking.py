@@ -19,7 +19,7 @@ from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 from ragsweep.stages.executor import Executor
 from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, chance
-from ragsweep_golden.building.unanswerable import ANSWERING, Exhaustive
+from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
 LEAST = 200

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ragsweep.core.types import Corpus, Spans
-from ragsweep_golden.building.strata import Stratum
 from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.subject import chunk_texts, touching
 
@@ -86,6 +85,14 @@ class Draft:
 def read_draft(row: dict[str, Any]) -> Draft:
     """Read a draft from its row."""
     return Draft(**row | {"evidence": tuple(tuple(span) for span in row.get("evidence", ()))})
+
+
+class Stratum(NamedTuple):
+    """A group of documents: its priority and its number of chunks."""
+
+    name: str
+    priority: int
+    chunks: int
 
 
 @dataclass(frozen=True)
