@@ -133,15 +133,13 @@ class _Verifier:
     @cached_property
     def candidates(self) -> list[_Searchable]:
         """The new and changed documents, to which a passage can have moved."""
-        pairs = zip(self.new.ids, self.new.texts, strict=True)
-        return [_Searchable(name, text, composed(text)) for name, text in pairs if _text(self.old, name) != text]
+        return _searchable(self.new, self.old)
 
     @cached_property
     def before(self) -> list[_Searchable]:
         """The documents of the old corpus."""
         assert self.old is not None
-        pairs = zip(self.old.ids, self.old.texts, strict=True)
-        return [_Searchable(name, text, composed(text)) for name, text in pairs]
+        return _searchable(self.old, None)
 
     def examine(self, label: Evidence) -> LabelChange | None:
         """Return a label's change; without a kind if only the encoding differs, None if the label is valid."""
@@ -173,14 +171,14 @@ class _Verifier:
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
         """Check a label by its anchor only: a place is certain if it is the only one."""
-        places = here or list(self._elsewhere(label.document, anchor))
+        places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.new.position):
             return LabelChange("", 0, AMBIGUOUS, label, note=_listed(places))
         if len(places) != 1:
             return self._lost(label, anchor, anchor)
         note, is_short = _listed(places), word_count(anchor) < FEWEST_WORDS
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
-        if is_short and here and any(self._elsewhere(label.document, anchor)):
+        if is_short and here and self._elsewhere(label.document, anchor):
             return LabelChange("", 0, MOVED, label, note=hint)
         if is_short and not here and places[0].document in self.named:  # so it was there in the old corpus
             lost = self._lost(label, anchor, anchor)
@@ -190,13 +188,14 @@ class _Verifier:
     def _by_context(self, label: Evidence, anchor: str, here: list[_Place], origin: _Origin) -> LabelChange | None:
         """Check a label by the words around its anchor in both corpora."""
         for is_here in (True, False):
-            places = here if is_here else list(self._elsewhere(label.document, anchor))
+            places = here if is_here else self._elsewhere(label.document, anchor)
             scored = [(self._score(one, origin, label), one) for one in places]
             scored = [(score, place) for score, place in scored if score != NOTHING]
             if not scored:
                 continue
             earlier = [(origin.text, span) for span in resolve(origin.text, anchor) if span != origin.span]
-            earlier += [] if is_here else self._earlier(label.document, anchor)
+            if not is_here:
+                earlier += [(one.text, span) for one, span in _occurrences(self.before, label.document, anchor)]
             # a place that matches another passage of the old corpus better is that passage
             others = [max((self._common(one, place) for one in earlier), default=NOTHING) for _, place in scored]
             mine = [
@@ -231,16 +230,9 @@ class _Verifier:
     def _common(self, one: tuple[str, Span], place: _Place) -> Common:
         return common_words(*one, _text(self.new, place.document) or "", place.span)
 
-    def _elsewhere(self, document: str, anchor: str) -> Iterator[_Place]:
-        """Yield the occurrences of an anchor in other documents."""
-        for name, text in _with_words(self.candidates, visible_words(anchor)):
-            if name != document:
-                yield from (_Place(name, span) for span in resolve(text, anchor))
-
-    def _earlier(self, document: str, anchor: str) -> list[tuple[str, Span]]:
-        """Find the anchor in other documents of the old corpus."""
-        found = _with_words(self.before, visible_words(anchor))
-        return [(text, span) for name, text in found if name != document for span in resolve(text, anchor)]
+    def _elsewhere(self, document: str, anchor: str) -> list[_Place]:
+        """Find an anchor in other new or changed documents."""
+        return [_Place(one.name, span) for one, span in _occurrences(self.candidates, document, anchor)]
 
     def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
         """Return a label for another place, with a start if the old label has one or the anchor is repeated."""
@@ -266,6 +258,12 @@ class _Verifier:
         return [name for name, _ in shared.most_common(_SUCCESSORS)]
 
 
+def _searchable(corpus: Corpus, other: Corpus | None) -> list[_Searchable]:
+    """Return the documents that another corpus does not have, or has with another text."""
+    pairs = zip(corpus.ids, corpus.texts, strict=True)
+    return [_Searchable(name, text, composed(text)) for name, text in pairs if _text(other, name) != text]
+
+
 def _sentences(text: str) -> set[str]:
     return {canonical(sentence) for sentence in SENTENCE_END.split(text) if sentence.strip()}
 
@@ -275,9 +273,13 @@ def _text(corpus: Corpus | None, document: str) -> str | None:
     return None if corpus is None or position is None else corpus.texts[position]
 
 
-def _with_words(documents: Sequence[_Searchable], words: list[str]) -> Iterator[tuple[str, str]]:
+def _occurrences(documents: Sequence[_Searchable], excluded: str, anchor: str) -> Iterator[tuple[_Searchable, Span]]:
+    """Yield the occurrences of an anchor in all documents but one."""
+    words = visible_words(anchor)
     longest = max(words, key=len, default="")  # searched for first, which is much cheaper
-    return ((one.name, one.text) for one in documents if longest in one.composed and in_order(one.composed, words))
+    for one in documents:
+        if one.name != excluded and longest in one.composed and in_order(one.composed, words):
+            yield from ((one, span) for span in resolve(one.text, anchor))
 
 
 def _listed(places: Sequence[_Place]) -> str:
