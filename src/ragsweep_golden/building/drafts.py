@@ -113,7 +113,7 @@ class Sources:
     @cached_property
     def documents(self) -> list[int]:
         """The document of each chunk."""
-        return self.spans.document.tolist()
+        return [int(document) for document in self.spans.document]
 
     def chunk_id(self, chunk: int) -> str:
         """Return the name of a chunk: its document and its number there."""

@@ -88,13 +88,17 @@ def _show_suspects(report: ItemReport, items: Items, terminal: Terminal) -> None
         [
             report.matrix.questions[one.question],
             f"best {one.good} fail, {one.others} others do not" if one.failed_by_best else "reversed",
-            with_interval(*(float(column[one.question]) for column in (items.discrimination, items.low, items.high))),
+            _interval(items, one.question),
             _short(report.texts[one.question]),
         ]
         for one in suspects[:MOST]
     ]
     terminal.aligned(rows)
     _more(len(suspects), terminal)
+
+
+def _interval(items: Items, n: int) -> str:
+    return with_interval(float(items.discrimination[n]), float(items.low[n]), float(items.high[n]))
 
 
 def _show_redundant(report: ItemReport, terminal: Terminal) -> None:
