@@ -41,12 +41,7 @@ def build(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden build``; return the exit status."""
     parser = Parser("ragsweep golden build", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=_OVERRIDES)
-    given = parser.parse_intermixed_args(arguments).overrides
-    if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
-        given = [_EMBEDDER, *given]
-    if "embedder=null" in given and any(one.startswith("llm=") for one in given):
-        given = [*given, "~metrics.semantic_similarity"]  # every llm sets it for evaluations
-    inputs = Inputs("build", [one for one in given if one != "embedder=null"])
+    inputs = Inputs("build", _with_embedder(parser.parse_intermixed_args(arguments).overrides))
     values, settings = inputs.values, read_settings(inputs.values)
     golden, folder = read_places(values)
     name = judging.GENERATED if values["profile"] == judging.AUTO else values["profile"]
@@ -61,11 +56,10 @@ def build(arguments: Sequence[str]) -> int:
     spans, terminal = inputs.split(corpus), Terminal.current()
     asked = {name: given for name, given in values.items() if name not in _NOT_MADE_FROM}
     judge = PhaseJudge(corpus, spans, rules, folder, embed, terminal)
-    asker = None
-    if "llm" in values:
-        model = Model(values, services, folder / "replies", Lines(terminal))
-        prompted = (model.prompted("prompt"), model.prompted("unanswerable_prompt"))
-        asker = ModelAsker(*prompted, model.executor, settings.languages)
+    model = Model(values, services, folder / "replies", Lines(terminal)) if "llm" in values else None
+    asker = model and ModelAsker(
+        model.prompted("prompt"), model.prompted("unanswerable_prompt"), model.executor, settings.languages
+    )
     made_from = content_hash([VERSION, corpus.digest, asked])
     files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
     with ignore_closed_pipe(), services:
@@ -92,6 +86,15 @@ def build(arguments: Sequence[str]) -> int:
         ]
         terminal.next_steps(steps if built.entries else [])
     return judging.exit_status(results)
+
+
+def _with_embedder(given: Sequence[str]) -> list[str]:
+    """Return the overrides with the usual embedder if none is given, and without ``embedder=null``."""
+    if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
+        return [_EMBEDDER, *given]
+    is_without = "embedder=null" in given and any(one.startswith("llm=") for one in given)
+    others = ["~metrics.semantic_similarity"] if is_without else []  # every llm sets it for evaluations
+    return [*(one for one in given if one != "embedder=null"), *others]
 
 
 def _show_left_out(terminal: Terminal, built: Built, settings: BuildSettings) -> None:
