@@ -56,10 +56,11 @@ def build(arguments: Sequence[str]) -> int:
     spans, terminal = inputs.split(corpus), Terminal.current()
     asked = {name: given for name, given in values.items() if name not in _NOT_MADE_FROM}
     judge = PhaseJudge(corpus, spans, rules, folder, embed, terminal)
-    model = Model(values, services, folder / "replies", Lines(terminal)) if "llm" in values else None
-    asker = model and ModelAsker(
-        model.prompted("prompt"), model.prompted("unanswerable_prompt"), model.executor, settings.languages
-    )
+    asker = None
+    if "llm" in values:
+        model = Model(values, services, folder / "replies", Lines(terminal))
+        prompted = (model.prompted("prompt"), model.prompted("unanswerable_prompt"))
+        asker = ModelAsker(*prompted, model.executor, settings.languages)
     made_from = content_hash([VERSION, corpus.digest, asked])
     files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
     with ignore_closed_pipe(), services:
