@@ -42,7 +42,7 @@ def test_copies_of_a_question_and_of_a_passage_are_dropped_at_the_threshold() ->
     passages = np.array([at(0.89), at(1), at(0.3), [np.nan, np.nan]], dtype=np.float32)
     kept, dropped = drop_copies(entries, questions, passages, 0.9)
     assert kept == [0, 3]
-    assert [(one.entry["id"], one.reason.partition(" (")[0]) for one in dropped] == [
+    assert [(entries[n]["id"], why.partition(" (")[0]) for n, why in dropped.items()] == [
         ("q1", "a question before it is the same"),
         ("q2", "repeats its passage"),
     ]

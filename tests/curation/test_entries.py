@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import Faults, InputError
-from ragsweep_golden.sets.entries import FIELDS, GROUPS, ROOT, SCHEMA_VERSION, incoherences, read_entries
+from ragsweep_golden.sets.entries import (
+    BLOOM,
+    FIELDS,
+    GROUPS,
+    METHODS,
+    REASONING,
+    ROOT,
+    SCHEMA_VERSION,
+    UNANSWERABLE_TYPES,
+    incoherences,
+    read_entries,
+)
 
 COHERENT: dict[str, Any] = {
     "id": "q1", "question": "How tall is the alder?", "answerable": True, "reference": "10 metres",
@@ -120,3 +131,15 @@ def test_a_field_of_another_type_is_a_fault_with_its_line(change: dict[str, Any]
 def test_the_published_schema_is_that_of_the_code() -> None:
     published = Path(__file__).parents[2] / "docs" / "golden.schema.json"
     assert json.loads(published.read_text("utf-8")) == json_schema()
+
+
+def test_the_schema_names_the_values_that_the_code_accepts() -> None:
+    meanings = {field.name: field.meaning for field in FIELDS}
+    accepted = {
+        "unanswerable_type": UNANSWERABLE_TYPES,
+        "bloom": BLOOM,
+        "reasoning_class": REASONING,
+        "method": METHODS,
+    }
+    for name, values in accepted.items():
+        assert meanings[name].endswith(": " + ", ".join(values))

@@ -290,3 +290,9 @@ def test_a_build_leaves_out_what_would_fail_a_gate_and_names_it() -> None:
     wanted = WantedSet(10, 0.3, {}, {}, {}, 0)
     rows = select(entries, wanted, 0.9, sources, None)
     assert [row.get("reason", "").partition(" (")[0] for row in rows] == ["", "fails G1-2", "fails G1-4", ""]
+
+
+def test_without_a_corpus_no_gate_of_passages_is_measured_from_the_passages_of_entries() -> None:
+    entries = [answerable(n) | {"content": {"passage": "The alder is 10 metres high."}} for n in range(4)]
+    results = judge_gates(Subject(entries), {gate: RULES[gate] for gate in ("G1-2", "G6-1")})
+    assert {one.note for one in results} == {"no corpus given: corpus=FOLDER or FILE"}

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus
+from ragsweep_golden.building.drafts import Stratum
 from ragsweep_golden.building.settings import Quotas
-from ragsweep_golden.building.strata import Stratum, allocate, folders, stratify
+from ragsweep_golden.building.strata import allocate, folders, stratify
 
 
 def test_priorities_have_their_shares() -> None:

@@ -19,7 +19,7 @@ from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 from ragsweep.stages.executor import Executor
 from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, chance
-from ragsweep_golden.building.unanswerable import ANSWERING, Exhaustive
+from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
 LEAST = 200
@@ -74,14 +74,12 @@ class ModelAsker:
         """Generate questions about chunks drawn from each stratum, according to its quota."""
         kinds = ", ".join(f"{name} {share:.0%}" for name, share in wanted.mix.items())
         chunks = [chunk for name, quota in wanted.quotas.items() for chunk in self._draw(sources, name, quota, wanted)]
-        lines = {
-            chunk: f"Language: {_LANGUAGES[language]}. At most {A_CHUNK} questions. Types, with their shares: {kinds}."
-            for chunk, language in chunks
-        }
-        language_of = dict(chunks)
+        task = f"At most {A_CHUNK} questions. Types, with their shares: {kinds}."
         return [
-            _draft(item, chunk, language_of[chunk], sources, wanted.mix, self._name)
-            for chunk, item in self._ask("questions", self.questions, lines, sources, ("question", "answer"))
+            _draft(item, chunk, language, sources, wanted.mix, self._name)
+            for chunk, language, item in self._ask(
+                "questions", self.questions, dict(chunks), task, sources, ("question", "answer")
+            )
         ]
 
     def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
@@ -89,21 +87,14 @@ class ModelAsker:
         each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
         for number, kind in enumerate(UNANSWERABLE_TYPES):
-            drawn = [
-                one
-                for name in wanted.quotas
-                for one in self._draw(sources, name, len(sources.passages), wanted, number)
-            ]
-            chunks = sorted(drawn, key=lambda one: chance(wanted.seed, f"{number} {one[0]}"))[:each]
-            lines = {
-                chunk: f"Language: {_LANGUAGES[language]}. One question of the type {kind}: it {_MEANINGS[kind]}."
-                for chunk, language in chunks
-            }
-            searches = {language: Exhaustive(sources.passages, language) for language in {one for _, one in chunks}}
-            language_of = dict(chunks)
-            for chunk, item in self._ask(kind, self.unanswerable_questions, lines, sources, ("question", "missing")):
-                search = searches[language_of[chunk]]
-                found.append(self._checked(item, kind, chunk, language_of[chunk], sources, search))
+            every = len(sources.passages)
+            drawn = [one for name in wanted.quotas for one in self._draw(sources, name, every, wanted, number)]
+            chunks = dict(sorted(drawn, key=lambda one: chance(wanted.seed, f"{number} {one[0]}"))[:each])
+            task = f"One question of the type {kind}: it {_MEANINGS[kind]}."
+            searches = {language: Exhaustive(sources.passages, language) for language in {*chunks.values()}}
+            part, needed = self.unanswerable_questions, ("question", "missing")
+            for chunk, language, item in self._ask(kind, part, chunks, task, sources, needed):
+                found.append(self._checked(item, kind, chunk, language, sources, searches[language]))
         return found
 
     def _draw(
@@ -145,16 +136,25 @@ class ModelAsker:
         return str(getattr(self.questions.value, "model", self.questions.spec.target))
 
     def _ask(
-        self, stage: str, part: BuiltPart, lines: Mapping[int, str], sources: Sources, needed: Sequence[str]
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the model's questions for each chunk, in the chunks' order."""
+        self,
+        stage: str,
+        part: BuiltPart,
+        chunks: Mapping[int, str],
+        task: str,
+        sources: Sources,
+        needed: Sequence[str],
+    ) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """Yield each chunk with its language and the model's questions for it, in the chunks' order."""
         requests = [
-            Request(line, (Passage(sources.chunk_id(chunk), sources.passages[chunk]),)) for chunk, line in lines.items()
+            Request(
+                f"Language: {_LANGUAGES[language]}. {task}",
+                (Passage(sources.chunk_id(chunk), sources.passages[chunk]),),
+            )
+            for chunk, language in chunks.items()
         ]
         answers = generate_once(self.executor, f"golden {stage}", part, requests)
-        for chunk, answer in zip(lines, answers, strict=True):
-            for item in self._read(answer, needed):
-                yield chunk, item
+        for (chunk, language), answer in zip(chunks.items(), answers, strict=True):
+            yield from ((chunk, language, item) for item in self._read(answer, needed))
 
     def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
         """Return the objects of a reply; an unreadable reply is counted."""

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ragsweep.core.types import Corpus, Spans
-from ragsweep_golden.building.strata import Stratum
 from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.subject import chunk_texts, touching
 
@@ -88,6 +87,14 @@ def read_draft(row: dict[str, Any]) -> Draft:
     return Draft(**row | {"evidence": tuple(tuple(span) for span in row.get("evidence", ()))})
 
 
+class Stratum(NamedTuple):
+    """A group of documents: its priority and its number of chunks."""
+
+    name: str
+    priority: int
+    chunks: int
+
+
 @dataclass(frozen=True)
 class Sources:
     """The inputs of entries: the corpus, its chunks, the strata, and the build's seed."""
@@ -106,7 +113,7 @@ class Sources:
     @cached_property
     def documents(self) -> list[int]:
         """The document of each chunk."""
-        return self.spans.document.tolist()
+        return [int(document) for document in self.spans.document]
 
     def chunk_id(self, chunk: int) -> str:
         """Return the name of a chunk: its document and its number there."""

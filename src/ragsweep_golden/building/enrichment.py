@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.identity import content_hash
-from ragsweep.core.types import Corpus
+from ragsweep.core.types import Evidence
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
 from ragsweep_golden.building.drafts import Draft, Sources, chance
 from ragsweep_golden.evidence.answers import lexical_overlap
 from ragsweep_golden.evidence.quotes import shortest_anchor
-from ragsweep_golden.sets.entries import SCHEMA_VERSION
+from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled
 
 CHOICES = 4
 DISTRACTORS = 3
@@ -53,7 +53,10 @@ def _entry(
     corpus, own = sources.corpus, sources.chunks_of(draft)
     passage = sources.context(draft)
     overlap = lexical_overlap(draft.question, passage, draft.language)
-    evidence = [_label(corpus, *span) for span in draft.evidence]
+    evidence = [
+        as_label(Evidence(corpus.ids[document], *shortest_anchor(corpus.texts[document], start, end)))
+        for document, start, end in draft.evidence
+    ]
     entry: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "id": content_hash([draft.question, draft.language, evidence])[:16],
@@ -94,13 +97,7 @@ def _entry(
 def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
     """Drop empty fields, in the groups as well."""
     groups = {name: _without_empty(given) if isinstance(given, dict) else given for name, given in entry.items()}
-    return {name: given for name, given in groups.items() if given not in (None, "", {}) and given != []}
-
-
-def _label(corpus: Corpus, document: int, start: int, end: int) -> dict[str, Any]:
-    anchor, begin = shortest_anchor(corpus.texts[document], start, end)
-    label = {"document": corpus.ids[document], "anchor": anchor}
-    return label if begin is None else {**label, "start": begin}
+    return {name: given for name, given in groups.items() if is_filled(given)}
 
 
 def _keywords(draft: Draft) -> list[str]:

@@ -128,7 +128,7 @@ def _source(one: Candidate, corpus: Corpus) -> str:
 
 def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, float]) -> Draft:
     first = one.sentences[0]
-    coded = any("`" in corpus.texts[each.document][each.start : each.end] for each in one.sentences)
+    coded = "`" in _source(one, corpus)
     accepted = (_CODED if coded and one.pattern in ("fact", "definition", "rule") else ()) + TYPES[one.pattern]
     return Draft(
         question=one.question,

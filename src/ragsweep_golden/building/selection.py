@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,16 +25,9 @@ FAILS = "fails"
 """Prefix of the reason of an entry that a gate drops."""
 
 
-class Dropped(NamedTuple):
-    """A dropped entry, and the reason."""
-
-    entry: Entry
-    reason: str
-
-
 def drop_copies(
     entries: Sequence[Entry], questions: Floats | None, passages: Floats | None, independent: float
-) -> tuple[list[int], list[Dropped]]:
+) -> tuple[list[int], dict[int, str]]:
     """Drop duplicates of an earlier question, and questions that are near-copies of their passage.
 
     Args:
@@ -44,19 +37,19 @@ def drop_copies(
         independent: Lowest cosine of question and passage at which a question is dropped.
 
     Returns:
-        Positions of the kept entries, and the dropped entries.
+        Positions of the kept entries, and those of the dropped entries with the reason.
     """
     kept: list[int] = []
-    dropped: list[Dropped] = []
+    dropped: dict[int, str] = {}
     seen: set[str] = set()
     for n, entry in enumerate(entries):
         words = str(entry["question"]).casefold()
         nearest = float(np.max(questions[kept] @ questions[n], initial=-1)) if questions is not None else -1.0
         own = float(questions[n] @ passages[n]) if questions is not None and passages is not None else -1.0
         if words in seen or nearest >= DUPLICATE:
-            dropped.append(Dropped(entry, f"a question before it is the same (similarity {max(nearest, 0):.2f})"))
+            dropped[n] = f"a question before it is the same (similarity {max(nearest, 0):.2f})"
         elif own >= independent:
-            dropped.append(Dropped(entry, f"repeats its passage (similarity {own:.2f})"))
+            dropped[n] = f"repeats its passage (similarity {own:.2f})"
         else:
             kept.append(n)
             seen.add(words)
@@ -174,7 +167,7 @@ def select(
     reason_of = {name: f"{FAILS} {why}" for name, why in find_faulty(subject).items()}
     kept, dropped = drop_copies(entries, subject.questions, subject.passages, independent)
     chosen = {one["id"] for one in choose([entries[n] for n in kept if entries[n]["id"] not in reason_of], wanted)}
-    reason_of |= {str(one.entry["id"]): one.reason for one in dropped}
+    reason_of |= {str(entries[n]["id"]): why for n, why in dropped.items()}
     return [
         {"id": one["id"]}
         if one["id"] in chosen

@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.parts.languages import detect_language
+from ragsweep_golden.building.drafts import Stratum
 from ragsweep_golden.building.settings import BuildSettings, Quotas
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import LANGUAGES
@@ -20,14 +21,6 @@ from ragsweep_golden.sets.entries import LANGUAGES
 COMPARED = 512
 """Characters at the start of a text whose similarity is measured."""
 OTHERS = "others"
-
-
-class Stratum(NamedTuple):
-    """A group of documents: its priority and its number of chunks."""
-
-    name: str
-    priority: int
-    chunks: int
 
 
 def folders(corpus: Corpus) -> dict[str, str]:

@@ -21,16 +21,8 @@ from ragsweep_golden.building.selection import FAILS
 from ragsweep_golden.building.settings import BuildSettings, read_settings
 from ragsweep_golden.commands.gates import as_json, read_rules, show
 from ragsweep_golden.commands.inputs import Inputs, Model, user_name
-from ragsweep_golden.gates.judging import (
-    AUTO,
-    FAILED,
-    GENERATED,
-    GateResult,
-    GateRule,
-    choose_profile,
-    exit_status,
-    judge_gates,
-)
+from ragsweep_golden.gates import judging
+from ragsweep_golden.gates.judging import FAILED, GateResult, GateRule
 from ragsweep_golden.gates.mix import UNANSWERABLE, compare_mix
 from ragsweep_golden.gates.subject import Embed, Subject
 from ragsweep_golden.sets.changelog import record_change
@@ -49,15 +41,11 @@ def build(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden build``; return the exit status."""
     parser = Parser("ragsweep golden build", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=_OVERRIDES)
-    given = parser.parse_intermixed_args(arguments).overrides
-    if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
-        given = [_EMBEDDER, *given]
-    if "embedder=null" in given and any(one.startswith("llm=") for one in given):
-        given = [*given, "~metrics.semantic_similarity"]  # every llm sets it for evaluations
-    inputs = Inputs("build", [one for one in given if one != "embedder=null"])
+    inputs = Inputs("build", _with_embedder(parser.parse_intermixed_args(arguments).overrides))
     values, settings = inputs.values, read_settings(inputs.values)
     golden, folder = read_places(values)
-    profile = choose_profile(values["profile"] if values["profile"] != AUTO else GENERATED, values["profiles"], ())
+    name = judging.GENERATED if values["profile"] == judging.AUTO else values["profile"]
+    profile = judging.choose_profile(name, values["profiles"], ())
     of_gate = read_rules(values["gates"])
     rules = {gate: of_gate[gate] for gate in profile.gates}
     services, corpus, embed = ServiceSession(), inputs.given_corpus, inputs.embed
@@ -81,7 +69,7 @@ def build(arguments: Sequence[str]) -> int:
             write_rows(golden, built.entries)
         write_rows(folder / "rejected.jsonl", built.rejected)
         subject = judge.subject([*built.entries, *built.rejected], has_vectors=True)
-        results = judge_gates(subject, rules)
+        results = judging.judge_gates(subject, rules)
         write_report(folder / "gates.json", as_json(subject, results, profile.name))
         show(terminal, subject, results, profile)
         _show_left_out(terminal, built, settings)
@@ -98,7 +86,16 @@ def build(arguments: Sequence[str]) -> int:
             (["ragsweep", "golden", "gates", *given, _EMBEDDER], "judge the set again"),
         ]
         terminal.next_steps(steps if built.entries else [])
-    return exit_status(results)
+    return judging.exit_status(results)
+
+
+def _with_embedder(given: Sequence[str]) -> list[str]:
+    """Return the overrides with the usual embedder if none is given, and without ``embedder=null``."""
+    if not any(one.partition("=")[0].lstrip("+~") == "embedder" for one in given):
+        return [_EMBEDDER, *given]
+    is_without = "embedder=null" in given and any(one.startswith("llm=") for one in given)
+    others = ["~metrics.semantic_similarity"] if is_without else []  # every llm sets it for evaluations
+    return [*(one for one in given if one != "embedder=null"), *others]
 
 
 def _show_left_out(terminal: Terminal, built: Built, settings: BuildSettings) -> None:
@@ -149,7 +146,7 @@ class PhaseJudge:
             self.strata = {name: row["stratum"] for row in done.result for name in row["documents"]}
         rules = {gate: rule for gate, rule in self.rules.items() if gate.startswith(f"G{done.number}-")}
         subject = self.subject(done.entries, has_vectors=done.number == len(PHASES) - 1)
-        results = judge_gates(subject, rules)
+        results = judging.judge_gates(subject, rules)
         write_report(self.folder / f"gates-{done.number}.json", as_json(subject, results))
         kept = ", as before" if done.kept else ""
         facts = f"{PHASES[done.number]}: {len(done.result):,}{kept}; {_summary(results)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -151,7 +151,7 @@ def user_name() -> str:
 class Model:
     """The chosen ``llm`` with any of the config's prompts; its replies are cached in a folder."""
 
-    def __init__(self, values: dict[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:
+    def __init__(self, values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:
         self._values, self._builder = values, Builder(services.connect)
         prices: Prices = self._builder.build(values["prices"], "prices").value
         budget = Budget(**values["budget"])

@@ -53,7 +53,7 @@ def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
         return [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in TITLES]
     without_context = _answered("without_context", subject, ask, {})
     if subject.corpus is None or subject.spans is None:
-        return [without_context, Admission("without_evidence", TITLES["without_evidence"], (), 0, NO_CORPUS.note)]
+        return [without_context, Admission("without_evidence", TITLES["without_evidence"], (), 0, NO_CORPUS)]
     return [without_context, _answered("without_evidence", subject, ask, _beside_the_evidence(subject))]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ragsweep_golden.gates.subject import (
     NO_EMBEDDER,
     Measure,
     Measured,
+    NotMeasured,
     Subject,
     count_faults,
     share,
@@ -44,14 +45,14 @@ NEAR_COPY = 0.9
 """Lowest cosine of a question and its passage at which the question is reported."""
 
 
-def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[object] | Measured:
+def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
     """Return the field of every entry; not measured if an entry lacks it."""
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
     if not values:
-        return Measured(math.nan, "no question")
+        raise NotMeasured("no question")
     if missing:
-        return Measured(math.nan, f"{missing:,} of {len(values):,} entries have no {group}.{name}")
+        raise NotMeasured(f"{missing:,} of {len(values):,} entries have no {group}.{name}")
     return values
 
 
@@ -61,20 +62,16 @@ def _strata(subject: Subject) -> Measured:
     named = named or {subject.strata[document] for document in documents if document in subject.strata}
     named = named or (set() if subject.kept else set(subject.strata.values()))
     if not named:
-        return Measured(math.nan, "no entry names its stratum, and no corpus in folders is given")
+        raise NotMeasured("no entry names its stratum, and no corpus in folders is given")
     return Measured(len(named), ", ".join(sorted(map(str, named))[:8]))
 
 
 def _documents(subject: Subject) -> Measured:
-    if subject.corpus is None:
-        return NO_CORPUS
     found = {span[0] for spans in subject.evidence_spans for span in spans}
-    return share(len(found), len(subject.corpus.ids), "document")
+    return share(len(found), len(subject.documents.ids), "document")
 
 
 def _provenance(subject: Subject) -> Measured:
-    if subject.corpus is None:
-        return NO_CORPUS
     found = zip(subject.answerable, subject.evidence_spans, strict=True)
     return without_fault([(one, _missing(one, len(spans))) for one, spans in found], "answerable question")
 
@@ -89,9 +86,9 @@ def _missing(entry: Entry, found: int) -> str:
 
 def _extractable(subject: Subject) -> Measured:
     if subject.corpus is None:
-        return NO_CORPUS
+        raise NotMeasured(NO_CORPUS)
     if not any(map(references, subject.answerable)):
-        return Measured(math.nan, "no question has an answer")
+        raise NotMeasured("no question has an answer")
     judged, literal = [], 0
     rows = {id(one): row for row, one in enumerate(subject.kept)}
     for one, passage in zip(subject.answerable, subject.evidence_texts, strict=True):
@@ -114,8 +111,6 @@ def _extractable(subject: Subject) -> Measured:
 def _single_facts(subject: Subject) -> Measured:
     """Return the share of single-fact questions; not measured if an answerable entry has no class."""
     found = _of_field(subject.answerable, "classification", "reasoning_class")
-    if isinstance(found, Measured):
-        return found
     others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
     classes = [*found, *(one for one in others if one)]
     return share(classes.count(SINGLE_FACT), len(classes), "question")
@@ -146,8 +141,6 @@ def _unanswerable_types(subject: Subject) -> Measured:
 
 def _validated(subject: Subject) -> Measured:
     found = _of_field(subject.kept, "validation", "status")
-    if isinstance(found, Measured):
-        return found
     judged = [
         (one, "" if status == VALIDATED else f"its status is {status}")
         for one, status in zip(subject.kept, found, strict=True)
@@ -160,7 +153,7 @@ def _rejected(subject: Subject) -> Measured:
     found = [(one, value(one, "validation", "method"), value(one, "validation", "score")) for one in subject.kept]
     scored = [(one, METHODS[method], score) for one, method, score in found if method in METHODS and score is not None]
     if not scored:
-        return Measured(math.nan, "no entry has validation.method and validation.score")
+        raise NotMeasured("no entry has validation.method and validation.score")
     judged = [
         (one, f"scored {float(score):.2f}, below {least:g}" if float(score) < least else "")
         for one, least, score in scored
@@ -171,19 +164,19 @@ def _rejected(subject: Subject) -> Measured:
 def _fields(subject: Subject) -> Measured:
     filled = [(one, count_filled(one)) for one in subject.answerable]
     if not filled:
-        return Measured(math.nan, "no question")
+        raise NotMeasured("no question")
     judged = [(one, f"{count} fields are filled" if count < FILLED_FIELDS else "") for one, count in filled]
     return count_faults(judged, "fewest of an answerable entry", min(count for _, count in filled))
 
 
 def _by_design(subject: Subject) -> Measured:
     found = _of_field(subject.kept, "processing", "by_design")
-    return found if isinstance(found, Measured) else share(found.count(True), len(found), "question")
+    return share(found.count(True), len(found), "question")
 
 
 def _duplicates(subject: Subject) -> Measured:
     if subject.questions is None:
-        return NO_EMBEDDER
+        raise NotMeasured(NO_EMBEDDER)
     cosines = subject.questions @ subject.questions.T
     pairs = np.argwhere(np.triu(cosines >= DUPLICATE, 1)).tolist()
     kept = subject.kept
@@ -193,10 +186,10 @@ def _duplicates(subject: Subject) -> Measured:
 
 def _independence(subject: Subject) -> Measured:
     if subject.questions is None or subject.passages is None:
-        return NO_EMBEDDER
+        raise NotMeasured(NO_EMBEDDER)
     cosines = np.einsum("ij,ij->i", subject.questions, subject.passages)
     if np.isnan(cosines).all():
-        return Measured(math.nan, "no passage to compare with")
+        raise NotMeasured("no passage to compare with")
     judged = [
         (one, f"similarity {cosine:.2f} to its passage" if cosine >= NEAR_COPY else "")
         for one, cosine in zip(subject.kept, cosines.tolist(), strict=True)
@@ -206,9 +199,7 @@ def _independence(subject: Subject) -> Measured:
 
 def _hard(subject: Subject) -> Measured:
     found = _of_field(subject.answerable, "classification", "difficulty")
-    if isinstance(found, Measured):
-        return found
-    return share(sum(float(str(one)) >= HARD for one in found), len(found), "answerable question")
+    return share(sum(float(one) >= HARD for one in found), len(found), "answerable question")
 
 
 def _kinds(name: str) -> Measure:
@@ -217,17 +208,15 @@ def _kinds(name: str) -> Measure:
             str(kind) for one in subject.answerable if (kind := value(one, "classification", name)) not in (None, "")
         )
         if not counts:
-            return Measured(math.nan, f"no entry has classification.{name}")
+            raise NotMeasured(f"no entry has classification.{name}")
         return Measured(len(counts), ", ".join(f"{kind} {count}" for kind, count in counts.most_common()))
 
     return measure
 
 
 def _chunks(subject: Subject) -> Measured:
-    if subject.corpus is None or subject.spans is None:
-        return NO_CORPUS
     covered = {chunk for chunks in subject.evidence_chunks for chunk in chunks}
-    return share(len(covered), len(subject.spans.document), "chunk")
+    return share(len(covered), len(subject.chunking.document), "chunk")
 
 
 BUILT_GATES: Mapping[str, tuple[str, str, Measure]] = {

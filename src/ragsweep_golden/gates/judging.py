@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep_golden.gates.built_measures import BUILT_GATES
 from ragsweep_golden.gates.set_measures import SET_GATES
-from ragsweep_golden.gates.subject import Fault, Measure, Subject
+from ragsweep_golden.gates.subject import Fault, Measure, Measured, NotMeasured, Subject
 from ragsweep_golden.sets.entries import Entry, value
 
 PASSED, FAILED, WARNED, NOT_MEASURED = "passed", "failed", "warned", "not_measured"
@@ -79,7 +79,7 @@ def judge_gates(subject: Subject, rules: Mapping[str, GateRule]) -> list[GateRes
     results = []
     for gate, rule in rules.items():
         title, comparison, measure = GATES[gate]
-        found = measure(subject)
+        found = _measured(measure, subject)
         holds = _holds(found.value, comparison, rule)
         if math.isnan(found.value) or (found.is_least and not holds):
             found, verdict = replace(found, value=math.nan), NOT_MEASURED
@@ -87,6 +87,13 @@ def judge_gates(subject: Subject, rules: Mapping[str, GateRule]) -> list[GateRes
             verdict = PASSED if holds else FAILED if rule.blocking else WARNED
         results.append(GateResult(gate, title, found.value, rule, verdict, found.note, found.faults))
     return results
+
+
+def _measured(measure: Measure, subject: Subject) -> Measured:
+    try:
+        return measure(subject)
+    except NotMeasured as reason:
+        return Measured(math.nan, str(reason))
 
 
 def _holds(measured: float, comparison: str, rule: GateRule) -> bool:
@@ -103,7 +110,7 @@ def find_faulty(subject: Subject) -> dict[str, str]:
     """Return the ids of the questions that fail a gate, with the first such gate and the reason."""
     found: dict[str, str] = {}
     for gate in QUESTION_GATES:
-        for fault in GATES[gate][2](subject).faults:
+        for fault in _measured(GATES[gate][2], subject).faults:
             found.setdefault(fault.id, f"{gate} ({fault.why})")
     return found
 

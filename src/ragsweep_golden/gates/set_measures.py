@@ -11,7 +11,16 @@ from ragsweep.golden.clusters import clusters, normalised
 from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
 from ragsweep_golden.evidence.answers import lexical_overlap
-from ragsweep_golden.gates.subject import NO_CORPUS, Measure, Measured, Subject, count_faults, with_fault, without_fault
+from ragsweep_golden.gates.subject import (
+    NO_CORPUS,
+    Measure,
+    Measured,
+    NotMeasured,
+    Subject,
+    count_faults,
+    with_fault,
+    without_fault,
+)
 from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevant_evidence
 
 COPIED = 0.8
@@ -60,7 +69,7 @@ def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
 
 def _copied(subject: Subject) -> Measured:
     if subject.corpus is None:
-        return NO_CORPUS
+        raise NotMeasured(NO_CORPUS)
     judged = [
         (one, f"{found:.0%} of its words are those of the passage" if found >= COPIED else "")
         for one, found in find_copied(subject)
@@ -118,15 +127,11 @@ def _plain(text: str) -> str:
 
 
 def _start(subject: Subject, chunk: int) -> str:
-    assert subject.corpus is not None
-    assert subject.spans is not None
     text = " ".join(subject.chunks[chunk].split())
-    return f'{subject.corpus.ids[int(subject.spans.document[chunk])]}: "{text[:60]}"'
+    return f'{subject.documents.ids[int(subject.chunking.document[chunk])]}: "{text[:60]}"'
 
 
 def _ambiguous(subject: Subject) -> Measured:
-    if subject.corpus is None or subject.spans is None:
-        return NO_CORPUS
     judged = [(one, f"is answered by {other} too" if other else "") for one, other in find_ambiguous(subject)]
     return with_fault(judged, "question has an answer and evidence")
 
@@ -154,7 +159,7 @@ def _independent(subject: Subject) -> Measured:
 
 def _largest(names: Sequence[str], what: str) -> Measured:
     if not names:
-        return Measured(math.nan, f"no question has a {what}")
+        raise NotMeasured(f"no question has a {what}")
     ((name, count),) = Counter(names).most_common(1)
     return Measured(count / len(names), f"{name}: {count:,} of {len(names):,}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,14 +14,21 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.evidence.passages import locate_label
 from ragsweep_golden.sets.entries import Entry, is_rejected, relevant_evidence, value
 
+NO_CORPUS = "no corpus given: corpus=FOLDER or FILE"
+NO_EMBEDDER = "no embedder given: embedder=minilm"
+
 Floats = NDArray[np.float32]
 Embed = Callable[[Sequence[str]], Floats]
 """Embeds texts as unit vectors; NaN for empty ones."""
 
 
+class NotMeasured(Exception):
+    """The reason why a gate is not measured."""
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A golden set and the data it is checked against. A gate is not measured where its data is None.
+    """A golden set and the data it is checked against; its properties raise NotMeasured where the data is None.
 
     ``spans`` are the corpus' chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row for each
     kept entry; NaN rows for entries without an answer or a passage.
@@ -56,24 +62,36 @@ class Subject:
         """The kept entries that the corpus does not answer."""
         return [one for one in self.kept if not one.get("answerable", True)]
 
+    @property
+    def documents(self) -> Corpus:
+        """The corpus."""
+        if self.corpus is None:
+            raise NotMeasured(NO_CORPUS)
+        return self.corpus
+
+    @property
+    def chunking(self) -> Spans:
+        """The chunks of the corpus."""
+        if self.spans is None:
+            raise NotMeasured(NO_CORPUS)
+        return self.spans
+
     @cached_property
     def evidence_spans(self) -> list[list[tuple[int, int, int]]]:
         """The evidence of each answerable entry as (document, start, end); an empty list if it is not found."""
-        assert self.corpus is not None
-        located = ([locate_label(label, self.corpus) for label in relevant_evidence(one)] for one in self.answerable)
+        located = ([locate_label(label, self.documents) for label in relevant_evidence(one)] for one in self.answerable)
         return [[span for span in spans if span] for spans in located]
 
     @cached_property
     def chunks(self) -> list[str]:
         """The texts of all chunks."""
-        assert self.corpus is not None
-        return chunk_texts(self.corpus, self.spans)
+        return chunk_texts(self.documents, self.chunking)
 
     @cached_property
     def evidence_chunks(self) -> list[list[int]]:
         """The chunks that overlap the evidence of each answerable entry."""
-        assert self.spans is not None
-        return [[chunk for span in found for chunk in touching(self.spans, *span)] for found in self.evidence_spans]
+        spans = self.chunking
+        return [[chunk for span in found for chunk in touching(spans, *span)] for found in self.evidence_spans]
 
     @cached_property
     def evidence_texts(self) -> list[str]:
@@ -95,9 +113,8 @@ class Subject:
         )
 
 
-def chunk_texts(corpus: Corpus, spans: Spans | None) -> list[str]:
+def chunk_texts(corpus: Corpus, spans: Spans) -> list[str]:
     """Return the texts of all chunks."""
-    assert spans is not None
     rows = zip(spans.document.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True)
     return [corpus.texts[document][start:end] for document, start, end in rows]
 
@@ -118,7 +135,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """A value that gates compare, or NaN and the reason; ``is_least``: the value is a lower bound."""
+    """A value that a gate compares, NaN if it is not measured; ``is_least``: the value is a lower bound."""
 
     value: float
     note: str = ""
@@ -129,13 +146,13 @@ class Measured:
 Measure = Callable[[Subject], Measured]
 Judged = Sequence[tuple[Entry, str]]
 """Entries, each with the reason why it fails a gate; empty if it does not."""
-NO_CORPUS = Measured(math.nan, "no corpus given: corpus=FOLDER or FILE")
-NO_EMBEDDER = Measured(math.nan, "no embedder given: embedder=minilm")
 
 
 def share(part: int, whole: int, what: str) -> Measured:
     """Return a share; not measured if there is nothing to count."""
-    return Measured(part / whole, f"{part:,} of {whole:,}") if whole else Measured(math.nan, f"no {what}")
+    if not whole:
+        raise NotMeasured(f"no {what}")
+    return Measured(part / whole, f"{part:,} of {whole:,}")
 
 
 def find_faults(judged: Judged) -> tuple[Fault, ...]:

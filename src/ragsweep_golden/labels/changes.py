@@ -7,25 +7,16 @@ encoding of the same text (composed or decomposed characters, line ends, white s
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from typing import NamedTuple
 
 from ragsweep.core.types import Corpus, Evidence, Question
 from ragsweep.core.words import word_count
-from ragsweep.golden.anchors import Span, composed, in_order, nearest_passage, resolve, visible_words
-from ragsweep_golden.evidence.passages import (
-    NOTHING,
-    SENTENCE_END,
-    Common,
-    canonical,
-    common_words,
-    sentence_around,
-    similarity,
-)
+from ragsweep.golden.anchors import Span, nearest_passage, resolve
+from ragsweep_golden.evidence.passages import NOTHING, Common, canonical, common_words, sentence_around, similarity
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS
+from ragsweep_golden.labels.corpus_pair import CorpusPair, occurrences, text_of
 
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
 KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
@@ -33,18 +24,16 @@ KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
 NEAR = 0.6
 """Lowest share of words in common, in order, at which a passage counts as an edited form of another."""
 
-_SUCCESSORS = 3  # most new documents that are searched for the passages of a deleted document
-
 
 class LabelChange(NamedTuple):
     """A label that is invalid in the new corpus. ``new`` is the repair; without one a person must decide."""
 
-    question: str
-    number: int  # index of the label in its question
     kind: str
     old: Evidence
     new: Evidence | None = None
     note: str = ""
+    question: str = ""
+    number: int = 0  # index of the label in its question
 
 
 class Verification(NamedTuple):
@@ -69,14 +58,6 @@ class _Origin(NamedTuple):
     sentence: str
 
 
-class _Searchable(NamedTuple):
-    """A document, and its text in composed characters, which is searched for anchors."""
-
-    name: str
-    text: str
-    composed: str
-
-
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
     """Find the labels that a corpus change invalidates.
 
@@ -87,7 +68,7 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
             whole document by its id.
     """
     labels = {label for question in questions for label in question.evidence}
-    verifier, found = _Verifier(new, old, frozenset(label.document for label in labels)), {}
+    verifier, found = _Verifier(CorpusPair(new, old), frozenset(label.document for label in labels)), {}
     for label in sorted(labels, key=lambda label: label.document):  # prepared documents, cached
         found[label] = verifier.examine(label)
     changes = [
@@ -98,61 +79,23 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
     ]
     renumbered = {label: change.new for label, change in found.items() if change and not change.kind and change.new}
     count = sum(len(question.evidence) for question in questions)
-    return Verification(count, changes, renumbered, verifier.renamed)
+    return Verification(count, changes, renumbered, verifier.corpora.renamed)
 
 
 @dataclass(frozen=True, eq=False)
 class _Verifier:
-    new: Corpus
-    old: Corpus | None
+    corpora: CorpusPair
     named: frozenset[str]  # the documents of all labels
-
-    @cached_property
-    def renamed(self) -> dict[str, str]:
-        """Missing documents -> the only new document with the same text."""
-        if self.old is None:
-            return {}
-        after = defaultdict(list)
-        for name, text in zip(self.new.ids, self.new.texts, strict=True):
-            if name not in self.old.position:
-                after[canonical(text)].append(name)
-        gone = [name for name in self.old.ids if name not in self.new.position]
-        found = {name: after.get(canonical(_text(self.old, name) or ""), []) for name in gone}
-        return {name: names[0] for name, names in found.items() if len(names) == 1}
-
-    @cached_property
-    def arrived(self) -> dict[str, list[str]]:
-        """Sentences of the documents that are not in the old corpus -> these documents."""
-        found = defaultdict(list)
-        for name, text in zip(self.new.ids, self.new.texts, strict=True):
-            if self.old and name not in self.old.position:
-                for sentence in _sentences(text):
-                    found[sentence].append(name)
-        return found
-
-    @cached_property
-    def candidates(self) -> list[_Searchable]:
-        """The new and changed documents, to which a passage can have moved."""
-        pairs = zip(self.new.ids, self.new.texts, strict=True)
-        return [_Searchable(name, text, composed(text)) for name, text in pairs if _text(self.old, name) != text]
-
-    @cached_property
-    def before(self) -> list[_Searchable]:
-        """The documents of the old corpus."""
-        assert self.old is not None
-        pairs = zip(self.old.ids, self.old.texts, strict=True)
-        return [_Searchable(name, text, composed(text)) for name, text in pairs]
 
     def examine(self, label: Evidence) -> LabelChange | None:
         """Return a label's change; without a kind if only the encoding differs, None if the label is valid."""
-        change = partial(LabelChange, "", 0, old=label)
-        text, before = _text(self.new, label.document), _text(self.old, label.document)
+        text, before = text_of(self.corpora.new, label.document), text_of(self.corpora.old, label.document)
         if text is not None and (label.anchor is None or text == before):
             return None
         if label.anchor is None:
-            if name := self.renamed.get(label.document):
-                return change(MOVED, new=replace(label, document=name), note=f'the document is now "{name}"')
-            return change(DELETED, note=f'document "{label.document}" is gone')
+            if name := self.corpora.renamed.get(label.document):
+                return LabelChange(MOVED, label, replace(label, document=name), f'the document is now "{name}"')
+            return LabelChange(DELETED, label, note=f'document "{label.document}" is gone')
         if text is not None and before is not None and label.start is None and canonical(text) == canonical(before):
             return None
         spans = resolve(text, label.anchor) if text is not None else []
@@ -166,37 +109,38 @@ class _Verifier:
         if origin is None and any(begin == label.start for begin, _ in spans):
             return None
         if text is not None and (span := _re_encoded(label, spans, text, before)):
-            return change("", new=replace(label, start=span[0]))
+            return LabelChange("", label, replace(label, start=span[0]))
         if origin:
             return self._by_context(label, label.anchor, here, origin)
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
         """Check a label by its anchor only: a place is certain if it is the only one."""
-        places = here or list(self._elsewhere(label.document, anchor))
-        if len(places) > 1 and (here or label.document not in self.new.position):
-            return LabelChange("", 0, AMBIGUOUS, label, note=_listed(places))
+        places = here or self._elsewhere(label.document, anchor)
+        if len(places) > 1 and (here or label.document not in self.corpora.new.position):
+            return LabelChange(AMBIGUOUS, label, note=_listed(places))
         if len(places) != 1:
             return self._lost(label, anchor, anchor)
         note, is_short = _listed(places), word_count(anchor) < FEWEST_WORDS
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
-        if is_short and here and any(self._elsewhere(label.document, anchor)):
-            return LabelChange("", 0, MOVED, label, note=hint)
+        if is_short and here and self._elsewhere(label.document, anchor):
+            return LabelChange(MOVED, label, note=hint)
         if is_short and not here and places[0].document in self.named:  # so it was there in the old corpus
             lost = self._lost(label, anchor, anchor)
             return lost._replace(note=f"{lost.note}; {hint}")
-        return LabelChange("", 0, MOVED, label, self._at(label, anchor, places[0]), note)
+        return LabelChange(MOVED, label, self._at(label, anchor, places[0]), note)
 
     def _by_context(self, label: Evidence, anchor: str, here: list[_Place], origin: _Origin) -> LabelChange | None:
         """Check a label by the words around its anchor in both corpora."""
         for is_here in (True, False):
-            places = here if is_here else list(self._elsewhere(label.document, anchor))
+            places = here if is_here else self._elsewhere(label.document, anchor)
             scored = [(self._score(one, origin, label), one) for one in places]
             scored = [(score, place) for score, place in scored if score != NOTHING]
             if not scored:
                 continue
             earlier = [(origin.text, span) for span in resolve(origin.text, anchor) if span != origin.span]
-            earlier += [] if is_here else self._earlier(label.document, anchor)
+            if not is_here:
+                earlier += [(one.text, span) for one, span in occurrences(self.corpora.before, label.document, anchor)]
             # a place that matches another passage of the old corpus better is that passage
             others = [max((self._common(one, place) for one in earlier), default=NOTHING) for _, place in scored]
             mine = [
@@ -212,7 +156,7 @@ class _Verifier:
             kind = MOVED if sure and (label.start is not None or len(here) < 2) else AMBIGUOUS
             repaired = self._at(label, anchor, found[0][1]) if sure else None
             note = _listed([place for _, place in found])
-            return None if repaired == label else LabelChange("", 0, kind, label, repaired, note)
+            return None if repaired == label else LabelChange(kind, label, repaired, note)
         return self._lost(label, anchor, origin.sentence)
 
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
@@ -225,59 +169,34 @@ class _Verifier:
             return NOTHING
         if place.span[0] == label.start and common.all > 0:
             return common
-        passage = sentence_around(_text(self.new, place.document) or "", place.span)
+        passage = sentence_around(text_of(self.corpora.new, place.document) or "", place.span)
         return common if similarity(origin.sentence, passage) >= NEAR else NOTHING
 
     def _common(self, one: tuple[str, Span], place: _Place) -> Common:
-        return common_words(*one, _text(self.new, place.document) or "", place.span)
+        return common_words(*one, text_of(self.corpora.new, place.document) or "", place.span)
 
-    def _elsewhere(self, document: str, anchor: str) -> Iterator[_Place]:
-        """Yield the occurrences of an anchor in other documents."""
-        for name, text in _with_words(self.candidates, visible_words(anchor)):
-            if name != document:
-                yield from (_Place(name, span) for span in resolve(text, anchor))
-
-    def _earlier(self, document: str, anchor: str) -> list[tuple[str, Span]]:
-        """Find the anchor in other documents of the old corpus."""
-        found = _with_words(self.before, visible_words(anchor))
-        return [(text, span) for name, text in found if name != document for span in resolve(text, anchor)]
+    def _elsewhere(self, document: str, anchor: str) -> list[_Place]:
+        """Find an anchor in other new or changed documents."""
+        return [_Place(one.name, span) for one, span in occurrences(self.corpora.candidates, document, anchor)]
 
     def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
         """Return a label for another place, with a start if the old label has one or the anchor is repeated."""
-        needs_start = label.start is not None or len(resolve(_text(self.new, place.document) or "", anchor)) > 1
+        needs_start = (
+            label.start is not None or len(resolve(text_of(self.corpora.new, place.document) or "", anchor)) > 1
+        )
         return replace(label, document=place.document, start=place.span[0] if needs_start else None)
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
         """Check a label whose anchor is missing by the passage nearest to its sentence."""
-        own = [label.document] if label.document in self.new.position else []
-        for name in [*own, *self._successors(label.document)]:
-            text = _text(self.new, name) or ""
+        own = [label.document] if label.document in self.corpora.new.position else []
+        for name in [*own, *self.corpora.successors(label.document)]:
+            text = text_of(self.corpora.new, name) or ""
             near = nearest_passage(text, passage)
             if near and similarity(passage, text[near[0] : near[0] + len(passage)]) >= NEAR:
                 place = "" if own else f' in document "{name}"'
-                return LabelChange("", 0, EDITED, label, note=f'now{place}, at {near[0]}: "{near[1]}"')
+                return LabelChange(EDITED, label, note=f'now{place}, at {near[0]}: "{near[1]}"')
         fact = f'"{anchor}" is no longer in it' if own else f'document "{label.document}" and the anchor are gone'
-        return LabelChange("", 0, DELETED, label, note=fact)
-
-    def _successors(self, document: str) -> list[str]:
-        """Return the new documents that share most sentences with a document of the old corpus."""
-        sentences = _sentences(_text(self.old, document) or "")
-        shared = Counter(name for sentence in sentences for name in self.arrived.get(sentence, ()))
-        return [name for name, _ in shared.most_common(_SUCCESSORS)]
-
-
-def _sentences(text: str) -> set[str]:
-    return {canonical(sentence) for sentence in SENTENCE_END.split(text) if sentence.strip()}
-
-
-def _text(corpus: Corpus | None, document: str) -> str | None:
-    position = None if corpus is None else corpus.position.get(document)
-    return None if corpus is None or position is None else corpus.texts[position]
-
-
-def _with_words(documents: Sequence[_Searchable], words: list[str]) -> Iterator[tuple[str, str]]:
-    longest = max(words, key=len, default="")  # searched for first, which is much cheaper
-    return ((one.name, one.text) for one in documents if longest in one.composed and in_order(one.composed, words))
+        return LabelChange(DELETED, label, note=fact)
 
 
 def _listed(places: Sequence[_Place]) -> str:

@@ -1,4 +1,4 @@
-"""The full schema of a golden set's entries: 46 fields in eight groups, and the constraints between them.
+"""The entries of a golden set: 46 fields in eight groups (schema.toml), and the constraints between them.
 
 An entry is a JSON object. Its root has the keys that an evaluation reads (docs/datasets.md); each other group is a
 nested object that an evaluation does not need.
@@ -7,7 +7,9 @@ nested object that an evaluation does not need.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +31,6 @@ VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
 """Validation methods, and the lowest score of each at which an entry is accepted."""
 UNANSWERABLE_TYPES = (
-
     "out_of_database", "false_presupposition", "underspecified", "nonsensical", "modality_limited", "safety_concerned",
 )  # fmt: skip
 """Reasons why the corpus has no answer."""
@@ -62,71 +63,8 @@ class Field(NamedTuple):
 
 FIELDS = tuple(
     Field(group, name, kind, meaning)
-    for group, fields in {
-        ROOT: (
-            ("schema_version", "string", "version of this schema"),
-            ("id", "string", "unique and stable: a hash of what the entry is made of"),
-            ("question", "string", "the question"),
-            ("answerable", "boolean", "whether the corpus has the answer"),
-            ("unanswerable_type", "string", f"why not: {', '.join(UNANSWERABLE_TYPES)}"),
-            ("category", "string", "results are grouped by it"),
-            ("language", "string", "of the question: en, fr"),
-            ("reference", "string", "the right answer"),
-            ("keywords", "array", "terms that a right answer contains"),
-            ("evidence", "array", "documents and short quotes that give the answer"),
-            ("distractors", "array", "documents that resemble the right ones and do not answer"),
-        ),
-        "content": (
-            ("passage", "string", "the chunk that the question was made from"),
-            ("explanation", "string", "the sentence of the passage that gives the answer"),
-            ("answer_type", "string", "text, number, list, code or none"),
-        ),
-        "multiple_choice": (
-            ("question", "string", "the question as it is put with choices"),
-            ("choices", "array", "answers, one of them right"),
-            ("correct", "integer", "position of the right one, from 0"),
-            ("answer", "string", "the right one"),
-        ),
-        "provenance": (
-            ("document", "string", "id of the document"),
-            ("chunk_id", "string", "chunk of the build: document#number"),
-            ("start", "integer", "where the chunk begins in the document's text, in characters"),
-            ("end", "integer", "where it ends"),
-            ("anchor", "string", "quote of the evidence, once in the document"),
-            ("section", "string", "heading above it, or the document's title"),
-            ("pages", "array", "page numbers, where the source has them"),
-            ("article", "string", "number of the article or section, where the source has one"),
-        ),
-        "classification": (
-            ("question_type", "string", "factual, procedural, definition, scenario, rule, ..."),
-            ("bloom", "string", f"level of Bloom's taxonomy: {', '.join(BLOOM)}"),
-            ("reasoning_class", "string", f"what an answer takes: {', '.join(REASONING)}"),
-            ("difficulty", "number", "0 to 1; hard from .7"),
-            ("difficulty_method", "string", "how the difficulty was found"),
-            ("stratum", "string", "group of documents from which the passage was drawn"),
-            ("priority", "integer", "of the stratum: 1 (most important) to 4"),
-        ),
-        "validation": (
-            ("status", "string", f"{VALIDATED} or {REJECTED}"),
-            ("method", "string", f"how: {', '.join(METHODS)}"),
-            ("score", "number", "what the method measured, 0 to 1"),
-            ("answer_in_evidence", "boolean", "whether the passage contains the answer verbatim"),
-            ("corpus_digest", "string", "digest of the corpus against which it was validated"),
-        ),
-        "processing": (
-            ("generator", "string", "rule, or the model's name"),
-            ("pattern", "string", "the rule's name or the prompt's file"),
-            ("seed", "integer", "of the build"),
-            ("by_design", "boolean", "whether the chunk was the input of the question"),
-            ("lexical_overlap", "number", "share of the question's words that the passage has, 0 to 1"),
-        ),
-        "audit": (
-            ("status", "string", "silver: made by rule or model; gold: confirmed or corrected by a person"),
-            ("created_by", "string", "the command that made it, such as ragsweep golden build, or the person"),
-            ("reviews", "array", "who confirmed or changed it, when, and what changed"),
-        ),
-    }.items()
-    for name, kind, meaning in fields
+    for group, fields in tomllib.loads(files(__package__).joinpath("schema.toml").read_text("utf-8")).items()
+    for name, (kind, meaning) in fields.items()
 )
 GROUPS = tuple(dict.fromkeys(field.group for field in FIELDS))
 

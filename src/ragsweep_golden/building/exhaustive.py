@@ -1,0 +1,64 @@
+"""Search all chunks for the words of a question, to check that none answers it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ragsweep.parts.languages import content_words, fold
+from ragsweep_golden.building.wording import alternatives, word_set
+from ragsweep_golden.sets.entries import LANGUAGES
+
+ANSWERING = 0.8
+"""Lowest share of a question's words in a chunk at which that chunk may answer the question."""
+FEWEST_WORDS = 2
+"""Fewest content words of a specific question."""
+
+
+class Exhaustive:
+    """Exhaustive search of all chunks for the words of a question."""
+
+    def __init__(self, chunks: Sequence[str], language: str) -> None:
+        self._texts, self._language = [fold(chunk) for chunk in chunks], language
+        media = re.compile(alternatives("any", "media"), re.IGNORECASE)
+        self.media = [bool(media.search(chunk)) for chunk in chunks]
+
+    def _stems(self, text: str) -> frozenset[str]:
+        """Return the stems of a text's content words; a question and a chunk may inflect the same word differently."""
+        words = content_words(text, self._language) - word_set("any", "asking")
+        return frozenset(self._stemmer.stemWords(sorted(words)))
+
+    @cached_property
+    def _stemmer(self) -> Any:
+        import Stemmer
+
+        return Stemmer.Stemmer(LANGUAGES.get(self._language, "english"))
+
+    @cached_property
+    def words(self) -> list[frozenset[str]]:
+        """The stems of every chunk."""
+        return [self._stems(text) for text in self._texts]
+
+    def coverage(self, question: str) -> float:
+        """Return the highest share of the question's content words in a single chunk; 0 without content words."""
+        asked = self._stems(question)
+        return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
+
+    def having(self, question: str) -> list[int]:
+        """Return the chunks that have the question's content words, most of them; all where there are too few."""
+        asked = self._stems(question)
+        if len(asked) < FEWEST_WORDS:
+            return list(range(len(self.words)))
+        return [n for n, words in enumerate(self.words) if len(asked & words) >= ANSWERING * len(asked)]
+
+    def names(self, text: str) -> bool:
+        """Return whether any chunk contains a text verbatim, ignoring case."""
+        wanted = fold(text)
+        return any(wanted in one for one in self._texts)
+
+    def is_shown(self, subject: str) -> bool:
+        """Return whether a chunk that names a subject mentions a picture or a video."""
+        wanted = fold(subject)
+        return any(shown and wanted in text for shown, text in zip(self.media, self._texts, strict=True))

@@ -1,0 +1,99 @@
+"""The current corpus and the earlier one: renamed and changed documents, and anchors found in them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from ragsweep.core.types import Corpus
+from ragsweep.golden.anchors import Span, composed, in_order, resolve, visible_words
+from ragsweep_golden.evidence.passages import SENTENCE_END, canonical
+
+_SUCCESSORS = 3  # most new documents that are searched for the passages of a deleted document
+
+
+class SearchableText(NamedTuple):
+    """A document, and its text in composed characters, which is searched for anchors."""
+
+    name: str
+    text: str
+    composed: str
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusPair:
+    """The current corpus, and the corpus for which the labels were written, if it is given."""
+
+    new: Corpus
+    old: Corpus | None
+
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """Missing documents -> the only new document with the same text."""
+        if self.old is None:
+            return {}
+        after = defaultdict(list)
+        for name, text in zip(self.new.ids, self.new.texts, strict=True):
+            if name not in self.old.position:
+                after[canonical(text)].append(name)
+        gone = [name for name in self.old.ids if name not in self.new.position]
+        found = {name: after.get(canonical(text_of(self.old, name) or ""), []) for name in gone}
+        return {name: names[0] for name, names in found.items() if len(names) == 1}
+
+    @cached_property
+    def arrived(self) -> dict[str, list[str]]:
+        """Sentences of the documents that are not in the old corpus -> these documents."""
+        found = defaultdict(list)
+        for name, text in zip(self.new.ids, self.new.texts, strict=True):
+            if self.old and name not in self.old.position:
+                for sentence in sentences_of(text):
+                    found[sentence].append(name)
+        return found
+
+    @cached_property
+    def candidates(self) -> list[SearchableText]:
+        """The new and changed documents, to which a passage can have moved."""
+        return searchable(self.new, self.old)
+
+    @cached_property
+    def before(self) -> list[SearchableText]:
+        """The documents of the old corpus."""
+        assert self.old is not None
+        return searchable(self.old, None)
+
+    def successors(self, document: str) -> list[str]:
+        """Return the new documents that share most sentences with a document of the old corpus."""
+        sentences = sentences_of(text_of(self.old, document) or "")
+        shared = Counter(name for sentence in sentences for name in self.arrived.get(sentence, ()))
+        return [name for name, _ in shared.most_common(_SUCCESSORS)]
+
+
+def text_of(corpus: Corpus | None, document: str) -> str | None:
+    """Return the text of a document; None if the corpus is not given or does not have it."""
+    position = None if corpus is None else corpus.position.get(document)
+    return None if corpus is None or position is None else corpus.texts[position]
+
+
+def searchable(corpus: Corpus, other: Corpus | None) -> list[SearchableText]:
+    """Return the documents that another corpus does not have, or has with another text."""
+    pairs = zip(corpus.ids, corpus.texts, strict=True)
+    return [SearchableText(name, text, composed(text)) for name, text in pairs if text_of(other, name) != text]
+
+
+def sentences_of(text: str) -> set[str]:
+    """Return the sentences of a text in a form that is equal for all encodings."""
+    return {canonical(sentence) for sentence in SENTENCE_END.split(text) if sentence.strip()}
+
+
+def occurrences(
+    documents: Sequence[SearchableText], excluded: str, anchor: str
+) -> Iterator[tuple[SearchableText, Span]]:
+    """Yield the occurrences of an anchor in all documents but one."""
+    words = visible_words(anchor)
+    longest = max(words, key=len, default="")  # searched for first, which is much cheaper
+    for one in documents:
+        if one.name != excluded and longest in one.composed and in_order(one.composed, words):
+            yield from ((one, span) for span in resolve(one.text, anchor))
