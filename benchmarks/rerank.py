@@ -26,7 +26,8 @@ from ragsweep.evaluation.scoring import compare
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.job import Job
+from ragsweep.sweep.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- rerank:begin -->", "<!-- rerank:end -->"
@@ -40,7 +41,7 @@ def prepare(session: Session, *overrides: str) -> Experiment:
     folder = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / "scifact"
     given = ["dataset=beir", f"dataset.path={folder}", "dataset.split=test", "chunker=none", "embedder.dtype=float32"]
     command = read_command([*given, *overrides], multirun=False)
-    return session.prepare(Job(compose_jobs(command)[0], " ".join(overrides), tuple(given)))
+    return session.prepare(Job(compose_jobs(command)[0].config, " ".join(overrides), tuple(given)))
 
 
 def moved(session: Session, experiment: Experiment, candidates: int) -> dict[str, float]:

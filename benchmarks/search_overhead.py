@@ -29,6 +29,7 @@ from ragsweep.commands.cli import _quieten
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
 from ragsweep.sweep.command import compose, read_command
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.loop import JobLoop
 from ragsweep.sweep.search.loop import run_search
 from ragsweep.sweep.search.samplers import create_sampler, seed_of
@@ -36,6 +37,7 @@ from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.signatures import SearchComposer
 from ragsweep.sweep.search.space import read_space
 from ragsweep.sweep.search.storage import open_storage
+from ragsweep.sweep.search.trials import Evaluation
 
 BAR = 1.5
 WARM = 20
@@ -90,22 +92,19 @@ def search(typed: list[str], folder: Path) -> Measured:
     """Run a search as ``run.py -m`` does, with a job that evaluates nothing."""
     command = read_command(typed, multirun=True)
     composer, settings = command.composer, dict(command.search or {})
-    first = compose(composer, [*command.fixed, *command.task])
+    first = Job(compose(composer, [*command.fixed, *command.task]), "", tuple(command.task))
     loop = JobLoop(command, first, Secrets())
     measured = Measured(folder, settings["params"])
 
-    def launch(jobs: Sequence[Sequence[str]], start: int) -> list[Any]:
-        configs = [compose(composer, [*command.fixed, *lines]) for lines in jobs]
-        return [
-            loop.run(partial(measured.job, number), config, number, lines)
-            for number, (config, lines) in enumerate(zip(configs, jobs, strict=True), start=start)
-        ]
+    def launch(trials: Sequence[Evaluation], until: int | None) -> list[Any]:
+        jobs = [Job(trial.config, "", trial.overrides, trial.job, searching=True) for trial in trials]
+        return [loop.run(partial(measured.job, job.number), job) for job in jobs]
 
     composed = SearchComposer(
         lambda lines: compose(composer, [*command.fixed, *lines]),
         composer.loader,
         "ragsweep",
-        lambda: OmegaConf.create(first.values),
+        lambda: OmegaConf.create(first.config.values),
     )
     measured.left = time.perf_counter()
     run_search(SearchSettings.read(settings), command.task, launch, composed, loop.folder)

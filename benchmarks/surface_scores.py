@@ -27,8 +27,9 @@ from ragsweep.parts.metrics import Ndcg
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.search.space import Space, read_space
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.session import Session
 
 Doubles = NDArray[np.float64]
 Key = tuple[str, ...]
@@ -123,7 +124,7 @@ class _Made:
 
     def prepare(self, *overrides: str) -> Experiment:
         command = read_command([*self.given, *overrides], multirun=False)
-        return self.session.prepare(Job(compose_jobs(command)[0], command.names()[0], tuple(overrides)))
+        return self.session.prepare(Job(compose_jobs(command)[0].config, command.names()[0], tuple(overrides)))
 
     def ranked(self, experiment: Experiment) -> Rankings:
         found: Rankings = self.session.evaluator.executor.get(experiment.graph.ranking, self.questions.queries)

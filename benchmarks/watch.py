@@ -30,7 +30,8 @@ from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.stats.drift import TOLERANCE
 from ragsweep.sweep.compose import PlainConfig
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.job import Job
+from ragsweep.sweep.session import Session
 from ragsweep_serving.bundle import write_bundle
 from ragsweep_serving.commands.stale import compare_corpora
 from ragsweep_serving.pipeline import ServedPipeline

@@ -11,7 +11,8 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.command import compose, defining
 from ragsweep.sweep.compose import Composer, JobConfig
 from ragsweep.sweep.config_policy import ConfigPolicy
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.job import Job
+from ragsweep.sweep.session import Session
 
 
 def prepare(session: Session, *overrides: str) -> Experiment:

@@ -21,7 +21,8 @@ from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, 
 from ragsweep.parts.datasets import Beir, PythonReference
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.command import read_command, searches
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.job import Job
+from ragsweep.sweep.session import Session
 from recorded import a_result
 from toys import corpus
 

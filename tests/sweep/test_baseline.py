@@ -17,23 +17,24 @@ from ragsweep.sweep.baseline import find_baseline, find_recorded, read_number, w
 from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import Command, compose_jobs, read_command
 from ragsweep.sweep.compose import JobConfig
+from ragsweep.sweep.job import Job
 from scored import normal, record, record_sweep, scored
 
 SWEEP = ("retriever=bm25,vector", "top_k=3,5")
 
 
-def expanded(*typed: str) -> tuple[Command, list[JobConfig]]:
+def expanded(*typed: str) -> tuple[Command, list[Job]]:
     command = read_command([*SWEEP, *typed], multirun=True)
     return command, compose_jobs(command)
 
 
 def declared(*typed: str) -> tuple[int, int]:
     """Return the number of the baseline, and that of all configs."""
-    command, configs = with_baseline(*expanded(*typed))
-    assert len(command.jobs) == len(configs)
-    (number,) = {read_number(config.values["baseline"]) for config in configs}
+    command, jobs = with_baseline(*expanded(*typed))
+    assert [job.overrides for job in jobs] == list(command.jobs)
+    (number,) = {read_number(job.config.values["baseline"]) for job in jobs}
     assert number is not None
-    return number, len(configs)
+    return number, len(jobs)
 
 
 @pytest.mark.parametrize("typed", ["2", "#2", "'#2'"])
@@ -51,22 +52,23 @@ def test_overrides_as_typed_that_equal_a_job_are_that_job(typed: str) -> None:
 
 def test_overrides_that_equal_no_job_add_one_behind_the_others() -> None:
     before, _ = expanded()
-    command, configs = with_baseline(*expanded("baseline=top_k=8 retriever=bm25 retriever.k1=1.5"))
+    command, jobs = with_baseline(*expanded("baseline=top_k=8 retriever=bm25 retriever.k1=1.5"))
+    last = jobs[-1].config.values
     assert declared("baseline=top_k=8 retriever=bm25 retriever.k1=1.5") == (5, 5)
     assert [set(own) <= set(job) for own, job in zip(before.jobs, command.jobs, strict=False)] == [True] * 4
-    assert (configs[4].values["top_k"], configs[4].values["retriever"]["k1"]) == (8, 1.5)
-    assert len(set(command.names())) == 5
+    assert (last["top_k"], last["retriever"]["k1"]) == (8, 1.5)
+    assert len({job.name for job in jobs}) == 5
 
 
 def test_overrides_stand_on_what_all_jobs_share() -> None:
-    command, configs = with_baseline(*expanded("depth=70", "baseline=top_k=8"))
-    assert (len(command.jobs), configs[-1].values["depth"], configs[-1].values["top_k"]) == (5, 70, 8)
+    _, jobs = with_baseline(*expanded("depth=70", "baseline=top_k=8"))
+    assert (len(jobs), *(jobs[-1].config.values[key] for key in ("depth", "top_k"))) == (5, 70, 8)
 
 
 @pytest.mark.parametrize("typed", ["baseline=null", "+name=x"])
 def test_without_a_baseline_nothing_changes(typed: str) -> None:
-    command, configs = expanded(typed.lstrip("+"))
-    assert with_baseline(command, configs) == (command, configs)
+    command, jobs = expanded(typed.lstrip("+"))
+    assert with_baseline(command, jobs) == (command, jobs)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +91,12 @@ def test_what_is_no_config_is_one_clear_error(typed: str, named: str) -> None:
 
 
 def test_a_baseline_that_differs_within_the_sweep_is_an_error() -> None:
-    command, configs = expanded("baseline=2")
-    one = replace(configs[0], changes={**configs[0].changes, "baseline": 3})
+    command, jobs = expanded("baseline=2")
+    config = jobs[0].config
+    assert isinstance(config, JobConfig)
+    other = replace(jobs[0], config=replace(config, changes={**config.changes, "baseline": 3}))
     with pytest.raises(ConfigError, match="cannot differ"):
-        with_baseline(command, [one, *configs[1:]])
+        with_baseline(command, [other, *jobs[1:]])
 
 
 # --- recorded configs -----------------------------------------------------------------------------------------------

@@ -44,20 +44,22 @@ def came(value: Any, status: JobStatus = JobStatus.COMPLETED) -> JobReturn:
 def test_each_rung_is_run_by_all_who_are_left_and_the_rest_whole(
     jobs: int, drops: list[list[int]], failing: set[int]
 ) -> None:
-    ran: list[tuple[int, str]] = []
+    ran: list[tuple[int, int | None]] = []
 
-    def launch(wanted: Mapping[int, Sequence[str]]) -> dict[int, JobReturn | Exception]:
+    def launch(wanted: Mapping[int, str], until: int | None) -> dict[int, JobReturn | Exception]:
         assert wanted
-        ran.extend((number, lines[-1]) for number, lines in wanted.items())
+        assert wanted.items() <= given_jobs.items()  # handed on as they are
+        ran.extend((number, until) for number in wanted)
         return {n: came(n) if n not in failing else came(ValueError(), JobStatus.FAILED) for n in wanted}
 
     race = Scripted([(8 * n, dropped) for n, dropped in enumerate(drops, start=1)])
-    raced = run_race(race, {number: (f"x={number}",) for number in range(jobs)}, launch)
+    given_jobs = {number: f"job {number}" for number in range(jobs)}
+    raced = run_race(race, given_jobs, launch)
     left = set(range(jobs))
     for n, dropped in enumerate(drops, start=1):
-        assert {number for number, line in ran if line == f"until={8 * n}"} == left
+        assert {number for number, until in ran if until == 8 * n} == left
         left -= failing | set(dropped)
-    whole = {number for number, line in ran if line.startswith("x=")}
+    whole = {number for number, until in ran if until is None}
     assert whole == left
     assert set(race.ended) == whole - failing
     assert raced.results.keys() == set(range(jobs))
@@ -67,11 +69,11 @@ def test_each_rung_is_run_by_all_who_are_left_and_the_rest_whole(
 def test_who_was_dropped_before_is_not_launched() -> None:
     ran: list[int] = []
 
-    def launch(wanted: Mapping[int, Sequence[str]]) -> dict[int, JobReturn | Exception]:
+    def launch(wanted: Mapping[int, str], until: int | None) -> dict[int, JobReturn | Exception]:
         ran.extend(wanted)
         return {number: came(0) for number in wanted}
 
-    raced = run_race(Scripted([(8, ())], gone=[1]), {0: (), 1: ()}, launch)
+    raced = run_race(Scripted([(8, ())], gone=[1]), {0: "one", 1: "two"}, launch)
     assert ran == [0, 0]
     assert raced.dropped == {1}
     assert 1 not in raced.results

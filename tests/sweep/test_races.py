@@ -77,7 +77,7 @@ GRID = ["llm.model=poor,good,fair,bad", "hydra/sweeper/race=betting", "hydra.swe
 
 
 def run(*overrides: str, store: str = "store") -> int:
-    return sweeping.run(read_command([*overrides, f"store.path={store}"], multirun=True))
+    return sweeping.run(read_command([*overrides, f"store.path={store}"], multirun=True)).status
 
 
 def results(store: str = "store") -> dict[str, Result]:

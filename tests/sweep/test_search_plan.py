@@ -26,9 +26,9 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def bound(*typed: str) -> Plan:
     command = read_command(typed, multirun=True)
-    configs = compose_jobs(command)
-    session = open_session(configs[0].values, Terminal(io.StringIO(), bars=False))
-    found = bound_search(session, command, [one.experiment for one in prepare_jobs(session, command, configs)])
+    jobs = compose_jobs(command)
+    session = open_session(jobs[0].config.values, Terminal(io.StringIO(), bars=False))
+    found = bound_search(session, command, prepare_jobs(session, jobs))
     assert found
     return found
 

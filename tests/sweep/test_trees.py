@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from configs import composed
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.session import Job
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.trees import spell
 
 

@@ -31,7 +31,8 @@ from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.store import Store
 from ragsweep.sweep.command import compose_jobs, read_command
 from ragsweep.sweep.compose import Composer, JobConfig, config_folder
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.job import Job
+from ragsweep.sweep.session import Session
 from toys import Letters, Words, built, corpus
 
 # --- what every key does ------------------------------------------------------------------------------------------
@@ -585,7 +586,7 @@ def test_order_of_keys_and_comments_do_not_matter(data: dict[str, Path], tmp_pat
     lines = base("retriever/bm25", data)
     mine = [line.replace("retriever=bm25", "retriever=mine") for line in lines]
     command = read_command(mine, multirun=False, config_dir=str(tmp_path))
-    found = Session().prepare(Job(compose_jobs(command)[0], "mine", tuple(mine)))
+    found = Session().prepare(Job(compose_jobs(command)[0].config, "mine", tuple(mine)))
     assert found.signature == changed(lines).signature
 
 

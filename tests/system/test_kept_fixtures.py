@@ -51,8 +51,8 @@ def same_commands(folder: Path) -> None:
     keys = []
     for typed in (SWEEP, SEARCH):
         command = read_command(typed, multirun=True)
-        jobs = prepare_jobs(Session(Evaluator(Executor())), command, compose_jobs(command))
-        signatures = [job.experiment.signature for job in jobs if job.experiment]
+        experiments = prepare_jobs(Session(Evaluator(Executor())), compose_jobs(command))
+        signatures = [experiment.signature for experiment in experiments]
         searched = search_run.search_key(command, signatures[0], place) if command.searching else ""
         keys.append(searched or content_hash([signatures, place]))
     Ledger((folder / DATABASES["ledger"]).parent)  # which brings the file to the present format

@@ -88,7 +88,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         words = typed(server, tmp_path)
 
         def sweep(*more: str) -> int:
-            return sweeping.run(read_command([*words, *more], multirun=True))
+            return sweeping.run(read_command([*words, *more], multirun=True)).status
 
         with pytest.raises(InputError, match=r"judge\.labels: none\.csv"):
             sweep("judge.labels=none.csv")

@@ -67,7 +67,7 @@ def _trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def part(group: str, option: str, folder: Path) -> BuiltPart:
     command = read_command(["embedder=letters", f"{group}={option}"], multirun=False, config_dir=str(folder))
-    values = resolve_language(compose_jobs(command)[0].values, CORPUS)
+    values = resolve_language(compose_jobs(command)[0].config.values, CORPUS)
     return Builder().build(values[group], group)
 
 

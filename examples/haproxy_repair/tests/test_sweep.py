@@ -15,7 +15,8 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.compose import Composer
 from ragsweep.sweep.config_policy import ConfigPolicy
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.job import Job
+from ragsweep.sweep.session import Session
 
 import haproxy_repair
 from haproxy_repair.cases import FILE, read_cases

@@ -100,4 +100,11 @@ class OptunaSweeper(Sweeper):
         folder.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(self.config, folder / "multirun.yaml")
         composer = SearchComposer.by_hydra(self.hydra_context.config_loader, self.config)
-        return run_search(self.settings, arguments, self.launcher.launch, composer, folder)
+        return run_search(self.settings, arguments, self._launch, composer, folder)
+
+    def _launch(self, trials: Sequence[Any], until: int | None) -> Sequence[JobReturn]:
+        """Launch trials by their overrides, in a race with the end of the rung."""
+        assert self.launcher is not None
+        race = self.settings.race
+        rung = [f"{race.key}={until}"] if race and until is not None else []
+        return self.launcher.launch([[*trial.overrides, *rung] for trial in trials], trials[0].job)

@@ -196,7 +196,7 @@ def _run(arguments: list[str]) -> int:
         with command.secrets.masking(), ignore_closed_pipe():
             call_hydra([*options, *command.overrides])
         return 0
-    return sweeping.run(command)
+    return sweeping.run(command).status
 
 
 def _refusal(option: str, instead: str) -> type[argparse.Action]:

@@ -12,8 +12,9 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.naming import without_number
-from ragsweep.sweep.command import OPERATIONAL, Command, compose
-from ragsweep.sweep.compose import JobConfig, parse
+from ragsweep.sweep.command import OPERATIONAL, Command, compose, compose_jobs
+from ragsweep.sweep.compose import JobConfig, PlainConfig, parse
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.recorded_runs import RecordedRun, find_run
 
 KEY = "baseline"
@@ -42,27 +43,28 @@ def read_overrides(declared: object) -> list[str] | None:
     return lines
 
 
-def with_baseline(command: Command, configs: Sequence[JobConfig]) -> tuple[Command, Sequence[JobConfig]]:
+def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
     """Replace a baseline declared by overrides by the number of a job, and add the job if it is missing.
 
     Raises ConfigError for a number beyond the jobs, values that differ within the sweep, overrides that do not compose,
     or a value of another type.
     """
+    configs = [job.config for job in made]
     declared = configs[0].values[KEY]
     if any(config.values[KEY] != declared for config in configs):
         raise ConfigError(f"{KEY}: cannot differ within a sweep")
     if declared is None or not command.multirun:
-        return command, configs
+        return command, made
     if not isinstance(declared, int | str) or isinstance(declared, bool):
         raise ConfigError(f"{KEY}: must be a number, a name, a run or overrides in quotes, given {declared!r}")
     if command.searching:
-        return command, configs  # of overrides ``read_command`` has made the number of trial 0
+        return command, made  # of overrides ``read_command`` has made the number of trial 0
     if (number := read_number(declared)) is not None:
         if not 1 <= number <= len(configs):
             raise ConfigError(f"{KEY}={declared}: the sweep has configs #1 to #{len(configs)}")
-        return command, configs
+        return command, made
     if (lines := read_overrides(declared)) is None:
-        return command, configs
+        return command, made
     swept = {parse(line).key_or_group for line in lines}
     fixed = [line for line in command.jobs[0] if _is_shared(line, command) and parse(line).key_or_group not in swept]
     job = (*fixed, *lines)
@@ -73,7 +75,7 @@ def with_baseline(command: Command, configs: Sequence[JobConfig]) -> tuple[Comma
     known = next((n for n, one in enumerate(configs) if _what(one) == _what(config)), len(configs))
     jobs = command.jobs if known < len(configs) else (*command.jobs, job)
     command = replace(command, jobs=tuple(_declaring(one, known + 1) for one in jobs))
-    return command, [compose(command.composer, [*command.fixed, *one]) for one in command.jobs]
+    return command, compose_jobs(command)
 
 
 def _is_shared(line: str, command: Command) -> bool:
@@ -81,7 +83,7 @@ def _is_shared(line: str, command: Command) -> bool:
     return all(line in job for job in command.jobs)
 
 
-def _what(config: JobConfig) -> Mapping[str, object]:
+def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
     """Return the identity of a config, without operational settings."""
     return {key: value for key, value in config.values.items() if key not in OPERATIONAL}
 

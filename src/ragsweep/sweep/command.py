@@ -24,6 +24,7 @@ from ragsweep.sweep.composition_errors import explain
 from ragsweep.sweep.config_files import is_deep
 from ragsweep.sweep.config_policy import ConfigPolicy
 from ragsweep.sweep.expansion import JobCase, expand
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.trees import value_at
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Command:
     batch: int | None = None  # jobs per launch
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     race: Mapping[str, Any] | None = None  # the rule that drops configs early
-    cases: Mapping[tuple[str, ...], JobCase] = field(default_factory=dict, repr=False, compare=False)  # of jobs
+    cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # of the first jobs, in order
     notes: tuple[str, ...] = ()  # for the user, on the parsed command
 
     @property
@@ -213,7 +214,7 @@ def read_command(
         options = composer.options(overrides)
         cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once, options=options)
     jobs = tuple(case.overrides for case in cases) or (task,)
-    return replace(command, jobs=jobs, cases={case.overrides: case for case in cases})
+    return replace(command, jobs=jobs, cases=tuple(cases))
 
 
 def searches(sweeper: str) -> bool:
@@ -356,19 +357,20 @@ def _numbering(line: str, number: str) -> str:
 # --- composing ----------------------------------------------------------------------------------------------------
 
 
-def compose_jobs(command: Command) -> list[JobConfig]:
-    """Compose the config of every job.
+def compose_jobs(command: Command) -> list[Job]:
+    """Make the jobs of a command, each with its composed config.
 
     Raises ConfigError for the first job that cannot be composed, with its case.
     """
-    configs = []
-    for job in command.jobs:
+    jobs, fixed = [], command.fixed
+    for number, (overrides, name) in enumerate(zip(command.jobs, command.names(), strict=True)):
         try:
-            configs.append(compose(command.composer, [*command.fixed, *job]))
+            config = compose(command.composer, [*fixed, *overrides])
         except ConfigError as fault:
-            case = command.cases.get(job)
+            case = command.cases[number] if number < len(command.cases) else None
             raise ConfigError(f"{case.blamed(str(fault)) if case else ''}{fault}") from None
-    return configs
+        jobs.append(Job(config, name, overrides, number, searching=command.searching))
+    return jobs
 
 
 def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:

@@ -23,17 +23,17 @@ from ragsweep.records.transport import from_bytes, to_bytes
 from ragsweep.report.tables import partial_note
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import PAUSE, Remote
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.jobs import JobValue, Partial, attempt, job_value, name_job, rung_value
-from ragsweep.sweep.races import KEY
 from ragsweep.sweep.recording import OutcomeWriter, masked
 from ragsweep.sweep.search_command import is_own, trial_names
-from ragsweep.sweep.session import Job, RunContext
+from ragsweep.sweep.session import RunContext
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
-Launch = Callable[[Sequence[Sequence[str]], int], "Sequence[JobReturn]"]
-"""Run jobs, given by overrides and the number of the first job; return the outcome of each."""
+Launch = Callable[[Sequence[Job]], "Sequence[JobReturn]"]
+"""Run jobs with consecutive numbers; return the outcome of each."""
 
 DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""
@@ -60,40 +60,40 @@ class Outbox:
         self._leases = Leases(remote)
 
     @contextmanager
-    def alone(self, number: int, until: int | None) -> Iterator[bool]:
+    def alone(self, job: Job) -> Iterator[bool]:
         """Lock a job; yield whether its outcome is still missing."""
-        name = self._name(number, until)
+        name = self._name(job)
         with self._leases.alone(name):
             yield not self._remote.has(name)
 
-    def send(self, number: int, until: int | None, delivery: Delivery) -> None:
+    def send(self, job: Job, delivery: Delivery) -> None:
         """Put an outcome; raises RagsweepError if the object store stays unreachable."""
-        name = self._name(number, until)
+        name = self._name(job)
         data = to_bytes(name, *delivery)
         for n in range(ATTEMPTS):
             if n:
                 time.sleep(PAUSE)
             if self._remote.put(name, data) is not None:
                 return
-        raise RagsweepError(f"the outcome of job {number} cannot be sent: {self._remote.url} is out of reach")
+        raise RagsweepError(f"the outcome of job {job.number} cannot be sent: {self._remote.url} is out of reach")
 
-    def receive(self, number: int, until: int | None) -> Delivery | None:
+    def receive(self, job: Job) -> Delivery | None:
         """Return an outcome; None if it is missing or corrupt, so that the job must be run again."""
-        name = self._name(number, until)
+        name = self._name(job)
         data = self._remote.get(name)
         try:
             return None if data is None else Delivery(*from_bytes(name, data))
         except InputError as fault:
             self._remote.warn(f"{self._remote.url}/{name}: {fault}; the job is run again")
-            self.remove(number, until)
+            self.remove(job)
             return None
 
-    def remove(self, number: int, until: int | None) -> None:
+    def remove(self, job: Job) -> None:
         """Delete a recorded outcome."""
-        self._remote.remove(self._name(number, until))
+        self._remote.remove(self._name(job))
 
-    def _name(self, number: int, until: int | None) -> str:
-        return f"outcomes/{self._sweep}/{number}{'' if until is None else f'-{until}'}"
+    def _name(self, job: Job) -> str:
+        return f"outcomes/{self._sweep}/{job.number}{'' if job.rung is None else f'-{job.rung}'}"
 
 
 # --- in a worker --------------------------------------------------------------------------------------------------
@@ -105,8 +105,11 @@ class _Sender:
 
     outbox: Outbox
     context: RunContext
-    number: int
-    until: int | None
+    job: Job
+
+    @property
+    def number(self) -> int:
+        return self.job.number
 
     def keep(self, result: Result, spent: Mapping[str, float]) -> None:
         self._send(masked(result, self.context.secrets), spent)
@@ -115,19 +118,19 @@ class _Sender:
         self._send(masked(failure, self.context.secrets), {})
 
     def _send(self, outcome: Result | Failure, spent: Mapping[str, float]) -> None:
-        self.outbox.send(self.number, self.until, Delivery(outcome, spent))
+        self.outbox.send(self.job, Delivery(outcome, spent))
 
 
-def deliver_job(context: RunContext, sweep: Sweep, job: Job, until: int | None = None) -> str:
+def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
     """Evaluate one config and send its outcome, unless already sent; a failure is sent and re-raised."""
     remote = context.session.remote
     assert remote is not None
     outbox = Outbox(remote, sweep)
-    with outbox.alone(job.number, until) as missing:
+    with outbox.alone(job) as missing:
         if missing:
             name_job(context, sweep, job)
-            before, sender = context.session.services.meter.totals, _Sender(outbox, context, job.number, until)
-            result = attempt(context, job, sender, until)
+            before, sender = context.session.services.meter.totals, _Sender(outbox, context, job)
+            result = attempt(context, job, sender)
             sender.keep(result, context.session.services.meter.since(before))
     return DELIVERED
 
@@ -143,58 +146,54 @@ class Collector:
     sweep: Sweep
     launcher: Launch
 
-    def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+    def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
         """Launch jobs and record their outcomes; a failing launcher loses no finished job."""
         try:
-            returned = list(self.launcher(jobs, first))
+            returned = list(self.launcher(jobs))
         except Exception as fault:
             _log.debug("the launcher failed", exc_info=fault)
             returned = [_failed(fault) for _ in jobs]
         assert self.context.session.remote is not None
         outbox = Outbox(self.context.session.remote, self.sweep)
-        return [
-            self._collect(outbox, number, lines, result)
-            for number, (lines, result) in enumerate(zip(jobs, returned, strict=True), start=first)
-        ]
+        return [self._collect(outbox, job, result) for job, result in zip(jobs, returned, strict=True)]
 
-    def _collect(self, outbox: Outbox, number: int, lines: Sequence[str], result: JobReturn) -> JobReturn:
-        rungs = [line.removeprefix(f"{KEY}=") for line in lines if line.startswith(f"{KEY}=")]
-        until = int(rungs[0]) if rungs else None
-        delivery = outbox.receive(number, until)
+    def _collect(self, outbox: Outbox, job: Job, result: JobReturn) -> JobReturn:
+        delivery = outbox.receive(job)
         if delivery is None:
             lost = getattr(result, "_return_value", None) == DELIVERED
-            return _failed(RagsweepError(f"the outcome of job {number} is out of reach")) if lost else result
-        self._record(number, until, delivery)
-        outbox.remove(number, until)
-        return self._returned(number, until, delivery)
+            fault = RagsweepError(f"the outcome of job {job.number} is out of reach")
+            return _failed(fault) if lost else result
+        self._record(job, delivery)
+        outbox.remove(job)
+        return self._returned(job, delivery)
 
-    def _record(self, number: int, until: int | None, delivery: Delivery) -> None:
+    def _record(self, job: Job, delivery: Delivery) -> None:
         """Record an outcome, unless an earlier command did."""
         search, claims = self.context.search, self.context.ledger.claims
         assigned = search is not None and is_own(search)
-        if claims.claim_job(self.sweep.id, number, assigned=assigned) is not None:
+        if claims.claim_job(self.sweep.id, job.number, assigned=assigned) is not None:
             return
-        names = trial_names(search, number + 1) if search else self.sweep.names
-        writer = OutcomeWriter(self.context, number, position=(number, len(names)), fenced=assigned)
+        names = trial_names(search, job.number + 1) if search else self.sweep.names
+        writer = OutcomeWriter(self.context, job.number, position=(job.number, len(names)), fenced=assigned)
         try:
             if isinstance(delivery.outcome, Failure):
                 writer.keep_failure(delivery.outcome)
-            elif until is not None:
+            elif job.rung is not None:
                 writer.keep_rung(delivery.outcome)
             else:
                 writer.keep(delivery.outcome)
         finally:
-            claims.release_job(self.sweep.id, number)
+            claims.release_job(self.sweep.id, job.number)
 
-    def _returned(self, number: int, until: int | None, delivery: Delivery) -> JobReturn:
+    def _returned(self, job: Job, delivery: Delivery) -> JobReturn:
         outcome = delivery.outcome
         if isinstance(outcome, Failure):
             return _failed(RuntimeError(outcome.error))
-        if until is not None:
+        if job.rung is not None:
             return _completed(rung_value(outcome, delivery.spent))
         if outcome.state == PARTIAL:
             return _failed(Partial(f"{outcome.name}: {partial_note(outcome)}"))
-        return _completed(job_value(self.context, number, outcome, delivery.spent))
+        return _completed(job_value(self.context, job.number, outcome, delivery.spent))
 
 
 def _completed(value: JobValue) -> JobReturn:

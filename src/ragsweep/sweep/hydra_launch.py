@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -23,11 +23,14 @@ from ragsweep.sweep.command import Command, searches
 from ragsweep.sweep.compose import CONFIG, VERSION_BASE, PlainConfig, config_folder
 from ragsweep.sweep.config_policy import add_secrets
 from ragsweep.sweep.delivery import Collector, Launch, deliver_job
+from ragsweep.sweep.job import RUNG, Job
 from ragsweep.sweep.jobs import JobValue, run_job
 from ragsweep.sweep.loop import to_yaml
-from ragsweep.sweep.races import KEY
-from ragsweep.sweep.session import Job, RunContext, Session, open_session
+from ragsweep.sweep.session import RunContext, Session, open_session
 from ragsweep.sweep.slurm import through_queue, withdrawable
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
 
 
 @dataclass
@@ -56,19 +59,22 @@ class HydraTask:
         """Pickle only the sweep and the command's process for a worker."""
         return {**vars(self), "context": None, "body": None, "result": ""}
 
-    def drive(self, launch: Launch, master: DictConfig) -> None:
-        """Run the body; keep its result or exception for the caller of `through_hydra`."""
+    def drive(self, launch: Callable[..., Sequence[JobReturn]], master: DictConfig) -> None:
+        """Run the body with Hydra's launcher, which gets overrides and the number of the first job.
+
+        Its result or exception is kept for the caller of `through_hydra`.
+        """
         assert self.body is not None
         assert self.context is not None
         folder = Path(str(master.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
         _write_masked(folder / "multirun.yaml", master, self.context.secrets)
-        launch = through_queue(master.hydra.launcher, launch)
+        started = through_queue(master.hydra.launcher, lambda jobs: launch([job.lines for job in jobs], jobs[0].number))
         if self.sent:
-            launch = Collector(self.context, self.sent, launch).launch
+            started = Collector(self.context, self.sent, started).launch
         try:
             _join_cluster(master.hydra.launcher)
-            self.result = self.body(launch, folder)
+            self.result = self.body(started, folder)
         except BaseException as fault:
             self.result = fault
 
@@ -88,7 +94,7 @@ class HydraTask:
 
         whole: Any = HydraConfig.instance().cfg
         hydra = HydraConfig.get()
-        until, config.questions.until = config.questions.until, None  # the end of a rung is not part of a config
+        rung, config.questions.until = config.questions.until, None  # the end of a rung is not part of a config
         if self.sent and self.context is None and config.store.worker_path:
             config.store.path = config.store.worker_path
         choices: Any = OmegaConf.to_container(hydra.runtime.choices)
@@ -96,13 +102,12 @@ class HydraTask:
         context = self.context or _worker_context(self, plain, whole)
         _mask_files(context.secrets, config, whole)
         typed: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
-        overrides = tuple(line for line in map(str, typed) if not line.startswith(f"{KEY}="))
-        number = int(hydra.job.num) if self.sweep else 0
-        job = Job(plain, "", overrides, number)
+        overrides = tuple(line for line in map(str, typed) if not line.startswith(f"{RUNG}="))
+        job = Job(plain, "", overrides, int(hydra.job.num) if self.sweep else 0, rung=rung)
         with context.secrets.masking():
             if self.sent and self.context is None:
-                return deliver_job(context, self.sent, job, until)
-            return run_job(context, job, until)
+                return deliver_job(context, self.sent, job)
+            return run_job(context, job)
 
 
 def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunContext:

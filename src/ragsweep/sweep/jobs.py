@@ -24,10 +24,11 @@ from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.power import estimate_power
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.races import evaluate_rung
 from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.search_command import is_own, trial_name, trial_names
-from ragsweep.sweep.session import Job, RunContext
+from ragsweep.sweep.session import RunContext
 
 JobValue = float | tuple[float, ...] | dict[str, object] | None
 """The return value of a job for its sweeper."""
@@ -41,11 +42,11 @@ class Partial(Exception):
     """Too few questions were scored: the result is recorded, but not used as a value for a search."""
 
 
-def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue:
+def run_job(context: RunContext, job: Job) -> JobValue:
     """Evaluate one config: record it, show it, track it; return the objective.
 
     A job that is done, or claimed by another process, is skipped. A failure is recorded and re-raised, so that the
-    launcher continues with the other jobs. ``until``: the end of a rung of a race.
+    launcher continues with the other jobs.
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
     assigned = search is not None and is_own(search)  # the study decides which process runs a job
@@ -57,9 +58,9 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
         limit = job.config.values["max_failures"]
         if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
             raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}")
-        if until is not None and job.number in ledger.jobs(sweep.id, "racing"):
+        if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
             reached = _stored(ledger, sweep, job.number)
-            if reached.race["asked"] >= until:  # before an interruption
+            if reached.race["asked"] >= job.rung:  # before an interruption
                 return rung_value(reached, {})
         claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
         if claimed == "finished":
@@ -73,8 +74,8 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
     name_job(context, sweep, job)
     writer = OutcomeWriter(context, job.number, position=position, fenced=assigned)
     before = context.session.services.meter.totals
-    result = attempt(context, job, writer, until)
-    if until is not None:
+    result = attempt(context, job, writer)
+    if job.rung is not None:
         writer.keep_rung(result)
         return rung_value(result, context.session.services.meter.since(before))
     if not sweep:
@@ -114,8 +115,8 @@ class FailureWriter(Protocol):
         """Record a failure."""
 
 
-def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | None = None) -> Result:
-    """Evaluate a job; a failure is recorded and re-raised. ``until``: the end of a rung of a race."""
+def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Result:
+    """Evaluate a job; a failure is recorded and re-raised."""
     started, session = time.time(), context.session
     evaluator = session.evaluator
     try:
@@ -125,7 +126,7 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter, until: int | N
             shows = job.config.values.get("progress") == "questions"
             live = live_line(experiment.dataset.golden.questions, experiment.metrics) if shows else None
             with session.services, context.terminal.listening(evaluator.executor, session.services.meter, live):
-                result = evaluate_rung(evaluator, experiment, until) if until else evaluator.evaluate(experiment)
+                result = evaluate_rung(evaluator, experiment, job.rung) if job.rung else evaluator.evaluate(experiment)
             if evaluator.executor.store:
                 used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
                 evaluator.executor.store.used(used, experiment.signature)

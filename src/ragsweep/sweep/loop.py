@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,11 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
 
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.command import Command, compose
+from ragsweep.sweep.command import Command
 from ragsweep.sweep.compose import JobConfig, as_hydra_config, parse
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.jobs import log_once, run_job
-from ragsweep.sweep.races import KEY
-from ragsweep.sweep.session import Job, RunContext
+from ragsweep.sweep.session import RunContext
 from ragsweep.sweep.trees import keys_read, value_at
 
 if TYPE_CHECKING:
@@ -42,18 +43,19 @@ class JobLoop:
 
     Args:
         command: The command.
-        first: The config of its first job, which fixes the time in the names of all folders.
+        first: Its first job, whose config fixes the time in the names of all folders.
         secrets: The values to mask in the files of jobs.
     """
 
-    def __init__(self, command: Command, first: JobConfig, secrets: Secrets) -> None:
+    def __init__(self, command: Command, first: Job, secrets: Secrets) -> None:
+        assert isinstance(first.config, JobConfig)
         self._multirun, self._secrets = command.multirun, secrets
         self._folder_key = "hydra.sweep.dir" if command.multirun else "hydra.run.dir"
-        self._first = first.template
+        self._first = first.config.template
         self.logs: list[str] = []
         """The files with the traceback of the last failed job."""
         self._branches: dict[str, tuple[Any, str]] = {}
-        config = self._first.changed(first.changes)
+        config = self._first.changed(first.config.changes)
         with as_hydra_config(config):
             self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
         text = str(value_at(self._first.tree, self._folder_key))
@@ -64,13 +66,13 @@ class JobLoop:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "multirun.yaml").write_text(self._masked_yaml(self._first.tree), encoding="utf-8")
 
-    def run(self, task: Callable[[], object], config: JobConfig, number: int, overrides: Sequence[str]) -> JobReturn:
+    def run(self, task: Callable[[], object], job: Job) -> JobReturn:
         """Run a job in its folder; the result has the task's return value or exception."""
         from hydra.core.utils import JobReturn, JobStatus
 
         job_return = JobReturn()
-        job_return.overrides = list(overrides)
-        with self._job_environment(config, number, overrides):
+        job_return.overrides = job.lines
+        with self._job_environment(job):
             try:
                 job_return.return_value, job_return.status = task(), JobStatus.COMPLETED
             except Exception as fault:
@@ -90,17 +92,19 @@ class JobLoop:
             configure_log(hydra.hydra_logging, hydra.verbose)
 
     @contextmanager
-    def _job_environment(self, config: JobConfig, number: int, overrides: Sequence[str]) -> Iterator[None]:
+    def _job_environment(self, job: Job) -> Iterator[None]:
         """Set a job's number, folder, files, logs and environment variables as Hydra does."""
         from hydra.core.utils import configure_log, env_override
 
+        config, overrides = job.config, job.lines
+        assert isinstance(config, JobConfig)
         template = config.template
         rule = template.hydra["job"]["config"]["override_dirname"]
         named = sorted(line for line in overrides if parse(line).key_or_group not in rule["exclude_keys"])
         dirname = rule["item_sep"].join(named).replace("=", rule["kv_sep"])
-        own: dict[str, Any] = {"hydra.overrides.task": list(overrides), "hydra.job.override_dirname": dirname}
+        own: dict[str, Any] = {"hydra.overrides.task": overrides, "hydra.job.override_dirname": dirname}
         if self._multirun:
-            own |= {"hydra.job.num": number, "hydra.job.id": str(number)}
+            own |= {"hydra.job.num": job.number, "hydra.job.id": str(job.number)}
         if template is not self._first:
             OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # the time in names
         with ExitStack() as stack:
@@ -152,30 +156,15 @@ def to_yaml(tree: Any) -> str:
 
 
 class InProcess:
-    """Launch the jobs of a sweep in this process, reusing the configs of prepared jobs."""
+    """Launch the jobs of a sweep in this process; ``first`` is the first job."""
 
-    def __init__(self, command: Command, context: RunContext, jobs: Sequence[Job]) -> None:
-        self._command, self._context = command, context
-        self._jobs = {} if command.searching else {job.number: job for job in jobs}
-        first = jobs[0].config
-        assert isinstance(first, JobConfig)
+    def __init__(self, command: Command, context: RunContext, first: Job) -> None:
+        self._context = context
         self._folders = JobLoop(command, first, context.secrets)
         self._folders.write_multirun()
         self.folder = self._folders.folder
 
-    def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
-        """Run jobs, given by overrides and the number of the first job."""
+    def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
+        """Run jobs in order."""
         with self._folders.logging():
-            return [self._run(number, lines) for number, lines in enumerate(jobs, start=first)]
-
-    def _run(self, number: int, lines: Sequence[str]) -> JobReturn:
-        rung = [line.removeprefix(f"{KEY}=") for line in lines if line.startswith(f"{KEY}=")]
-        until, overrides = int(rung[0]) if rung else None, tuple(line for line in lines if not line.startswith(KEY))
-        prepared = self._jobs.get(number) if until else self._jobs.pop(number, None)
-        if prepared and prepared.overrides == overrides:
-            job = prepared
-        else:
-            config = compose(self._command.composer, [*self._command.fixed, *overrides])
-            job = Job(config, "", overrides, number, searching=self._command.searching)
-        assert isinstance(job.config, JobConfig)
-        return self._folders.run(lambda: run_job(self._context, job, until), job.config, number, lines)
+            return [self._folders.run(partial(run_job, self._context, job), job) for job in jobs]

@@ -25,11 +25,12 @@ from ragsweep.sweep.closing import SweepSummary, summarise_sweep
 from ragsweep.sweep.command import Command, reference, sweep_title
 from ragsweep.sweep.delivery import Launch
 from ragsweep.sweep.hydra_launch import HydraTask, through_hydra
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.loop import InProcess
 from ragsweep.sweep.race_loop import exception_of, run_race
 from ragsweep.sweep.races import SweepRace
 from ragsweep.sweep.recording import OutcomeWriter
-from ragsweep.sweep.session import Job, RunContext
+from ragsweep.sweep.session import RunContext
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
@@ -55,6 +56,7 @@ class Multirun:
         """Give short names to parts of the context."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
+        self.sweep: str | None = None  # its id, set when it is opened
         self.summary: SweepSummary | None = None  # set when the sweep is shown
         self.is_shared = False  # whether several commands can work on it
         self.elsewhere = False  # whether other machines can work on it, without records in this ledger
@@ -74,9 +76,9 @@ class Multirun:
         """Return the sweep's record and its key, which identifies the same configs tracked in the same place."""
         command, mask = self.command, self.secrets.mask_text
         key = content_hash([signatures, self.tracker.identity, *([command.race] if self.race else [])])
-        jobs = tuple(tuple(map(mask, job)) for job in command.jobs)
+        jobs = tuple(tuple(map(mask, job.overrides)) for job in self.jobs)
         name = mask(" ".join(command.overrides) or "sweep")
-        return key, Sweep("", name, "", jobs, tuple(command.names()), self.tracker.identity)
+        return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
 
     def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
         """Open, resume or join a sweep; None for a finished sweep, which is only shown."""
@@ -88,9 +90,11 @@ class Multirun:
         if sweep is None:
             self.terminal.plan(planned)
             sweep = self.ledger.open_sweep(key, new)
+            self.sweep = sweep.id
             self._give_name(sweep)
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
+        self.sweep = sweep.id
         finished = sweep.status == FINISHED and self._is_done(sweep, new)
         taken = None if finished and not self.ledger.is_writable else self.ledger.claims.claim_sweep(sweep.id)
         if taken and not self.is_shared:
@@ -164,7 +168,7 @@ class Multirun:
         """Call a function with a launcher, our loop or Hydra's, and return its result."""
         assert self.context.sweep
         if self.command.in_process:
-            loop = InProcess(self.command, self.context, self.jobs)
+            loop = InProcess(self.command, self.context, self.jobs[0])
             return body(loop.launch, loop.folder)
         return through_hydra(self.command, HydraTask(self.context.sweep.id, self.context, body))
 
@@ -202,18 +206,18 @@ class Multirun:
     def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
         """Launch jobs; a failed job is recorded and stops no other. Returns why a job did not run."""
 
-        def launch_jobs(jobs: Mapping[int, Sequence[str]]) -> dict[int, JobReturn | Exception]:
+        def launch_jobs(jobs: Mapping[int, Job], rung: int | None) -> dict[int, JobReturn | Exception]:
             outcomes: dict[int, JobReturn | Exception] = {}
             for batch in consecutive_batches(jobs, self.command.batch):
                 try:
-                    outcomes |= zip(batch, launch([list(jobs[number]) for number in batch], batch.start), strict=True)
+                    outcomes |= zip(batch, launch([replace(jobs[number], rung=rung) for number in batch]), strict=True)
                 except Exception as fault:
                     logging.getLogger(__name__).debug("jobs %s could not be launched", batch, exc_info=fault)
                     outcomes |= dict.fromkeys(batch, fault)
             return outcomes
 
-        jobs = {number: self.command.jobs[number] for number in numbers}
-        outcomes = run_race(self.race, jobs, launch_jobs).results if self.race else launch_jobs(jobs)
+        jobs = {number: self.jobs[number] for number in numbers}
+        outcomes = run_race(self.race, jobs, launch_jobs).results if self.race else launch_jobs(jobs, None)
         for outcome in outcomes.values():
             if fault := outcome if isinstance(outcome, Exception) else exception_of(outcome):
                 return self.secrets.mask_text(describe_fault(fault))

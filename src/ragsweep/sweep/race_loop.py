@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
+Launched = TypeVar("Launched")
+"""A job as its launcher gets it."""
+
 JobOutcome = JobReturn | Exception
 """The result of a job, or the fault that prevented the launch of its batch."""
-
-LaunchJobs = Callable[[Mapping[int, Sequence[str]]], Mapping[int, JobOutcome]]
-"""Run jobs, given by number and overrides."""
 
 AfterRung = Callable[[int, Mapping[int, JobOutcome], tuple[int, ...]], None]
 """Called with the end of a rung, the outcomes of its jobs, and the jobs dropped after it."""
@@ -35,7 +35,7 @@ class Race(Protocol):
 
     @property
     def key(self) -> str:
-        """The key of a job's config that sets the end of a rung."""
+        """The key of a job's config that sets the end of a rung, for launchers that start jobs by overrides."""
 
     def begin(self, jobs: Sequence[int]) -> Rung:
         """Return the first rung; jobs dropped before an interruption are dropped again."""
@@ -63,23 +63,26 @@ def check_race(race: Any) -> Race | None:
 
 
 def run_race(
-    race: Race, jobs: Mapping[int, Sequence[str]], launch: LaunchJobs, after_rung: AfterRung | None = None
+    race: Race,
+    jobs: Mapping[int, Launched],
+    launch: Callable[[Mapping[int, Launched], int | None], Mapping[int, JobOutcome]],
+    after_rung: AfterRung | None = None,
 ) -> RaceResult:
-    """Run a race over jobs, given by number and overrides."""
+    """Run a race over jobs by number; ``launch`` runs them up to the end of a rung, or in full."""
     alive, results = dict(jobs), dict[int, JobOutcome]()
     rung = race.begin(list(alive))
     dropped = [number for number in rung.dropped if alive.pop(number, None) is not None]
     while rung.until is not None and alive:
         until = rung.until
-        outcomes = launch({number: [*lines, f"{race.key}={until}"] for number, lines in alive.items()})
+        outcomes = launch(alive, until)
         results |= outcomes
-        alive = {number: lines for number, lines in alive.items() if completed(outcomes[number])}
+        alive = {number: job for number, job in alive.items() if completed(outcomes[number])}
         rung = race.decide(until, _returned(outcomes))
         out = tuple(number for number in rung.dropped if alive.pop(number, None) is not None)
         dropped += out
         if after_rung:
             after_rung(until, outcomes, out)
-    whole = launch(alive) if alive else {}
+    whole = launch(alive, None) if alive else {}
     race.end(_returned(whole))
     return RaceResult(results | dict(whole), frozenset(dropped))
 

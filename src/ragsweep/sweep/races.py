@@ -15,13 +15,11 @@ from ragsweep.evaluation.evaluator import Evaluator, facts
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.stages.executor import Executor
+from ragsweep.sweep.job import RUNG
 from ragsweep.sweep.race_loop import Rung
 from ragsweep.sweep.racing import Betting, QuestionOrder, order_questions
 from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import RunContext
-
-KEY = "questions.until"
-"""The config key with the number of questions, in the race's order; null: all."""
 
 WHERE = "hydra.sweeper.race"
 FREE = "nothing is asked by question here (no llm, no judge): a race would save nothing, and all configs are run whole"
@@ -88,7 +86,7 @@ class SweepRace:
     has_cost: bool  # a question costs an answer or a verdict
     context: RunContext | None = None  # set when the sweep runs
 
-    key = KEY
+    key = RUNG
 
     def begin(self, jobs: Sequence[int]) -> Rung:
         """Return the first rung; after an interruption, the last rung that all remaining configs have completed."""

@@ -16,7 +16,8 @@ from ragsweep.golden.judged_spans import DocumentSpan, difference_bounds, judged
 from ragsweep.report.numbers import number, signed
 from ragsweep.stages.graph import Wanted, plan
 from ragsweep.sweep.compose import PlainConfig
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.job import Job
+from ragsweep.sweep.session import Session
 
 
 class Retrieved(NamedTuple):

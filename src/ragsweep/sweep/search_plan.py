@@ -16,10 +16,11 @@ from ragsweep.golden.partition import TUNE
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, Charge, Plan, StageCount, plan, walk
 from ragsweep.sweep.command import Command, compose
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.search.parameters import Categorical
 from ragsweep.sweep.search.space import Space, read_space
 from ragsweep.sweep.search_command import is_own
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.session import Session
 
 Part = tuple[str, str]
 """A stage and the digest of a spec: nodes of one part differ in their inputs only."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
@@ -26,6 +26,7 @@ from ragsweep.sweep.command import Command, compose, compose_jobs, one_sentence,
 from ragsweep.sweep.delivery import Launch
 from ragsweep.sweep.finalists import SUFFIX
 from ragsweep.sweep.hydra_launch import HydraTask, through_hydra
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.jobs import attempt
 from ragsweep.sweep.multirun import DONE, Multirun, lost_job
 from ragsweep.sweep.recording import OutcomeWriter
@@ -34,8 +35,11 @@ from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.signatures import SearchComposer
 from ragsweep.sweep.search.storage import check_reachable
 from ragsweep.sweep.search.summary import read_summary, study_folder
+from ragsweep.sweep.search.trials import Evaluation
 from ragsweep.sweep.search_command import is_on_server, is_own, is_shared, trial_name, trial_names
-from ragsweep.sweep.session import Job
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
 
 PATIENCE = 2.0
 """Seconds of waiting after which a message is printed."""
@@ -149,8 +153,18 @@ class Search(Multirun):
             study_title(sweep),
             lambda: OmegaConf.create(dict(self.values)),
         )
-        run_search(settings, command.task, launch, composed, folder, partial(self._attributes, sweep.id))
+
+        def launch_trials(trials: Sequence[Evaluation], rung: int | None) -> Sequence[JobReturn]:
+            return launch([self._job(trial, rung) for trial in trials])
+
+        run_search(settings, command.task, launch_trials, composed, folder, partial(self._attributes, sweep.id))
         return ""
+
+    def _job(self, trial: Evaluation, rung: int | None) -> Job:
+        """Make the job of a trial; an earlier process has composed the config of a retry."""
+        command, lines = self.command, trial.overrides
+        config = trial.config or compose(command.composer, [*command.fixed, *lines])
+        return Job(config, "", lines, trial.job, searching=True, rung=rung)
 
     def _attributes(self, sweep: str, job: int) -> dict[str, str]:
         run = self.ledger.job_run(sweep, job)
@@ -218,17 +232,18 @@ class Search(Multirun):
             (*(line for line in result.overrides if not line.startswith("partition=")), f"partition={HOLDOUT}")
             for _, result in chosen
         )
-        configs = compose_jobs(replace(self.command, jobs=jobs, cases={}))
+        finalists = compose_jobs(replace(self.command, jobs=jobs, cases=()))
         # Finalists of an earlier attempt or choice keep their numbers.
         earlier = self.ledger.finalists(sweep.id)
         numbers = {record.outcome.name.removesuffix(SUFFIX): record.job for record in earlier}
-        for position, ((name, _), config, overrides) in enumerate(zip(chosen, configs, jobs, strict=True)):
+        for position, ((name, _), job) in enumerate(zip(chosen, finalists, strict=True)):
             number = numbers.setdefault(name, max(numbers.values(), default=-1) + 1)
             if self.ledger.claims.claim_job(sweep.id, number, FINALIST) is not None:
                 continue
             writer = OutcomeWriter(self.context, number, FINALIST, (position, len(chosen)))
             try:
-                evaluated = attempt(self.context, Job(config, name + SUFFIX, overrides, number), writer)
+                job = replace(job, name=name + SUFFIX, number=number, searching=False)
+                evaluated = attempt(self.context, job, writer)
             except Exception as fault:  # recorded by attempt
                 logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
             else:

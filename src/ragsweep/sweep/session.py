@@ -40,42 +40,14 @@ from ragsweep.stages.ray_shards import LOCAL, RAY, RayShards, check_compute
 from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.shared_store import open_shared_store
 from ragsweep.stats.context_effect import resolve_success
-from ragsweep.sweep.compose import JobConfig, PlainConfig
+from ragsweep.sweep.job import Job
 from ragsweep.sweep.settings import check_config, checked_metrics
-from ragsweep.sweep.trees import spell
 
 EXPECTED = frozenset({"distractors", "section", "count"})
 """Needs of metrics that the digest of a golden set does not cover."""
 
 METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
 """Required attributes of a metric, see types.Metric."""
-
-
-@dataclass
-class Job:
-    """One config of a command, from its overrides to its result."""
-
-    config: JobConfig | PlainConfig
-    name: str
-    overrides: tuple[str, ...]
-    number: int = 0
-    searching: bool = False  # its result decides the next configs
-    experiment: Experiment | None = None  # set when prepared
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The config as a user would type it, with the options of its groups, and its language once prepared."""
-        return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
-
-    def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return parameters of the config with other plain values of its keys."""
-        return {**self.chosen, **spell(self.config.written, values)}
-
-    @property
-    def chosen(self) -> dict[str, str]:
-        """The options of the config's groups, as parameters."""
-        groups = self.config.written
-        return {group: str(option) for group, option in self.config.choices.items() if group in groups and option}
 
 
 class MetricSet(NamedTuple):

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from ragsweep.core.interruption import stop_raising
-from ragsweep.sweep.delivery import Launch
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
+
+    from ragsweep.sweep.delivery import Launch
+    from ragsweep.sweep.job import Job
 
 POLL = 10.0
 """Seconds between two calls of squeue."""
@@ -113,10 +115,10 @@ def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
     if not str(launcher["_target_"]).endswith(".SlurmLauncher"):
         return launch
 
-    def watched(jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+    def watched(jobs: Sequence[Job]) -> Sequence[JobReturn]:
         with _watching() as queue:
             try:
-                return launch(jobs, first)
+                return launch(jobs)
             except Exception as fault:
                 fault.args = (" ".join(str(fault).splitlines()[:2]),)  # without the complete log of the job
                 queue.wait()

@@ -17,6 +17,7 @@ from test_space import KINDS
 from ragsweep.core.locks import Holder, myself
 from ragsweep.sweep.search.loop import SearchLoop
 from ragsweep.sweep.search.samplers import CLASSES, check_sampler, seed_of
+from ragsweep.sweep.search.signatures import Signature
 from ragsweep.sweep.search.space import read_space
 from ragsweep.sweep.search.stopping import StopRule
 from ragsweep.sweep.search.storage import check_url, open_storage
@@ -45,11 +46,11 @@ class Program:
         self.evaluate = evaluate
         self.jobs: list[tuple[int, tuple[str, ...]]] = []
 
-    def launch(self, jobs: list[list[str]], first: int) -> Sequence[JobReturn]:
-        self.jobs += [(first + number, tuple(job)) for number, job in enumerate(jobs)]
-        return [completed(self._result(job)) for job in jobs]
+    def launch(self, jobs: Sequence[Evaluation], until: int | None = None) -> Sequence[JobReturn]:
+        self.jobs += [(trial.job, trial.overrides) for trial in jobs]
+        return [completed(self._result(trial.overrides)) for trial in jobs]
 
-    def _result(self, job: list[str]) -> Any:
+    def _result(self, job: Sequence[str]) -> Any:
         try:
             return self.evaluate(dict(line.split("=", 1) for line in job))
         except Exception as fault:
@@ -73,8 +74,8 @@ def open_in(
     )
 
 
-def sign(overrides: Sequence[str]) -> tuple[str, str]:
-    return " ".join(sorted(overrides)), ""
+def sign(overrides: Sequence[str]) -> Signature:
+    return Signature(" ".join(sorted(overrides)))
 
 
 def search(study: SharedStudy, program: Program, n_jobs: int = 1, rate: float = 0.0, **more: Any) -> SharedStudy:
@@ -169,8 +170,8 @@ def test_uncharged_job_does_not_count_as_a_trial() -> None:
 
 
 def test_config_that_cannot_be_composed_is_not_launched() -> None:
-    def refuse(overrides: Sequence[str]) -> tuple[str, str]:
-        return sign(overrides)[0], "no such key" if overrides == ("x=1",) else ""
+    def refuse(overrides: Sequence[str]) -> Signature:
+        return sign(overrides)._replace(fault="no such key" if overrides == ("x=1",) else "")
 
     program = Program(bowl)
     study = search(open_in(None, {"x": "1,2"}, "grid", 2), program, rate=1.0, sign=refuse)
@@ -181,9 +182,9 @@ def test_config_that_cannot_be_composed_is_not_launched() -> None:
 def test_config_that_kills_its_launcher_fails_after_some_attempts_and_the_others_are_evaluated() -> None:
     program, study = Program(bowl), open_in(None, {"x": "range(0,6)"}, "grid", 6)
 
-    def launch(jobs: list[list[str]], first: int) -> Sequence[JobReturn]:
-        returned = program.launch(jobs, first)
-        if ["x=2"] in jobs:
+    def launch(jobs: Sequence[Evaluation], until: int | None) -> Sequence[JobReturn]:
+        returned = program.launch(jobs)
+        if ("x=2",) in [trial.overrides for trial in jobs]:
             raise RuntimeError("a worker died")
         return returned
 

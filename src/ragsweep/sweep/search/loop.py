@@ -34,8 +34,8 @@ from ragsweep.sweep.search.trials import Constraint, Evaluation, TrialOutcome, r
 KEPT_CONFIGS = 100
 """Number of last batches whose results keep their configs, which take 150 kB each."""
 
-Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
-"""Overrides of jobs with consecutive numbers, and the first number -> their results."""
+Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
+"""Run trials with consecutive job numbers up to the end of a rung (None: in full); return their results."""
 
 _log = logging.getLogger(__name__)
 
@@ -184,9 +184,9 @@ class SearchLoop:
         """Race the trials of a batch: prune the dropped ones, and record the others."""
         trials, spent = {each.job: each for each in batch}, {each.job: Counter[str]() for each in batch}
 
-        def launch(jobs: Mapping[int, Sequence[str]]) -> dict[int, JobOutcome]:
-            on_rung = [replace(trials[job], overrides=tuple(overrides)) for job, overrides in jobs.items()]
-            results = [result for part in _consecutive(on_rung) for result in self._launch(part)]
+        def launch(jobs: Mapping[int, Evaluation], until: int | None) -> dict[int, JobOutcome]:
+            parts = _consecutive(list(jobs.values()))
+            results = [result for part in parts for result in self._launch(part, until)]
             return dict(zip(jobs, results, strict=True))
 
         def after_rung(until: int, results: Mapping[int, JobOutcome], dropped: tuple[int, ...]) -> None:
@@ -206,7 +206,7 @@ class SearchLoop:
                     "trial %d was taken over by another process, which decides on it", trials[job].trial.number
                 )
 
-        raced = run_race(race, {each.job: each.overrides for each in batch}, launch, after_rung)
+        raced = run_race(race, trials, launch, after_rung)
         for job in raced.dropped - raced.results.keys():  # before this process began
             prune(job)
         results = {job: result for job, result in raced.results.items() if isinstance(result, JobReturn)}
@@ -215,9 +215,9 @@ class SearchLoop:
                 self._record(trials[job], results[job], spent[job])
         return list(results.values())
 
-    def _launch(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
+    def _launch(self, batch: Sequence[Evaluation], until: int | None = None) -> Sequence[JobReturn]:
         try:
-            return self.launch([list(each.overrides) for each in batch], batch[0].job)
+            return self.launch(batch, until)
         except HydraException:
             raise
         except Exception as fault:  # a job's exception is returned as its result

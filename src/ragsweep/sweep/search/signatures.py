@@ -32,6 +32,14 @@ class TrialConfig(Protocol):
         """The chosen option of each group."""
 
 
+class Signature(NamedTuple):
+    """The hash of a trial's config, why it cannot be composed, or "", and the composed config."""
+
+    digest: str
+    fault: str = ""
+    config: TrialConfig | None = None
+
+
 class SearchComposer(NamedTuple):
     """Composes a program's configs."""
 
@@ -50,16 +58,15 @@ class SearchComposer(NamedTuple):
             lambda: master,
         )
 
-    def sign(self, overrides: Sequence[str]) -> tuple[str, str]:
-        """Hash the config that overrides compose to, independent of their spelling.
-
-        Also returns why the config cannot be composed, or ""; in that case the overrides are hashed.
-        """
+    def sign(self, overrides: Sequence[str]) -> Signature:
+        """Compose a config and hash it, independent of the overrides' spelling; a broken one is hashed as typed."""
+        config, fault = None, ""
         try:
-            text, fault = json.dumps(self.compose(overrides).written, default=str), ""
+            config = self.compose(overrides)
+            text = json.dumps(config.written, default=str)
         except (HydraException, OmegaConfBaseException, RagsweepError) as error:
             text, fault = repr(sorted(overrides)), f"cannot be composed: {str(error).splitlines()[0]}"
-        return hashlib.sha256(text.encode()).hexdigest(), fault
+        return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
         """Return the values of parameters in a config: the option of a group, or the value of a key."""

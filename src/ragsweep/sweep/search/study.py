@@ -15,6 +15,7 @@ from hydra.errors import HydraException
 from ragsweep.core.interruption import repeating
 from ragsweep.core.locks import Holder, myself
 from ragsweep.sweep.search.samplers import GRID, seeded_sampler
+from ragsweep.sweep.search.signatures import Signature
 from ragsweep.sweep.search.space import Space
 from ragsweep.sweep.search.storage import Storage
 from ragsweep.sweep.search.trials import (
@@ -50,8 +51,8 @@ SMALL = 1000
 """Most points of a space that are counted to detect its exhaustion."""
 
 _IDENTITY, _STOPPED, _FORMAT = "identity", "stopped", "format"
-Sign = Callable[[Sequence[str]], tuple[str, str]]
-"""Overrides -> the signature of their config, and why it cannot be composed, or ""."""
+Sign = Callable[[Sequence[str]], Signature]
+"""Overrides -> the signature of their config."""
 
 
 def no_attributes(job: int) -> Mapping[str, str]:
@@ -207,15 +208,15 @@ class SharedStudy:
             evaluation = Evaluation(trial, retry["job"], overrides, retry["signature"], attempt, retry["retry_of"])
             fault = f"its process died {ATTEMPTS} times: killed, or out of memory" if attempt > ATTEMPTS else ""
         else:
-            signature, fault = sign(overrides)
+            digest, fault, config = sign(overrides)
             jobs = evaluations(self.trials())
-            twin = next((t for t in jobs.values() if t.user_attrs[EVALUATION]["signature"] == signature), None)
+            twin = next((t for t in jobs.values() if t.user_attrs[EVALUATION]["signature"] == digest), None)
             if twin:
                 trial.set_user_attr(TWIN, twin.number)
                 underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is running")
                 write_outcome(self.optuna, trial, read_trial(twin) or underway)
                 return None
-            evaluation = Evaluation(trial, len(jobs), overrides, signature)
+            evaluation = Evaluation(trial, len(jobs), overrides, digest, config=config)
         evaluation.claim()
         if fault:
             write_outcome(self.optuna, trial, TrialOutcome(reason=fault))

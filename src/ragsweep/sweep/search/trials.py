@@ -161,6 +161,7 @@ class Evaluation:
     signature: str
     attempt: int = 1
     retry_of: int | None = None  # trial number of the previous attempt
+    config: Any = None  # as composed for the signature; None: for a retry, or without a composer
 
     def claim(self) -> None:
         """Record in the trial that this process evaluates it."""
