@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.hydra_launch import call_hydra
-from ragsweep.sweep.loop import JobLoop
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.running.hydra_launch import call_hydra
+from ragsweep.sweep.running.loop import JobLoop
 
 SWEPT = ["retriever=bm25,vector", "metrics=retrieval"]
 

@@ -18,9 +18,9 @@ from typing import Any
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.trec import grades
 from ragsweep.records.record_format import encode
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.job import Job
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 
 Spent = dict[str, list[float]]
 MEASURES = {"ndcg_cut.3,5,10,100", "recall.1,3,5,10,20,100", "P.1,3,5,10", "success.1,3,5,10", "recip_rank", "map"}

@@ -25,9 +25,9 @@ from embed import PAGE, both_clocks, sample
 from published import evaluate, prepare
 from ragsweep.core.types import Dataset
 from ragsweep.parts.embedders import SentenceTransformerEmbedder, UseMultilingualEmbedder
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.job import Job
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 
 BEGIN, END = "<!-- multilingual:begin -->", "<!-- multilingual:end -->"
 LANGUAGES = {"python_faq_fr": "french", "python_faq_en": "english", "piaf_1_1": "french", "scifact": "english"}

@@ -42,7 +42,7 @@ from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.intervals import means_with_intervals
 from ragsweep.stats.repetition import COLUMN, variance_shares
-from ragsweep.sweep.racing import Betting
+from ragsweep.sweep.racing.betting import Betting
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from ragsweep.core.results import Result
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.job import Job
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = ["ndcg_at_10", "recall_at_10", "recall_at_100"]

@@ -20,7 +20,7 @@ from llm_server import LlmServer, ModelRequest
 from ragsweep.core.results import DROPPED, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import read_command
+from ragsweep.sweep.composing.command import read_command
 
 RULES = ("betting",)
 LEADS = (0.05, 0.10, 0.20)

@@ -25,9 +25,9 @@ from ragsweep.evaluation.question_table import tabulate
 from ragsweep.evaluation.scoring import compare
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.job import Job
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- rerank:begin -->", "<!-- rerank:end -->"

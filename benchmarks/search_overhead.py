@@ -28,9 +28,9 @@ from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
 from ragsweep.commands.cli import _quieten
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
-from ragsweep.sweep.command import compose, read_command
-from ragsweep.sweep.job import Job
-from ragsweep.sweep.loop import JobLoop
+from ragsweep.sweep.composing.command import compose, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.loop import JobLoop
 from ragsweep.sweep.search.loop import run_search
 from ragsweep.sweep.search.samplers import create_sampler, seed_of
 from ragsweep.sweep.search.settings import SearchSettings

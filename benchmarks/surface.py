@@ -29,7 +29,7 @@ import yaml
 
 from doc_pages import DOCS, fill
 from racing_rules import blocks
-from ragsweep.sweep.racing import Betting
+from ragsweep.sweep.racing.betting import Betting
 from ragsweep.sweep.search.space import Space
 from ragsweep.sweep.search.storage import open_storage
 from ragsweep.sweep.search.study import StudyPlan, open_study

@@ -26,10 +26,10 @@ from ragsweep.parts.fusion import convex, reciprocal_rank
 from ragsweep.parts.metrics import Ndcg
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.job import Job
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.search.space import Space, read_space
-from ragsweep.sweep.session import Session
 
 Doubles = NDArray[np.float64]
 Key = tuple[str, ...]

@@ -24,7 +24,7 @@ from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.noninferiority import FEW_DIFFER, sequential_gate
 from ragsweep.stats.repetition import COLUMN
-from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.composing.command import compose_jobs, read_command
 from scored import FACTS, normal, record, refuse, scored, table_rows
 
 ROOT = Path(__file__).parent.parent.parent

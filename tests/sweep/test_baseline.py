@@ -13,11 +13,13 @@ from one_process import in_one_process
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.baseline import find_baseline, find_recorded, read_number, with_baseline
-from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import Command, compose_jobs, read_command
-from ragsweep.sweep.compose import JobConfig
-from ragsweep.sweep.job import Job
+from ragsweep.sweep.composing.baseline import read_number, with_baseline
+from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.concluding.parent_run import parent_run
+from ragsweep.sweep.concluding.recorded_baseline import find_baseline, find_recorded
+from ragsweep.sweep.concluding.summarise import summarise_sweep
 from scored import normal, record, record_sweep, scored
 
 SWEEP = ("retriever=bm25,vector", "top_k=3,5")
@@ -124,7 +126,7 @@ def test_a_config_of_another_sweep_is_a_row_beside_the_own(tmp_path: Path, by: s
     summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[-1].id))
     assert [one.name for one in summary.baselines] == [f"{by} k=1"]
     assert len(summary.results) == 2
-    result = json.loads(summary.parent("b").files["results.json"])["result"]
+    result = json.loads(parent_run(summary, "b").files["results.json"])["result"]
     assert (result["kind"], result["choice"], result["baseline"]) == ("better", "#2 k=1", f"{by} k=1")
     assert result["against_baseline"]["expected_gain"] == pytest.approx(0.19, abs=0.02)
 
@@ -178,6 +180,7 @@ def test_choice_and_what_it_is_compared_with_have_their_questions_as_a_table(
     tmp_path: Path, tables: str, expected: set[int]
 ) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.8, 0.6, 0.1)
-    made = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id)).parent("a", tables=tables).tables
+    summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
+    made = parent_run(summary, "a", tables=tables).tables
     assert set(made) == expected
     assert json.loads(made[1])["columns"][0] == "question_id"

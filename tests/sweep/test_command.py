@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.command import Command, compose_jobs, read_command
-from ragsweep.sweep.compose import Composer, config_folder
+from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
+from ragsweep.sweep.composing.compose import Composer, config_folder
 
 
 @pytest.mark.parametrize(

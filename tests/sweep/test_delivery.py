@@ -17,9 +17,10 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.ledger import Sweep
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.delivery import Collector, deliver_job
-from ragsweep.sweep.job import Job
-from ragsweep.sweep.session import RunContext, Session, open_session
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.delivery import Collector, deliver_job
+from ragsweep.sweep.running.session import Session, open_session
 
 JOBS = [["top_k=1"], ["top_k=2"], ["top_k=3"]]
 

@@ -12,7 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import ragsweep.commands.cli as cli
 from ragsweep.core.errors import ConfigError, RagsweepError
-from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.composing.command import compose_jobs, read_command
 
 HYBRIDS = ["retriever=hybrid_convex", "retriever=hybrid_rrf"]
 

@@ -20,7 +20,7 @@ from ragsweep.parts.tracking import Mlflow
 from ragsweep.records.claims import UPLOAD
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep import mlflow_sync
+from ragsweep.sweep.running import mlflow_sync
 from recorded import QUIET, client
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from ragsweep.sweep import slurm
-from ragsweep.sweep.slurm import SlurmQueue, through_queue, withdrawable
+from ragsweep.sweep.running import slurm
+from ragsweep.sweep.running.slurm import SlurmQueue, through_queue, withdrawable
 
 pytest.importorskip("submitit")
 

@@ -11,8 +11,9 @@ import pytest
 from command_line import write_dataset
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import read_command
-from ragsweep.sweep.compose import Composer, JobConfig
+from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.template import JobConfig
 
 SWEEP = ["top_k=1,2", "depth=4"]
 SEARCH = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=random", "hydra.sweeper.plots=false", "top_k=range(1,40)",

@@ -29,10 +29,11 @@ from ragsweep.parts.retrievers import HybridConvex, Vector
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.store import Store
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.compose import Composer, JobConfig, config_folder
-from ragsweep.sweep.job import Job
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.compose import Composer, config_folder
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.running.session import Session
 from toys import Letters, Words, built, corpus
 
 # --- what every key does ------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from command_line import Ragsweep, artifacts, mlflow_client, runs, write_dataset
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.command import read_command
+from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.search.summary import read_summary
 from ragsweep.sweep.sweeping import run
 

@@ -18,7 +18,7 @@ from ragsweep.commands.judge import judge
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import read_command
+from ragsweep.sweep.composing.command import read_command
 
 M = "judge_swayed"
 COUNT = 60

@@ -21,8 +21,8 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import read_command
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.running.session import Session
 
 
 @pytest.fixture

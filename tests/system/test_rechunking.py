@@ -18,8 +18,8 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.metrics import ContextRecall, ContextTokens, Recall
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.compose import config_folder
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.compose import config_folder
 from toys import built
 
 CODE = "```python\nwidths = sorted(width for width in range(9))\n```\n"

@@ -26,9 +26,9 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.verdict import pair_verdict
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import choices, compose_jobs, read_command
-from ragsweep.sweep.recorded_runs import find_run, open_ledger
-from ragsweep.sweep.session import Session, open_session
+from ragsweep.sweep.composing.command import choices, compose_jobs, read_command
+from ragsweep.sweep.concluding.recorded_runs import find_run, open_ledger
+from ragsweep.sweep.running.session import Session, open_session
 
 _ABOUT = """Rerun a config with one change at a time: every option of its parts that needs no further model, every
 number to its neighbouring values. It is a sweep like any other, resumed by the same command, with RUN's config first;

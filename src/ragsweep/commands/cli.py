@@ -161,8 +161,8 @@ def _run(arguments: list[str]) -> int:
     gc.set_threshold(50_000, 20, 100)
     from ragsweep.commands.command_line import ignore_closed_pipe
     from ragsweep.sweep import sweeping
-    from ragsweep.sweep.command import read_command
-    from ragsweep.sweep.hydra_launch import call_hydra
+    from ragsweep.sweep.composing.command import read_command
+    from ragsweep.sweep.running.hydra_launch import call_hydra
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--multirun", "-m", action="store_true")

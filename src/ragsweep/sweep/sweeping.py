@@ -22,20 +22,23 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.stages.ray_shards import check_compute
 from ragsweep.stats.comparable import computed_otherwise
-from ragsweep.sweep import mlflow_sync
-from ragsweep.sweep.baseline import find_recorded, with_baseline
-from ragsweep.sweep.command import Command, compose_jobs
-from ragsweep.sweep.job import Job
-from ragsweep.sweep.jobs import Partial, TargetsMissed, run_job
-from ragsweep.sweep.loop import JobLoop
-from ragsweep.sweep.multirun import Multirun
-from ragsweep.sweep.race_loop import exception_of
-from ragsweep.sweep.races import WHERE, SweepRace, prepare_race
-from ragsweep.sweep.search_command import trial_names, with_directions
-from ragsweep.sweep.search_plan import bound_search
-from ragsweep.sweep.search_run import Search
-from ragsweep.sweep.session import RunContext, Session, open_session
-from ragsweep.sweep.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
+from ragsweep.sweep.composing.baseline import with_baseline
+from ragsweep.sweep.composing.command import Command, compose_jobs
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.search_settings import trial_names
+from ragsweep.sweep.composing.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
+from ragsweep.sweep.concluding.recorded_baseline import find_recorded
+from ragsweep.sweep.racing.sweep_race import WHERE, SweepRace, prepare_race
+from ragsweep.sweep.running import mlflow_sync
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.jobs import Partial, TargetsMissed, run_job
+from ragsweep.sweep.running.loop import JobLoop
+from ragsweep.sweep.running.multirun import Multirun
+from ragsweep.sweep.running.session import Session, open_session
+from ragsweep.sweep.search.race_loop import exception_of
+from ragsweep.sweep.searching.directions import with_directions
+from ragsweep.sweep.searching.search_plan import bound_search
+from ragsweep.sweep.searching.search_run import Search
 
 
 class CommandOutcome(NamedTuple):

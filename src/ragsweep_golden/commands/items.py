@@ -35,7 +35,7 @@ from ragsweep.stats.items import (
     find_unanimous,
 )
 from ragsweep.stats.mini_set import Agreement, Estimate, choose_mini, estimate_mini
-from ragsweep.sweep.recorded_runs import find_sweep
+from ragsweep.sweep.concluding.recorded_runs import find_sweep
 from ragsweep_golden.changelog import record_change
 from ragsweep_golden.commands.inputs import user_name
 from ragsweep_golden.files import write_whole

@@ -19,7 +19,7 @@ from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from hydra.utils import get_method
 
-from ragsweep.sweep.race_loop import JobOutcome, Race, completed, run_race
+from ragsweep.sweep.search.race_loop import JobOutcome, Race, completed, run_race
 from ragsweep.sweep.search.samplers import GRID
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.signatures import SearchComposer

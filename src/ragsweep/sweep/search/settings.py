@@ -9,7 +9,7 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from ragsweep.sweep.race_loop import Race, check_race
+from ragsweep.sweep.search.race_loop import Race, check_race
 from ragsweep.sweep.search.samplers import check_sampler
 from ragsweep.sweep.search.stopping import StopRule, read_stop
 from ragsweep.sweep.search.storage import check_url

@@ -12,7 +12,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
 from ragsweep.core.locks import Holder, myself
-from ragsweep.sweep.race_loop import exception_of
+from ragsweep.sweep.search.race_loop import exception_of
 
 DIRECTIONS = ("maximize", "minimize")
 
