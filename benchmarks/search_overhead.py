@@ -24,6 +24,13 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from doc_pages import fill
+from hydra_plugins.optuna_sweeper.loop import run_search
+from hydra_plugins.optuna_sweeper.samplers import create_sampler, seed_of
+from hydra_plugins.optuna_sweeper.settings import SearchSettings
+from hydra_plugins.optuna_sweeper.signatures import SearchComposer
+from hydra_plugins.optuna_sweeper.space import read_space
+from hydra_plugins.optuna_sweeper.storage import open_storage
+from hydra_plugins.optuna_sweeper.trials import Evaluation
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
 from ragsweep.commands.cli import _quieten
 from ragsweep.core.secrets import Secrets
@@ -31,13 +38,6 @@ from ragsweep.parts.tracking import Mlflow, RunPlacement
 from ragsweep.sweep.composing.command import compose, read_command
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.loop import JobLoop
-from ragsweep.sweep.search.loop import run_search
-from ragsweep.sweep.search.samplers import create_sampler, seed_of
-from ragsweep.sweep.search.settings import SearchSettings
-from ragsweep.sweep.search.signatures import SearchComposer
-from ragsweep.sweep.search.space import read_space
-from ragsweep.sweep.search.storage import open_storage
-from ragsweep.sweep.search.trials import Evaluation
 
 BAR = 1.5
 WARM = 20

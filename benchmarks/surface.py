@@ -28,12 +28,12 @@ import numpy as np
 import yaml
 
 from doc_pages import DOCS, fill
+from hydra_plugins.optuna_sweeper.space import Space
+from hydra_plugins.optuna_sweeper.storage import open_storage
+from hydra_plugins.optuna_sweeper.study import StudyPlan, open_study
+from hydra_plugins.optuna_sweeper.trials import TrialOutcome
 from racing_rules import blocks
 from ragsweep.sweep.racing.betting import Betting
-from ragsweep.sweep.search.space import Space
-from ragsweep.sweep.search.storage import open_storage
-from ragsweep.sweep.search.study import StudyPlan, open_study
-from ragsweep.sweep.search.trials import TrialOutcome
 from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 
 NEAR = 0.002

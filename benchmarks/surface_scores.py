@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_plugins.optuna_sweeper.space import Space, read_space
 from ragsweep.core.types import Chunks, Rankings
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
@@ -29,7 +30,6 @@ from ragsweep.stages.store import Store
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.session import Session
-from ragsweep.sweep.search.space import Space, read_space
 
 Doubles = NDArray[np.float64]
 Key = tuple[str, ...]

@@ -22,12 +22,12 @@ import psycopg
 import sqlalchemy
 from hydra.core.utils import JobReturn, JobStatus
 
-from ragsweep.sweep.search.loop import SearchLoop
-from ragsweep.sweep.search.signatures import Signature
-from ragsweep.sweep.search.space import read_space
-from ragsweep.sweep.search.storage import open_storage
-from ragsweep.sweep.search.study import StudyPlan, open_study
-from ragsweep.sweep.search.trials import Evaluation
+from hydra_plugins.optuna_sweeper.loop import SearchLoop
+from hydra_plugins.optuna_sweeper.signatures import Signature
+from hydra_plugins.optuna_sweeper.space import read_space
+from hydra_plugins.optuna_sweeper.storage import open_storage
+from hydra_plugins.optuna_sweeper.study import StudyPlan, open_study
+from hydra_plugins.optuna_sweeper.trials import Evaluation
 
 __all__ = ["psycopg"]  # loaded before the clock starts
 

@@ -119,7 +119,8 @@ def test_the_table_of_rooms_names_the_modules_there_are() -> None:
     floors = {name: int(row[1]) for name, row in table.items() if row[1].strip().isdigit()}
     assert floors == {name: number for number, members in enumerate(FLOORS, start=1) for name in members}
     nested = [SOURCE / "sweep" / name for name in INSIDE_SWEEP]
-    for folder in [*(SOURCE / name for name in floors), *nested, *(ROOT / "src" / name for name in BESIDE)]:
+    beside = [*(ROOT / "src" / name for name in BESIDE), ROOT / "src" / "hydra_plugins" / "optuna_sweeper"]
+    for folder in [*(SOURCE / name for name in floors), *nested, *beside]:
         name = f"sweep/{folder.name}" if folder in nested else folder.name
         row = table[name]
         modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or list(path.glob("*.py"))}
@@ -143,7 +144,7 @@ def test_imports_go_down_and_no_group_of_parts_imports_another() -> None:
 def test_packages_of_sweep_import_only_those_below() -> None:
     order = {name: number for number, name in enumerate(INSIDE_SWEEP)}
     files = [path for path in FILES if package(path) == "sweep"]
-    assert {place(path) for path in files} == {"__init__", "compose", "races", "search", "sweeping", *INSIDE_SWEEP}
+    assert {place(path) for path in files} == {"__init__", "compose", "races", "sweeping", *INSIDE_SWEEP}
     wrong = [
         (path, one)
         for path in files
@@ -157,6 +158,12 @@ def test_packages_beside_are_imported_by_nobody_not_even_each_other() -> None:
     for name in BESIDE:
         others = [path for path in SHIPPED if not path.is_relative_to(ROOT / "src" / name)]
         assert [path for path in others if any(one.split(".")[0] == name for one in imports(path))] == []
+
+
+def test_the_sweeper_on_optuna_imports_nothing_of_ragsweep() -> None:
+    files = sorted((ROOT / "src" / "hydra_plugins" / "optuna_sweeper").rglob("*.py"))
+    assert len(files) > 10
+    assert {path: name for path in files for name in imports(path) if name.startswith("ragsweep")} == {}
 
 
 def test_modules_import_in_no_circle() -> None:
@@ -196,9 +203,9 @@ def test_wiring_names_no_part() -> None:
         ("mlflow", {"parts/tracking"}),
         ("omegaconf", {"sweep"}),
         ("hydra", {"sweep"}),
-        ("optuna", {"sweep/search"}),
+        ("optuna", set()),
         ("rich", {"report/terminal", "report/progress"}),
-        ("matplotlib", {"report/plots", "sweep/search"}),
+        ("matplotlib", {"report/plots"}),
         ("ragas", {"parts/metrics"}),
     ],
 )

@@ -19,9 +19,9 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from ragsweep.sweep.concluding.finalists import SUFFIX, choose, collect_finalists
 from ragsweep.sweep.concluding.parent_run import parent_run
+from ragsweep.sweep.concluding.study_summary import StudySummary, read_summary, study_folder
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
-from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 from weighed import METRIC, noisy, scored
 
 LEFT_OUT = {"in partition=holdout": 100}

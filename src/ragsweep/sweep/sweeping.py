@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from hydra_plugins.optuna_sweeper.race_loop import exception_of
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
@@ -35,7 +36,6 @@ from ragsweep.sweep.running.jobs import Partial, TargetsMissed, run_job
 from ragsweep.sweep.running.loop import JobLoop
 from ragsweep.sweep.running.multirun import Multirun
 from ragsweep.sweep.running.session import Session, open_session
-from ragsweep.sweep.search.race_loop import exception_of
 from ragsweep.sweep.searching.directions import with_directions
 from ragsweep.sweep.searching.search_plan import bound_search
 from ragsweep.sweep.searching.search_run import Search

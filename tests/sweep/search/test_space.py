@@ -8,8 +8,8 @@ import optuna
 import pytest
 from hydra.errors import HydraException
 
-from ragsweep.sweep.search.parameters import Categorical, Numeric, parse_override, read_domain
-from ragsweep.sweep.search.space import read_space
+from hydra_plugins.optuna_sweeper.parameters import Categorical, Numeric, parse_override, read_domain
+from hydra_plugins.optuna_sweeper.space import read_space
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 from test_study import Program, completed, open_in, search
 
-from hydra_plugins.ragsweep_optuna.sweeper import OptunaSweeperConf
-from ragsweep.sweep.search import plots
-from ragsweep.sweep.search.settings import SearchSettings
-from ragsweep.sweep.search.stopping import StopRule, read_stop
-from ragsweep.sweep.search.summary import optimization_results, read_summary, summarise, write_summary
-from ragsweep.sweep.search.trials import TrialOutcome, read_constraints, read_outcome
+from hydra_plugins.optuna_sweeper import plots
+from hydra_plugins.optuna_sweeper.settings import SearchSettings
+from hydra_plugins.optuna_sweeper.stopping import StopRule, read_stop
+from hydra_plugins.optuna_sweeper.summary import optimization_results, summarise, write_summary
+from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
+from hydra_plugins.optuna_sweeper.trials import TrialOutcome, read_constraints, read_outcome
+from ragsweep.sweep.concluding.study_summary import read_summary
 
 TWELVE = {"x": "range(0,12)"}
 UP, BOTH = ("maximize",), ("maximize", "minimize")

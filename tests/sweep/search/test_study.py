@@ -14,21 +14,15 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 from test_space import KINDS
 
+from hydra_plugins.optuna_sweeper.loop import SearchLoop
+from hydra_plugins.optuna_sweeper.samplers import CLASSES, check_sampler, seed_of
+from hydra_plugins.optuna_sweeper.signatures import Signature
+from hydra_plugins.optuna_sweeper.space import read_space
+from hydra_plugins.optuna_sweeper.stopping import StopRule
+from hydra_plugins.optuna_sweeper.storage import check_url, open_storage
+from hydra_plugins.optuna_sweeper.study import ATTEMPTS, FORMAT, SharedStudy, StudyPlan, open_study
+from hydra_plugins.optuna_sweeper.trials import EVALUATION, Evaluation, TrialOutcome, evaluations, read_constraints
 from ragsweep.core.locks import Holder, myself
-from ragsweep.sweep.search.loop import SearchLoop
-from ragsweep.sweep.search.samplers import CLASSES, check_sampler, seed_of
-from ragsweep.sweep.search.signatures import Signature
-from ragsweep.sweep.search.space import read_space
-from ragsweep.sweep.search.stopping import StopRule
-from ragsweep.sweep.search.storage import check_url, open_storage
-from ragsweep.sweep.search.study import ATTEMPTS, FORMAT, SharedStudy, StudyPlan, open_study
-from ragsweep.sweep.search.trials import (
-    EVALUATION,
-    Evaluation,
-    TrialOutcome,
-    evaluations,
-    read_constraints,
-)
 
 
 def completed(value: Any) -> JobReturn:
@@ -245,7 +239,7 @@ def test_sampler_that_cannot_do_what_is_configured_is_refused(
 
 def test_a_study_of_another_version_is_refused(tmp_path: Path) -> None:
     open_in(tmp_path).optuna.set_user_attr("format", FORMAT + 1)
-    with pytest.raises(HydraException, match=f"was made by another version of ragsweep \\(format {FORMAT + 1}"):
+    with pytest.raises(HydraException, match=f"was made by another version of optuna_sweeper \\(format {FORMAT + 1}"):
         open_in(tmp_path)
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from test_study import Program, open_in, search
 
-from ragsweep.sweep.search.parameters import Numeric, parse_override
-from ragsweep.sweep.search.signatures import SearchComposer
-from ragsweep.sweep.search.space import read_space
-from ragsweep.sweep.search.trial_zero import read_baseline, trial_zero
+from hydra_plugins.optuna_sweeper.parameters import Numeric, parse_override
+from hydra_plugins.optuna_sweeper.signatures import SearchComposer
+from hydra_plugins.optuna_sweeper.space import read_space
+from hydra_plugins.optuna_sweeper.trial_zero import read_baseline, trial_zero
 
 OPTIONS: dict[str, dict[str, Any]] = {"bm25": {"k1": 1.5}, "rrf": {"k": 60}, "convex": {"alpha": 0.5}, "vector": {}}
 

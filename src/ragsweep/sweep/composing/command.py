@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.naming import label, label_configs, rounded
 from ragsweep.sweep.composing.compose import Composer, config_folder, parse
@@ -29,6 +29,9 @@ from ragsweep.sweep.composing.trees import value_at
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
+    from omegaconf import DictConfig
+
+    from hydra_plugins.optuna_sweeper.signatures import SearchComposer
 
 
 @dataclass(frozen=True)
@@ -253,16 +256,15 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
 
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
     """Set the first jobs of a search: trial 0, probes that check that each value composes, and enqueued trials."""
-    from ragsweep.sweep.search.signatures import SearchComposer
-    from ragsweep.sweep.search.space import merge_overrides, read_space
-    from ragsweep.sweep.search.trial_zero import TrialZero, read_baseline, trial_zero
+    from hydra_plugins.optuna_sweeper.space import merge_overrides, read_space
+    from hydra_plugins.optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
 
-    composer, task, fixed = command.composer, command.task, command.fixed
+    task = command.task
     if not str(settings["_target_"]).endswith(".OptunaSweeper"):
         return replace(command, jobs=(tuple(task),), search=settings)
     declared = read_baseline(baseline)
-    space = read_space(task, settings["params"], composer.loader)
-    composed = SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), composer.loader, "", OmegaConf.create)
+    space = read_space(task, settings["params"], command.composer.loader)
+    composed = trial_composer(command, "", OmegaConf.create)
     zero = trial_zero(space, composed, declared) if settings["default"] else TrialZero(())
     enqueued = [merge_overrides(space.fixed, lines) for lines in settings["enqueue"] or []]
     jobs = [*([zero.overrides] if settings["default"] else []), *space.probes(), *enqueued]
@@ -275,6 +277,15 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
         search={**settings, "declared": declared},
         notes=(note,) if zero.outside else (),
     )
+
+
+def trial_composer(command: Command, title: str, config: Callable[[], DictConfig]) -> SearchComposer:
+    """Return the composer of a search's trials; see SearchComposer for the arguments."""
+    from hydra_plugins.optuna_sweeper.signatures import SearchComposer
+
+    composer, fixed = command.composer, command.fixed
+    faults = HydraException, OmegaConfBaseException, RagsweepError
+    return SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), composer.loader, title, config, faults)
 
 
 def _numbering(line: str, number: str) -> str:

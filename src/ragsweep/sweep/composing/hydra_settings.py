@@ -46,15 +46,18 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 """Launcher -> the settings allowed in a config; none is a command, a host or a hook."""
 
+OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
+"""Our sweeper, whose jobs return more than a number, by its present and its former name."""
+
 SWEEPERS: Mapping[str, frozenset[str]] = {
     "hydra.BasicSweeper": frozenset({"max_batch_size", "params"}),
     "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset(
         {"max_batch_size", "params", "cases", "race"}
     ),
-    "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper": frozenset(
+    **dict.fromkeys(OPTUNA_SWEEPERS, frozenset(
         {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
          "constraints", "default", "enqueue", "subject", "lapse", "race", "stop", "plots"}
-    ),  # and not custom_search_space: it names a function
+    )),  # and not custom_search_space: it names a function
 }  # fmt: skip
 """Sweeper -> the settings allowed in a config."""
 

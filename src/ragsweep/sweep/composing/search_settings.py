@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from hydra_plugins.optuna_sweeper.storage import is_postgresql
 from ragsweep.report.naming import label
+from ragsweep.sweep.composing.hydra_settings import OPTUNA_SWEEPERS
 from ragsweep.sweep.composing.sweep_names import defining, read_settings
-from ragsweep.sweep.search.storage import is_postgresql
-
-SWEEPER = "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
-"""Our sweeper, whose jobs return more than a number."""
 
 
 def is_own(settings: Mapping[str, Any]) -> bool:
     """Return whether the sweeper is OptunaSweeper."""
-    return settings.get("_target_") == SWEEPER
+    return settings.get("_target_") in OPTUNA_SWEEPERS
 
 
 def is_shared(settings: Mapping[str, Any]) -> bool:

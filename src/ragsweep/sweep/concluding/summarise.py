@@ -19,8 +19,8 @@ from ragsweep.sweep.composing.settings import read_sweep_labels
 from ragsweep.sweep.concluding.finalists import SUFFIX, choose, collect_finalists
 from ragsweep.sweep.concluding.past_sweeps import past_sweeps
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline
+from ragsweep.sweep.concluding.study_summary import read_summary, study_folder
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary, without_excluded
-from ragsweep.sweep.search.summary import read_summary, study_folder
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose configs by earlier scores."""

@@ -20,7 +20,7 @@ from ragsweep.report.verdict import compared_first, gap_line, holdout_use, limit
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
 from ragsweep.sweep.concluding.finalists import Finalists, choose
-from ragsweep.sweep.search.summary import StudySummary
+from ragsweep.sweep.concluding.study_summary import StudySummary
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question. Expected gains below are shrunk towards 0"
 """The legend of the table's numbers."""

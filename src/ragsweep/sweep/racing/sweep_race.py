@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hydra_plugins.optuna_sweeper.race_loop import Rung
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
 from ragsweep.core.types import Metric, weights_of
@@ -13,7 +14,6 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.composing.job import RUNG
 from ragsweep.sweep.racing.betting import WHERE, Betting
 from ragsweep.sweep.racing.question_order import QuestionOrder, ordered
-from ragsweep.sweep.search.race_loop import Rung
 
 if TYPE_CHECKING:
     from ragsweep.sweep.races import BettingRace

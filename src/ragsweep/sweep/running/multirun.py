@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hydra_plugins.optuna_sweeper.race_loop import exception_of, run_race
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import content_hash
@@ -34,7 +35,6 @@ from ragsweep.sweep.running.hydra_launch import HydraTask, through_hydra
 from ragsweep.sweep.running.loop import InProcess
 from ragsweep.sweep.running.race_records import LedgerRace
 from ragsweep.sweep.running.recording import OutcomeWriter
-from ragsweep.sweep.search.race_loop import exception_of, run_race
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn

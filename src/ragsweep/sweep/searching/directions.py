@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from hydra_plugins.optuna_sweeper.settings import SearchSettings
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.composing.command import Command, one_sentence
 from ragsweep.sweep.composing.search_settings import is_own
-from ragsweep.sweep.search.settings import SearchSettings
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from hydra_plugins.optuna_sweeper.parameters import Categorical
+from hydra_plugins.optuna_sweeper.space import Space, read_space
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.identity import Node, Rows
 from ragsweep.evaluation.cost_estimate import estimate_costs
@@ -19,8 +21,6 @@ from ragsweep.sweep.composing.command import Command, compose
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own
 from ragsweep.sweep.running.session import Session
-from ragsweep.sweep.search.parameters import Categorical
-from ragsweep.sweep.search.space import Space, read_space
 
 Part = tuple[str, str]
 """A stage and the digest of a spec: nodes of one part differ in their inputs only."""

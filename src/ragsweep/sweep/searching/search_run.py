@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
+from hydra_plugins.optuna_sweeper.loop import run_search
+from hydra_plugins.optuna_sweeper.settings import SearchSettings
+from hydra_plugins.optuna_sweeper.storage import check_reachable
+from hydra_plugins.optuna_sweeper.trials import Evaluation
 from ragsweep.core import interruption
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import PARTIAL, Failure, Result, objectives
@@ -21,23 +25,18 @@ from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep.composing.command import Command, compose, compose_jobs, one_sentence
+from ragsweep.sweep.composing.command import Command, compose, compose_jobs, one_sentence, trial_composer
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_on_server, is_own, is_shared, trial_name, trial_names
 from ragsweep.sweep.composing.sweep_names import read_settings, study_title
 from ragsweep.sweep.concluding.finalists import SUFFIX
+from ragsweep.sweep.concluding.study_summary import read_summary, study_folder
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.running.delivery import Launch
 from ragsweep.sweep.running.hydra_launch import HydraTask, through_hydra
 from ragsweep.sweep.running.jobs import attempt
 from ragsweep.sweep.running.multirun import DONE, Multirun, lost_job
 from ragsweep.sweep.running.recording import OutcomeWriter
-from ragsweep.sweep.search.loop import run_search
-from ragsweep.sweep.search.settings import SearchSettings
-from ragsweep.sweep.search.signatures import SearchComposer
-from ragsweep.sweep.search.storage import check_reachable
-from ragsweep.sweep.search.summary import read_summary, study_folder
-from ragsweep.sweep.search.trials import Evaluation
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
@@ -144,16 +143,11 @@ class Search(Multirun):
 
     def _run_jobs(self, launch: Launch, folder: Path) -> str:
         """Make our sweeper launch trials until the study is complete."""
-        command, composer, sweep = self.command, self.command.composer, self.context.sweep
+        command, sweep = self.command, self.context.sweep
         assert sweep
         own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
         settings = SearchSettings.read({**self.settings, **own, "folder": str(self._folder(sweep))})
-        composed = SearchComposer(
-            lambda lines: compose(composer, [*command.fixed, *lines]),
-            composer.loader,
-            study_title(sweep),
-            lambda: OmegaConf.create(dict(self.values)),
-        )
+        composed = trial_composer(command, study_title(sweep), lambda: OmegaConf.create(dict(self.values)))
 
         def launch_trials(trials: Sequence[Evaluation], rung: int | None) -> Sequence[JobReturn]:
             return launch([self._job(trial, rung) for trial in trials])

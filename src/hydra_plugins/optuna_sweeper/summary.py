@@ -1,26 +1,25 @@
 """Summarise a study: the trial of each job, the reason for its end, and Optuna's plots.
 
-The file ``study.json`` and the folder ``plots`` are in a folder of the search, beside the ledger; they are exported
-whenever a process leaves the study, so that a finished search is shown and synchronised without its database.
+The file ``study.json`` and the folder ``plots`` are exported whenever a process leaves the study, so that a finished
+search can be shown without its database.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from ragsweep.core.replacing import replace_file
-from ragsweep.sweep.search import plots
-from ragsweep.sweep.search.settings import SearchSettings
-from ragsweep.sweep.search.study import SharedStudy
-from ragsweep.sweep.search.trials import EVALUATION, REASON, TWIN, evaluations, superseded
+from hydra_plugins.optuna_sweeper import plots
+from hydra_plugins.optuna_sweeper.settings import SearchSettings
+from hydra_plugins.optuna_sweeper.study import SharedStudy
+from hydra_plugins.optuna_sweeper.trials import EVALUATION, REASON, TWIN, evaluations, superseded
 
 FILE = "study.json"
 FORMAT = "optuna-sweeper.study/1"
@@ -28,77 +27,26 @@ FORMAT = "optuna-sweeper.study/1"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class StudySummary:
-    """The summary of a study."""
-
-    study: str = ""
-    sampler: str = ""
-    states: Mapping[str, int] = field(default_factory=dict)
-    n_trials: int = 0
-    stopped: str = ""  # why it ended early
-    stop: Any = None  # the configured rule of the early end
-    trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by job number
-    pictures: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the study was stopped, or no trial is running."""
-        return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
-
-    def broken(self) -> dict[int, str]:
-        """Return the constraints that each infeasible job violates."""
-        return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
-
-    def tags(self) -> dict[str, str]:
-        """Return the tags of the parent run."""
-        words = {state: "failed" if state == "FAIL" else state.lower() for state in sorted(self.states)}
-        counts = ", ".join(f"{self.states[state]} {word}" for state, word in words.items())
-        tags = {"study": self.study, "sampler": self.sampler, "trials": counts, "stopped": self.stopped}
-        return {f"ragsweep.{name}": value for name, value in tags.items() if value}
-
-    def trial_tags(self) -> dict[int, dict[str, str]]:
-        """Return the tags of each job's run."""
-        tags = {}
-        for job, trial in self.trials.items():
-            tags[job] = {"ragsweep.trial": str(trial["trial"]), "ragsweep.trial_state": str(trial["state"])}
-            if "seconds" in trial:
-                tags[job]["ragsweep.trial_seconds"] = f"{trial['seconds']:.3f}"
-        return tags
-
-
-def study_folder(ledger: Path, sweep: str) -> Path:
-    """Return the folder of a search's summary; ``ledger`` is the ledger's file."""
-    return ledger.parent / "searches" / sweep
-
-
-def read_summary(folder: Path) -> StudySummary | None:
-    """Read the summary of a search; None if it is missing or unreadable."""
-    try:
-        plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        assert plain["format"] == FORMAT
-        return StudySummary(
-            **{key: plain[key] for key in ("study", "states", "n_trials", "stopped", "stop")},
-            sampler=str(plain["sampler"].get("name", "")),
-            trials={int(trial["job"]): trial for trial in plain["trials"] if "job" in trial},
-            pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.*"))},
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError):
-        return None
-
-
 def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
     """Write a study's best trials to the sweep's folder, and its summary and plots to the search's folder."""
     OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
     plain = summarise(study, settings)
-    replace_file(target / FILE, json.dumps(plain, indent=1, default=str).encode())
+    _replace(target / FILE, json.dumps(plain, indent=1, default=str))
     if settings.plots:
         names, count = settings.objectives, len(settings.directions)
         if len(names) != count:
             names = ("objective",) if count == 1 else tuple(f"objective {number + 1}" for number in range(count))
         plots.draw(study.optuna, names, target / "plots")
     _log.info("study %s: %s %s", study.plan.name, plain["states"], plain["stopped"])
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace a file atomically; several processes may export the same study."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".unfinished.{uuid.uuid4().hex}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
 
 
 def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:

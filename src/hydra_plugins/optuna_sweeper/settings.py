@@ -9,11 +9,11 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from ragsweep.sweep.search.race_loop import Race, check_race
-from ragsweep.sweep.search.samplers import check_sampler
-from ragsweep.sweep.search.stopping import StopRule, read_stop
-from ragsweep.sweep.search.storage import check_url
-from ragsweep.sweep.search.trials import Constraint, read_constraints, read_directions
+from hydra_plugins.optuna_sweeper.race_loop import Race, check_race
+from hydra_plugins.optuna_sweeper.samplers import check_sampler
+from hydra_plugins.optuna_sweeper.stopping import StopRule, read_stop
+from hydra_plugins.optuna_sweeper.storage import check_url
+from hydra_plugins.optuna_sweeper.trials import Constraint, read_constraints, read_directions
 
 _WHERE = "hydra.sweeper"
 

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
 
-from ragsweep.core.errors import RagsweepError
-from ragsweep.sweep.search.parameters import parse_override
-from ragsweep.sweep.search.signatures import SearchComposer
-from ragsweep.sweep.search.space import Space, merge_overrides
+from hydra_plugins.optuna_sweeper.parameters import parse_override
+from hydra_plugins.optuna_sweeper.signatures import SearchComposer
+from hydra_plugins.optuna_sweeper.space import Space, merge_overrides
 
 _OVERRIDE = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|\S)+""")
 
@@ -79,7 +77,7 @@ def _values(space: Space, composer: SearchComposer, moved: dict[str, str]) -> di
     """Return the values of a config; empty if it cannot be composed, as without a default of a searched key."""
     try:
         return composer.values(space.overrides(moved), space.parameters)
-    except (HydraException, OmegaConfBaseException, RagsweepError):
+    except composer.faults:
         return {}
 
 

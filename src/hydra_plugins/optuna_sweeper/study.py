@@ -12,13 +12,12 @@ from typing import Any
 
 from hydra.errors import HydraException
 
-from ragsweep.core.interruption import repeating
-from ragsweep.core.locks import Holder, myself
-from ragsweep.sweep.search.samplers import GRID, seeded_sampler
-from ragsweep.sweep.search.signatures import Signature
-from ragsweep.sweep.search.space import Space
-from ragsweep.sweep.search.storage import Storage
-from ragsweep.sweep.search.trials import (
+from hydra_plugins.optuna_sweeper.processes import Holder, myself, repeating
+from hydra_plugins.optuna_sweeper.samplers import GRID, seeded_sampler
+from hydra_plugins.optuna_sweeper.signatures import Signature
+from hydra_plugins.optuna_sweeper.space import Space
+from hydra_plugins.optuna_sweeper.storage import Storage
+from hydra_plugins.optuna_sweeper.trials import (
     EVALUATION,
     LOCATED,
     OVERRIDES,
@@ -277,7 +276,7 @@ class SharedStudy:
                 self.optuna.set_user_attr(key, time.time())
 
         self.optuna.set_user_attr(key, time.time())
-        with repeating(beat, self.plan.lapse / 6, "ragsweep-search-heartbeat"):
+        with repeating(beat, self.plan.lapse / 6, "optuna-sweeper-heartbeat"):
             yield
 
     # --- finite spaces -------------------------------------------------------------------------------------------
@@ -324,8 +323,9 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
             study.set_user_attr(_IDENTITY, identity)
         elif (version := attributes.get(_FORMAT, 1)) != FORMAT:
             raise HydraException(
-                f'hydra.sweeper.storage: study "{plan.name}" was made by another version of ragsweep (format {version},'
-                f" this one reads {FORMAT}); use that version, another storage, or another hydra.sweeper.study_name"
+                f'hydra.sweeper.storage: study "{plan.name}" was made by another version of optuna_sweeper (format'
+                f" {version}, this one reads {FORMAT}); use that version, another storage, or another"
+                " hydra.sweeper.study_name"
             )
         elif differing := [key for key in identity if attributes[_IDENTITY].get(key) != identity[key]]:
             raise HydraException(

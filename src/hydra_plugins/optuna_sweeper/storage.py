@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra.errors import HydraException
-
-from ragsweep.core.locks import private_file
 
 WHERE = "hydra.sweeper.storage"
 PATIENCE = 600.0
@@ -56,7 +55,7 @@ def check_url(url: str | None) -> str:
         drivers = [name for name in ("psycopg", "psycopg2") if find_spec(name)]
         if not drivers:
             raise HydraException(
-                f"{WHERE}: PostgreSQL needs a driver, and none is installed; pip install 'ragsweep[postgresql]'"
+                f"{WHERE}: PostgreSQL needs a driver, and none is installed; pip install 'psycopg[binary]'"
             )
         return f"{_SCHEME}+{drivers[0]}://{rest}"
     if not separator or scheme.partition("+")[0] not in ("sqlite", _SCHEME):
@@ -99,7 +98,8 @@ def _open_sqlite(address: str) -> Storage:
     name = _sqlite_file(address)
     path = Path(name).absolute()  # a job may change the working directory
     path.parent.mkdir(parents=True, exist_ok=True)
-    private_file(path)
+    if not path.exists():  # for its owner only; closing an existing file would release SQLite's locks on it
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     lock = path.with_name(f"{path.name}.lock")
     with _file_lock(lock), _one_sentence(address):
         with closing(sqlite3.connect(path, timeout=60)) as connection:

@@ -12,8 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ragsweep.core.errors import RagsweepError
-from ragsweep.sweep.search.parameters import Parameter, parse_override
+from hydra_plugins.optuna_sweeper.parameters import Parameter, parse_override
 
 
 class TrialConfig(Protocol):
@@ -47,6 +46,10 @@ class SearchComposer(NamedTuple):
     loader: ConfigLoader
     title: str  # names its studies
     config: Callable[[], DictConfig]  # of the command, for a user's own search space
+    faults: tuple[type[Exception], ...] = (
+        HydraException,
+        OmegaConfBaseException,
+    )  # of a config that cannot be composed
 
     @classmethod
     def by_hydra(cls, loader: ConfigLoader, master: DictConfig) -> SearchComposer:
@@ -64,7 +67,7 @@ class SearchComposer(NamedTuple):
         try:
             config = self.compose(overrides)
             text = json.dumps(config.written, default=str)
-        except (HydraException, OmegaConfBaseException, RagsweepError) as error:
+        except self.faults as error:
             text, fault = repr(sorted(overrides)), f"cannot be composed: {str(error).splitlines()[0]}"
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 

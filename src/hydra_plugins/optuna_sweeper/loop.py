@@ -19,17 +19,17 @@ from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from hydra.utils import get_method
 
-from ragsweep.sweep.search.race_loop import JobOutcome, Race, completed, run_race
-from ragsweep.sweep.search.samplers import GRID
-from ragsweep.sweep.search.settings import SearchSettings
-from ragsweep.sweep.search.signatures import SearchComposer
-from ragsweep.sweep.search.space import Space, merge_overrides, read_space
-from ragsweep.sweep.search.stopping import StopRule
-from ragsweep.sweep.search.storage import open_storage
-from ragsweep.sweep.search.study import SharedStudy, Sign, StudyPlan, no_attributes, open_study
-from ragsweep.sweep.search.summary import write_summary
-from ragsweep.sweep.search.trial_zero import trial_zero
-from ragsweep.sweep.search.trials import Constraint, Evaluation, TrialOutcome, read_outcome
+from hydra_plugins.optuna_sweeper.race_loop import JobOutcome, Race, completed, run_race
+from hydra_plugins.optuna_sweeper.samplers import GRID
+from hydra_plugins.optuna_sweeper.settings import SearchSettings
+from hydra_plugins.optuna_sweeper.signatures import SearchComposer
+from hydra_plugins.optuna_sweeper.space import Space, merge_overrides, read_space
+from hydra_plugins.optuna_sweeper.stopping import StopRule
+from hydra_plugins.optuna_sweeper.storage import open_storage
+from hydra_plugins.optuna_sweeper.study import SharedStudy, Sign, StudyPlan, no_attributes, open_study
+from hydra_plugins.optuna_sweeper.summary import write_summary
+from hydra_plugins.optuna_sweeper.trial_zero import trial_zero
+from hydra_plugins.optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
 """Number of last batches whose results keep their configs, which take 150 kB each."""
