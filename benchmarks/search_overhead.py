@@ -24,14 +24,14 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from doc_pages import fill
-from hydra_plugins.optuna_sweeper.loop import run_search
-from hydra_plugins.optuna_sweeper.samplers import create_sampler, seed_of
-from hydra_plugins.optuna_sweeper.settings import SearchSettings
-from hydra_plugins.optuna_sweeper.signatures import SearchComposer
-from hydra_plugins.optuna_sweeper.space import read_space
-from hydra_plugins.optuna_sweeper.storage import open_storage
-from hydra_plugins.optuna_sweeper.trials import Evaluation
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
+from optuna_sweeper.loop import run_search
+from optuna_sweeper.samplers import create_sampler, seed_of
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.signatures import SearchComposer
+from optuna_sweeper.space import read_space
+from optuna_sweeper.storage import open_storage
+from optuna_sweeper.trials import Evaluation
 from ragsweep.commands.cli import _quieten
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement

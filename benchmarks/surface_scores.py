@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_plugins.optuna_sweeper.space import Space, read_space
+from optuna_sweeper.space import Space, read_space
 from ragsweep.core.types import Chunks, Rankings
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view

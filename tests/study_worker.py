@@ -22,12 +22,12 @@ import psycopg
 import sqlalchemy
 from hydra.core.utils import JobReturn, JobStatus
 
-from hydra_plugins.optuna_sweeper.loop import SearchLoop
-from hydra_plugins.optuna_sweeper.signatures import Signature
-from hydra_plugins.optuna_sweeper.space import read_space
-from hydra_plugins.optuna_sweeper.storage import open_storage
-from hydra_plugins.optuna_sweeper.study import StudyPlan, open_study
-from hydra_plugins.optuna_sweeper.trials import Evaluation
+from optuna_sweeper.loop import SearchLoop
+from optuna_sweeper.signatures import Signature
+from optuna_sweeper.space import read_space
+from optuna_sweeper.storage import open_storage
+from optuna_sweeper.study import StudyPlan, open_study
+from optuna_sweeper.trials import Evaluation
 
 __all__ = ["psycopg"]  # loaded before the clock starts
 

@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hydra_plugins.optuna_sweeper.race_loop import Rung, check_race, run_race
+from optuna_sweeper.race_loop import Rung, check_race, run_race
 
 
 class Scripted:

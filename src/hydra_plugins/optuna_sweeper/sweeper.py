@@ -1,9 +1,9 @@
-"""The sweeper ``hydra/sweeper=optuna`` and its settings."""
+"""The sweeper ``hydra/sweeper=optuna`` and its settings; its body is ``optuna_sweeper``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
@@ -13,10 +13,9 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from hydra_plugins.optuna_sweeper.loop import run_search
-from hydra_plugins.optuna_sweeper.settings import SearchSettings
-from hydra_plugins.optuna_sweeper.signatures import SearchComposer
-from hydra_plugins.optuna_sweeper.trials import Evaluation
+if TYPE_CHECKING:
+    from optuna_sweeper.trials import Evaluation
+
 
 SAMPLERS: dict[str, dict[str, Any]] = {
     # tree-structured Parzen estimator, for any space; multivariate within conditional groups
@@ -76,6 +75,8 @@ class OptunaSweeper(Sweeper):
 
     def __init__(self, **settings: Any) -> None:
 
+        from optuna_sweeper.settings import SearchSettings
+
         self.settings = SearchSettings.read(settings)
         self.config: DictConfig | None = None
         self.task: Any = None
@@ -91,6 +92,9 @@ class OptunaSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
         """Search, and return the results of the jobs that this process launched, a list a batch."""
+        from optuna_sweeper.loop import run_search
+        from optuna_sweeper.signatures import SearchComposer
+
         assert self.config is not None
         assert self.hydra_context is not None
         assert self.launcher is not None
@@ -103,7 +107,7 @@ class OptunaSweeper(Sweeper):
         composer = SearchComposer.by_hydra(self.hydra_context.config_loader, self.config)
         return run_search(self.settings, arguments, self._launch, composer, folder)
 
-    def _launch(self, trials: Sequence[Evaluation], until: int | None) -> Sequence[JobReturn]:
+    def _launch(self, trials: "Sequence[Evaluation]", until: int | None) -> Sequence[JobReturn]:
         """Launch trials by their overrides, in a race with the end of the rung."""
         assert self.launcher is not None
         race = self.settings.race

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from hydra_plugins.optuna_sweeper.processes import repeating as repeating
+from optuna_sweeper.processes import repeating as repeating
 
 AGAIN = 0.5
 """Seconds after which an exception that was not caught is raised again."""

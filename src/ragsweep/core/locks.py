@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from hydra_plugins.optuna_sweeper.processes import LAPSE as LAPSE
-from hydra_plugins.optuna_sweeper.processes import Holder as Holder
-from hydra_plugins.optuna_sweeper.processes import myself as myself
+from optuna_sweeper.processes import LAPSE as LAPSE
+from optuna_sweeper.processes import Holder as Holder
+from optuna_sweeper.processes import beat as beat
+from optuna_sweeper.processes import myself as myself
 
 BEAT = 15.0
 """Seconds between two heartbeats."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from hydra_plugins.optuna_sweeper.race_loop import exception_of
+from optuna_sweeper.race_loop import exception_of
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives

@@ -8,8 +8,8 @@ import optuna
 import pytest
 from hydra.errors import HydraException
 
-from hydra_plugins.optuna_sweeper.parameters import Categorical, Numeric, parse_override, read_domain
-from hydra_plugins.optuna_sweeper.space import read_space
+from optuna_sweeper.parameters import Categorical, Numeric, parse_override, read_domain
+from optuna_sweeper.space import read_space
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 from test_study import Program, completed, open_in, search
 
-from hydra_plugins.optuna_sweeper import plots
-from hydra_plugins.optuna_sweeper.settings import SearchSettings
-from hydra_plugins.optuna_sweeper.stopping import StopRule, read_stop
-from hydra_plugins.optuna_sweeper.summary import optimization_results, summarise, write_summary
 from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
-from hydra_plugins.optuna_sweeper.trials import TrialOutcome, read_constraints, read_outcome
+from optuna_sweeper import plots
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.stopping import StopRule, read_stop
+from optuna_sweeper.summary import optimization_results, summarise, write_summary
+from optuna_sweeper.trials import TrialOutcome, read_constraints, read_outcome
 from ragsweep.sweep.concluding.study_summary import read_summary
 
 TWELVE = {"x": "range(0,12)"}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
-    from hydra_plugins.optuna_sweeper.signatures import SearchComposer
+    from optuna_sweeper.signatures import SearchComposer
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,8 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
 
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
     """Set the first jobs of a search: trial 0, probes that check that each value composes, and enqueued trials."""
-    from hydra_plugins.optuna_sweeper.space import merge_overrides, read_space
-    from hydra_plugins.optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
+    from optuna_sweeper.space import merge_overrides, read_space
+    from optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
 
     task = command.task
     if not str(settings["_target_"]).endswith(".OptunaSweeper"):
@@ -281,7 +281,7 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
 
 def trial_composer(command: Command, title: str, config: Callable[[], DictConfig]) -> SearchComposer:
     """Return the composer of a search's trials; see SearchComposer for the arguments."""
-    from hydra_plugins.optuna_sweeper.signatures import SearchComposer
+    from optuna_sweeper.signatures import SearchComposer
 
     composer, fixed = command.composer, command.fixed
     faults = HydraException, OmegaConfBaseException, RagsweepError

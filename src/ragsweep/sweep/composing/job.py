@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ragsweep.evaluation.experiment import Experiment
-from ragsweep.sweep.composing.template import JobConfig, PlainConfig
 from ragsweep.sweep.composing.trees import spell
+
+if TYPE_CHECKING:
+    from ragsweep.evaluation.experiment import Experiment
+    from ragsweep.sweep.composing.template import JobConfig, PlainConfig
 
 RUNG = "questions.until"
 """The config key with the end of a rung; only Hydra's launchers set it, which start a job by overrides alone."""

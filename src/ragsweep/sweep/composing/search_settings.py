@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hydra_plugins.optuna_sweeper.storage import is_postgresql
+from optuna_sweeper.storage import is_postgresql
 from ragsweep.report.naming import label
 from ragsweep.sweep.composing.hydra_settings import OPTUNA_SWEEPERS
 from ragsweep.sweep.composing.sweep_names import defining, read_settings

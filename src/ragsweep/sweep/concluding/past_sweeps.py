@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objectives
-from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import PastSweep, RecordedSweep
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
+
+if TYPE_CHECKING:
+    from ragsweep.records.ledger import Ledger, Record
 
 MOST_PAST = 50
 """Most sweeps in a page's history."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hydra_plugins.optuna_sweeper.summary import FILE, FORMAT
+from optuna_sweeper.summary import FILE, FORMAT
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ragsweep.core.results import DROPPED, DatasetFacts, Failure, Result, objectives, pareto_front
 from ragsweep.golden.partition import HOLDOUT
@@ -11,16 +12,18 @@ from ragsweep.report.answers import distractor_lines
 from ragsweep.report.conclusion import Decision
 from ragsweep.report.evidence_losses import degraded_slices
 from ragsweep.report.front import front_lines
-from ragsweep.report.page import PastSweep
 from ragsweep.report.race import race_lines
 from ragsweep.report.sweep_table import GAP, slice_table, sweep_table, swept
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.report.verdict import compared_first, gap_line, holdout_use, limits
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
-from ragsweep.stats.holdout_gap import Gap
 from ragsweep.sweep.concluding.finalists import Finalists, choose
-from ragsweep.sweep.concluding.study_summary import StudySummary
+
+if TYPE_CHECKING:
+    from ragsweep.report.page import PastSweep
+    from ragsweep.stats.holdout_gap import Gap
+    from ragsweep.sweep.concluding.study_summary import StudySummary
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question. Expected gains below are shrunk towards 0"
 """The legend of the table's numbers."""

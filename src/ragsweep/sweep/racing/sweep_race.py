@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hydra_plugins.optuna_sweeper.race_loop import Rung
+from optuna_sweeper.race_loop import Rung
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
 from ragsweep.core.types import Metric, weights_of

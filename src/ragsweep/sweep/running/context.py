@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ragsweep.core.results import HumanLabel
-from ragsweep.core.secrets import Secrets
-from ragsweep.parts.tracking import Tracker
-from ragsweep.records.ledger import Ledger, Sweep
-from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.running.session import Session
+if TYPE_CHECKING:
+    from ragsweep.core.results import HumanLabel
+    from ragsweep.core.secrets import Secrets
+    from ragsweep.parts.tracking import Tracker
+    from ragsweep.records.ledger import Ledger, Sweep
+    from ragsweep.report.terminal import Terminal
+    from ragsweep.sweep.running.session import Session
 
 
 @dataclass

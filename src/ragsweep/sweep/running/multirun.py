@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra_plugins.optuna_sweeper.race_loop import exception_of, run_race
+from optuna_sweeper.race_loop import exception_of, run_race
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import content_hash

@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.identity import BuiltPart, content_hash
-from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import Dataset, JudgedMetric, Passage, Request
 from ragsweep.evaluation.assembly import build_graph, optional_part
-from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.experiment import Experiment
@@ -26,13 +24,10 @@ from ragsweep.golden import partition
 from ragsweep.golden.golden_set import weigh_unanswerable
 from ragsweep.golden.partition import ALL
 from ragsweep.parts.local_model import LocalModel
-from ragsweep.parts.prices import Prices
 from ragsweep.parts.targets import ENFORCE, TargetRule
-from ragsweep.parts.tracking import Tracker
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.page_texts import PageTexts, PromptReader
 from ragsweep.report.progress import Lines
-from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
@@ -40,8 +35,15 @@ from ragsweep.stages.ray_shards import LOCAL, RAY, RayShards, check_compute
 from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.shared_store import open_shared_store
 from ragsweep.stats.context_effect import resolve_success
-from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.settings import check_config, checked_metrics
+
+if TYPE_CHECKING:
+    from ragsweep.core.results import Result
+    from ragsweep.evaluation.config_graph import ConfigGraph
+    from ragsweep.parts.prices import Prices
+    from ragsweep.parts.tracking import Tracker
+    from ragsweep.report.terminal import Terminal
+    from ragsweep.sweep.composing.job import Job
 
 EXPECTED = frozenset({"distractors", "section", "count"})
 """Needs of metrics that the digest of a golden set does not cover."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hydra_plugins.optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.settings import SearchSettings
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.experiment import Experiment

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from hydra_plugins.optuna_sweeper.parameters import Categorical
-from hydra_plugins.optuna_sweeper.space import Space, read_space
+from optuna_sweeper.parameters import Categorical
+from optuna_sweeper.space import Space, read_space
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.identity import Node, Rows
 from ragsweep.evaluation.cost_estimate import estimate_costs

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from hydra_plugins.optuna_sweeper.loop import run_search
-from hydra_plugins.optuna_sweeper.settings import SearchSettings
-from hydra_plugins.optuna_sweeper.storage import check_reachable
-from hydra_plugins.optuna_sweeper.trials import Evaluation
+from optuna_sweeper.loop import run_search
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.storage import check_reachable
+from optuna_sweeper.trials import Evaluation
 from ragsweep.core import interruption
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import PARTIAL, Failure, Result, objectives

@@ -11,8 +11,8 @@ from typing import Any
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
-from hydra_plugins.optuna_sweeper.processes import Holder, myself
-from hydra_plugins.optuna_sweeper.race_loop import exception_of
+from optuna_sweeper.processes import Holder, myself
+from optuna_sweeper.race_loop import exception_of
 
 DIRECTIONS = ("maximize", "minimize")
 

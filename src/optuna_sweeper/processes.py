@@ -64,14 +64,31 @@ def repeating(action: Callable[[], None], seconds: float, name: str) -> Iterator
     """Call ``action`` every ``seconds``, in another thread of this name, during the block."""
     ended = threading.Event()
 
-    def work() -> None:
-        while not ended.wait(seconds):
-            action()
+    def act() -> bool:
+        action()
+        return True
 
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
+    thread = beat(act, seconds, name, ended)
     try:
         yield
     finally:
         ended.set()
         thread.join(5)  # an action may be waiting for a database
+
+
+def beat(
+    action: Callable[[], bool], seconds: float, name: str, ended: threading.Event | None = None
+) -> threading.Thread:
+    """Call ``action`` every ``seconds``, in another thread of this name, until it returns False or the event is set.
+
+    Each place of claims has a thread of its own: a database that is locked for a minute must not silence the others.
+    """
+    stop = ended or threading.Event()
+
+    def work() -> None:
+        while not stop.wait(seconds) and action():
+            pass
+
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    return thread

@@ -15,7 +15,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from hydra_plugins.optuna_sweeper.parameters import (
+from optuna_sweeper.parameters import (
     PARAMS,
     Categorical,
     Numeric,

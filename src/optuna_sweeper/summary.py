@@ -16,10 +16,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from hydra_plugins.optuna_sweeper import plots
-from hydra_plugins.optuna_sweeper.settings import SearchSettings
-from hydra_plugins.optuna_sweeper.study import SharedStudy
-from hydra_plugins.optuna_sweeper.trials import EVALUATION, REASON, TWIN, evaluations, superseded
+from optuna_sweeper import plots
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.study import SharedStudy
+from optuna_sweeper.trials import EVALUATION, REASON, TWIN, evaluations, superseded
 
 FILE = "study.json"
 FORMAT = "optuna-sweeper.study/1"

@@ -9,11 +9,11 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from hydra_plugins.optuna_sweeper.race_loop import Race, check_race
-from hydra_plugins.optuna_sweeper.samplers import check_sampler
-from hydra_plugins.optuna_sweeper.stopping import StopRule, read_stop
-from hydra_plugins.optuna_sweeper.storage import check_url
-from hydra_plugins.optuna_sweeper.trials import Constraint, read_constraints, read_directions
+from optuna_sweeper.race_loop import Race, check_race
+from optuna_sweeper.samplers import check_sampler
+from optuna_sweeper.stopping import StopRule, read_stop
+from optuna_sweeper.storage import check_url
+from optuna_sweeper.trials import Constraint, read_constraints, read_directions
 
 _WHERE = "hydra.sweeper"
 

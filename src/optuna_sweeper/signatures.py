@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from hydra_plugins.optuna_sweeper.parameters import Parameter, parse_override
+from optuna_sweeper.parameters import Parameter, parse_override
 
 
 class TrialConfig(Protocol):

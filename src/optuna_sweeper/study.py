@@ -12,12 +12,12 @@ from typing import Any
 
 from hydra.errors import HydraException
 
-from hydra_plugins.optuna_sweeper.processes import Holder, myself, repeating
-from hydra_plugins.optuna_sweeper.samplers import GRID, seeded_sampler
-from hydra_plugins.optuna_sweeper.signatures import Signature
-from hydra_plugins.optuna_sweeper.space import Space
-from hydra_plugins.optuna_sweeper.storage import Storage
-from hydra_plugins.optuna_sweeper.trials import (
+from optuna_sweeper.processes import Holder, myself, repeating
+from optuna_sweeper.samplers import GRID, seeded_sampler
+from optuna_sweeper.signatures import Signature
+from optuna_sweeper.space import Space
+from optuna_sweeper.storage import Storage
+from optuna_sweeper.trials import (
     EVALUATION,
     LOCATED,
     OVERRIDES,

@@ -19,17 +19,17 @@ from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from hydra.utils import get_method
 
-from hydra_plugins.optuna_sweeper.race_loop import JobOutcome, Race, completed, run_race
-from hydra_plugins.optuna_sweeper.samplers import GRID
-from hydra_plugins.optuna_sweeper.settings import SearchSettings
-from hydra_plugins.optuna_sweeper.signatures import SearchComposer
-from hydra_plugins.optuna_sweeper.space import Space, merge_overrides, read_space
-from hydra_plugins.optuna_sweeper.stopping import StopRule
-from hydra_plugins.optuna_sweeper.storage import open_storage
-from hydra_plugins.optuna_sweeper.study import SharedStudy, Sign, StudyPlan, no_attributes, open_study
-from hydra_plugins.optuna_sweeper.summary import write_summary
-from hydra_plugins.optuna_sweeper.trial_zero import trial_zero
-from hydra_plugins.optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
+from optuna_sweeper.race_loop import JobOutcome, Race, completed, run_race
+from optuna_sweeper.samplers import GRID
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.signatures import SearchComposer
+from optuna_sweeper.space import Space, merge_overrides, read_space
+from optuna_sweeper.stopping import StopRule
+from optuna_sweeper.storage import open_storage
+from optuna_sweeper.study import SharedStudy, Sign, StudyPlan, no_attributes, open_study
+from optuna_sweeper.summary import write_summary
+from optuna_sweeper.trial_zero import trial_zero
+from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
 """Number of last batches whose results keep their configs, which take 150 kB each."""

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from hydra.errors import HydraException
 
-from hydra_plugins.optuna_sweeper.parameters import parse_override
-from hydra_plugins.optuna_sweeper.signatures import SearchComposer
-from hydra_plugins.optuna_sweeper.space import Space, merge_overrides
+from optuna_sweeper.parameters import parse_override
+from optuna_sweeper.signatures import SearchComposer
+from optuna_sweeper.space import Space, merge_overrides
 
 _OVERRIDE = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|\S)+""")
 

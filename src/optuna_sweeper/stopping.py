@@ -11,7 +11,7 @@ from typing import Any
 
 from hydra.errors import HydraException
 
-from hydra_plugins.optuna_sweeper.trials import TrialOutcome
+from optuna_sweeper.trials import TrialOutcome
 
 _WHERE = "hydra.sweeper.stop"
 _KEYS = ("seconds", "patience", "by", "budget")
