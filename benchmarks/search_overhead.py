@@ -35,7 +35,8 @@ from optuna_sweeper.trials import Evaluation
 from ragsweep.commands.cli import _quieten
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
-from ragsweep.sweep.composing.command import compose, read_command
+from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.loop import JobLoop
 

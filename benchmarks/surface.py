@@ -28,9 +28,10 @@ import numpy as np
 import yaml
 
 from doc_pages import DOCS, fill
+from optuna_sweeper.open_study import open_study
 from optuna_sweeper.space import Space
 from optuna_sweeper.storage import open_storage
-from optuna_sweeper.study import StudyPlan, open_study
+from optuna_sweeper.study import StudyPlan
 from optuna_sweeper.trials import TrialOutcome
 from racing_rules import blocks
 from ragsweep.sweep.racing.betting import Betting

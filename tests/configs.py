@@ -8,8 +8,8 @@ from pathlib import Path
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.sweep.composing.command import compose
 from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.sweep_names import defining

@@ -23,10 +23,11 @@ import sqlalchemy
 from hydra.core.utils import JobReturn, JobStatus
 
 from optuna_sweeper.loop import SearchLoop
+from optuna_sweeper.open_study import open_study
 from optuna_sweeper.signatures import Signature
 from optuna_sweeper.space import read_space
 from optuna_sweeper.storage import open_storage
-from optuna_sweeper.study import StudyPlan, open_study
+from optuna_sweeper.study import StudyPlan
 from optuna_sweeper.trials import Evaluation
 
 __all__ = ["psycopg"]  # loaded before the clock starts

@@ -29,7 +29,8 @@ from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import trial_names
 from ragsweep.sweep.composing.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
 from ragsweep.sweep.concluding.recorded_baseline import find_recorded
-from ragsweep.sweep.racing.sweep_race import WHERE, SweepRace, prepare_race
+from ragsweep.sweep.racing.betting import WHERE
+from ragsweep.sweep.racing.sweep_race import SweepRace, prepare_race
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import Partial, TargetsMissed, run_job

@@ -9,8 +9,9 @@ from dataclasses import replace
 from hydra.errors import HydraException
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.composing.command import Command, compose, compose_jobs
+from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.compose import parse
+from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 from ragsweep.sweep.composing.template import JobConfig, PlainConfig

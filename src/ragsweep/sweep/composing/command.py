@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,12 @@ from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.naming import label, label_configs, rounded
 from ragsweep.sweep.composing.compose import Composer, config_folder, parse
-from ragsweep.sweep.composing.composition_errors import explain
+from ragsweep.sweep.composing.composition_errors import compose, one_sentence
 from ragsweep.sweep.composing.config_files import is_deep
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.expansion import JobCase, expand
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.sweep_names import defining, read_settings
-from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.composing.trees import value_at
 
 if TYPE_CHECKING:
@@ -91,15 +90,6 @@ def _own(job: Sequence[str]) -> list[str]:
     """Keep the overrides that identify a single config: all but defaults and the choice of questions."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
-
-
-@contextmanager
-def one_sentence() -> Iterator[None]:
-    """Convert errors of Hydra and OmegaConf to a ConfigError of one sentence."""
-    try:
-        yield
-    except (HydraException, OmegaConfBaseException) as fault:
-        raise ConfigError(str(fault).splitlines()[0]) from None
 
 
 def read_command(
@@ -293,9 +283,6 @@ def _numbering(line: str, number: str) -> str:
     return f"baseline={number}" if re.match(r"\+*baseline=.*=", line) else line
 
 
-# --- composing ----------------------------------------------------------------------------------------------------
-
-
 def compose_jobs(command: Command) -> list[Job]:
     """Make the jobs of a command, each with its composed config.
 
@@ -310,13 +297,3 @@ def compose_jobs(command: Command) -> list[Job]:
             raise ConfigError(f"{case.blamed(str(fault)) if case else ''}{fault}") from None
         jobs.append(Job(config, name, overrides, number, searching=command.searching))
     return jobs
-
-
-def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:
-    """Compose a config. Raises ConfigError: one sentence with the nearest known name."""
-    try:
-        return composer.compose(overrides)
-    except (HydraException, OmegaConfBaseException) as fault:
-        raise ConfigError(explain(fault, overrides, composer)) from None
-    except yaml.YAMLError as fault:
-        raise ConfigError(" ".join(str(fault).split())) from None

@@ -1,17 +1,20 @@
-"""Explain in one sentence why Hydra cannot compose a config, with the nearest known name."""
+"""Compose a config, or explain in one sentence why Hydra cannot, with the nearest known name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from ragsweep.core.errors import nearest
+from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.sweep.composing.compose import Composer, config_folder
+from ragsweep.sweep.composing.template import JobConfig
 
 
 def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:
@@ -69,3 +72,22 @@ def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
         yield f"{prefix}{key}"
         if isinstance(value, Mapping):
             yield from _dotted(value, f"{prefix}{key}.")
+
+
+def compose(composer: Composer, overrides: Sequence[str]) -> JobConfig:
+    """Compose a config. Raises ConfigError: one sentence with the nearest known name."""
+    try:
+        return composer.compose(overrides)
+    except (HydraException, OmegaConfBaseException) as fault:
+        raise ConfigError(explain(fault, overrides, composer)) from None
+    except yaml.YAMLError as fault:
+        raise ConfigError(" ".join(str(fault).split())) from None
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Convert errors of Hydra and OmegaConf to a ConfigError of one sentence."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as fault:
+        raise ConfigError(str(fault).splitlines()[0]) from None

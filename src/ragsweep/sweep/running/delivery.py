@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,13 +27,11 @@ from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import JobValue, Partial, attempt, job_value, name_job, rung_value
+from ragsweep.sweep.running.launching import Launch
 from ragsweep.sweep.running.recording import OutcomeWriter, masked
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
-
-Launch = Callable[[Sequence[Job]], "Sequence[JobReturn]"]
-"""Run jobs with consecutive numbers; return the outcome of each."""
 
 DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""

@@ -25,8 +25,9 @@ from ragsweep.sweep.composing.config_policy import add_secrets
 from ragsweep.sweep.composing.job import RUNG, Job
 from ragsweep.sweep.composing.template import PlainConfig
 from ragsweep.sweep.running.context import RunContext
-from ragsweep.sweep.running.delivery import Collector, Launch, deliver_job
+from ragsweep.sweep.running.delivery import Collector, deliver_job
 from ragsweep.sweep.running.jobs import JobValue, run_job
+from ragsweep.sweep.running.launching import Launch
 from ragsweep.sweep.running.loop import to_yaml
 from ragsweep.sweep.running.session import Session, open_session
 from ragsweep.sweep.running.slurm import through_queue, withdrawable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,8 +30,8 @@ from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from ragsweep.sweep.racing.sweep_race import SweepRace
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
-from ragsweep.sweep.running.delivery import Launch
 from ragsweep.sweep.running.hydra_launch import HydraTask, through_hydra
+from ragsweep.sweep.running.launching import Launch, launch_batches
 from ragsweep.sweep.running.loop import InProcess
 from ragsweep.sweep.running.race_records import LedgerRace
 from ragsweep.sweep.running.recording import OutcomeWriter
@@ -211,14 +211,7 @@ class Multirun:
         """Launch jobs; a failed job is recorded and stops no other. Returns why a job did not run."""
 
         def launch_jobs(jobs: Mapping[int, Job], rung: int | None) -> dict[int, JobReturn | Exception]:
-            outcomes: dict[int, JobReturn | Exception] = {}
-            for batch in consecutive_batches(jobs, self.command.batch):
-                try:
-                    outcomes |= zip(batch, launch([replace(jobs[number], rung=rung) for number in batch]), strict=True)
-                except Exception as fault:
-                    logging.getLogger(__name__).debug("jobs %s could not be launched", batch, exc_info=fault)
-                    outcomes |= dict.fromkeys(batch, fault)
-            return outcomes
+            return launch_batches(launch, jobs, rung, self.command.batch)
 
         jobs = {number: self.jobs[number] for number in numbers}
         outcomes = run_race(self.race, jobs, launch_jobs).results if self.race else launch_jobs(jobs, None)
@@ -295,14 +288,3 @@ def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Fai
     """Return the failure of a job without a record; ``numbered``: named as in the summary of the sweep."""
     name = sweep.names[number]
     return Failure(number_configs({number: name})[number] if numbered else name, sweep.jobs[number], {}, why)
-
-
-def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
-    """Group job numbers into consecutive runs, in ascending order, no longer than a batch."""
-    batches: list[range] = []
-    for number in sorted(set(numbers)):
-        if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):
-            batches[-1] = range(batches[-1].start, number + 1)
-        else:
-            batches.append(range(number, number + 1))
-    return batches

@@ -116,18 +116,8 @@ class Session:
         expected = [dataset.golden.expectations] if any(EXPECTED & set(metric.needs) for metric in metrics) else []
         output = self.builder.build(plain["output"], "output")
         read = [output.spec.digest] if any("output" in metric.needs for metric in metrics) else []
-        signature = content_hash(
-            [
-                graph.context.address,
-                searched,
-                dataset.golden.digest,
-                threshold,
-                definitions,
-                *answered,
-                *expected,
-                *read,
-            ]
-        )
+        measured = [graph.context.address, searched, dataset.golden.digest, threshold, definitions]
+        signature = content_hash([*measured, *answered, *expected, *read])
         return Experiment(
             job.name,
             job.overrides,

@@ -11,7 +11,8 @@ from optuna_sweeper.settings import SearchSettings
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.sweep.composing.command import Command, one_sentence
+from ragsweep.sweep.composing.command import Command
+from ragsweep.sweep.composing.composition_errors import one_sentence
 from ragsweep.sweep.composing.search_settings import is_own
 
 

@@ -17,7 +17,8 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.partition import TUNE
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, Charge, Plan, StageCount, plan, walk
-from ragsweep.sweep.composing.command import Command, compose
+from ragsweep.sweep.composing.command import Command
+from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own
 from ragsweep.sweep.running.session import Session

@@ -25,16 +25,17 @@ from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep.composing.command import Command, compose, compose_jobs, one_sentence, trial_composer
+from ragsweep.sweep.composing.command import Command, compose_jobs, trial_composer
+from ragsweep.sweep.composing.composition_errors import compose, one_sentence
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_on_server, is_own, is_shared, trial_name, trial_names
 from ragsweep.sweep.composing.sweep_names import read_settings, study_title
 from ragsweep.sweep.concluding.finalists import SUFFIX
 from ragsweep.sweep.concluding.study_summary import read_summary, study_folder
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from ragsweep.sweep.running.delivery import Launch
 from ragsweep.sweep.running.hydra_launch import HydraTask, through_hydra
 from ragsweep.sweep.running.jobs import attempt
+from ragsweep.sweep.running.launching import Launch
 from ragsweep.sweep.running.multirun import DONE, Multirun, lost_job
 from ragsweep.sweep.running.recording import OutcomeWriter
 
