@@ -34,6 +34,7 @@ def run(*overrides: str) -> sweeping.CommandOutcome:
 def test_each_config_of_a_sweep_is_composed_once(
     swept: list[str], typed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a search: each drawn trial; trial 0 and the ends of ranges are composed before it to check the space."""
     composed, compose = Counter[frozenset[str]](), Composer.compose
 
     def counted(composer: Composer, overrides: Sequence[str]) -> JobConfig:
@@ -44,8 +45,9 @@ def test_each_config_of_a_sweep_is_composed_once(
     status, sweep = run(*typed, *swept)
     assert status == 0
     assert sweep
-    names = [frozenset(record.outcome.overrides) for record in Ledger(Path("store")).records(sweep)]
-    ends = [name for name in names if {"top_k=1", "top_k=39"} & name and swept is SEARCH]  # composed to check the space
+    records = Ledger(Path("store")).records(sweep)
+    names = [frozenset(record.outcome.overrides) for record in records if swept is SWEEP or record.job]
+    ends = [name for name in names if swept is SEARCH and {"top_k=1", "top_k=39"} & name]
     assert {composed[name] for name in names if name not in ends} == {1}
 
 
@@ -53,7 +55,7 @@ def test_a_command_returns_its_own_sweep_though_a_later_one_has_equal_jobs(typed
     first = run(*typed, *SWEEP)
     corpus = Path("corpus.jsonl")
     before = corpus.read_text()
-    corpus.write_text(before.replace("warm mat", "warm red mat"))
+    corpus.write_text(before.replace("at strangers", "at all strangers"))
     later = run(*typed, *SWEEP)
     corpus.write_text(before)
     assert run(*typed, *SWEEP) == first
