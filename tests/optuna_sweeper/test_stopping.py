@@ -11,7 +11,6 @@ import pytest
 from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as some
-from test_study import Program, completed, open_in, search
 
 from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
 from optuna_sweeper import plots
@@ -20,6 +19,7 @@ from optuna_sweeper.stopping import StopRule, read_stop
 from optuna_sweeper.summary import optimization_results, summarise, write_summary
 from optuna_sweeper.trials import TrialOutcome, read_constraints, read_outcome
 from ragsweep.sweep.concluding.study_summary import read_summary
+from test_study import Program, completed, open_in, search
 
 TWELVE = {"x": "range(0,12)"}
 UP, BOTH = ("maximize",), ("maximize", "minimize")

@@ -12,7 +12,6 @@ import optuna
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
-from test_space import KINDS
 
 from optuna_sweeper.loop import SearchLoop
 from optuna_sweeper.open_study import FORMAT, open_study
@@ -24,6 +23,7 @@ from optuna_sweeper.storage import check_url, open_storage
 from optuna_sweeper.study import ATTEMPTS, SharedStudy, StudyPlan
 from optuna_sweeper.trials import EVALUATION, Evaluation, TrialOutcome, evaluations, read_constraints
 from ragsweep.core.locks import Holder, myself
+from test_space import KINDS
 
 
 def completed(value: Any) -> JobReturn:

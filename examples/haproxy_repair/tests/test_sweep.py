@@ -12,8 +12,8 @@ from typing import ClassVar
 import pytest
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.session import Session
