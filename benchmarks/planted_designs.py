@@ -5,7 +5,7 @@
 Gates that are examined again as their suite grows, or meet rare large losses; a judge's scores corrected by a few
 labels; ten slices of twenty questions; the luck of an adaptive search; costs with a long tail; repeated answers;
 questions weighted by traffic; effects of parameters; configs that may be the best, where losses are rare.
-Prints the tables; --write puts them into docs/measurements.md between the markers. Deterministic: a replication has a
+Prints the tables; --write puts them into docs/measurements.md. Deterministic: a replication has a
 seed of its own.
 """
 
@@ -24,8 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from tables import keep_results
 
-from doc_pages import fill, table
+from doc_pages import table
 from planted import TESTS, not_worse, paired_statistics
 from planted_marks import declined, dominated, levels, marks
 from planted_scores import Draw, Planted, normal, one_better, planted, skewed, tied
@@ -42,7 +43,7 @@ from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.intervals import means_with_intervals
 from ragsweep.stats.repetition import COLUMN, variance_shares
-from ragsweep.sweep.racing.betting import Betting
+from ragsweep.sweep.racing import Betting
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999
@@ -531,8 +532,8 @@ def weights(replications: int) -> list[str]:
         "**Ten configs, equal by traffic, that gain on frequent questions and lose on rare ones, or the reverse**: how"
         " often all intervals hold (at least 93), and without weights; one of the ten is left out of the set (at most"
         " 6.5); one is called better (at most 2.5); the gate passes one that is worse by the margin (at most 5); the"
-        " interval of one config's mean holds, which knows no sources; how many cases have no interval (fewer than ten"
-        " effective clusters)"
+        " interval of one config's mean holds, computed without clusters; how many cases have no interval (fewer"
+        " than ten effective clusters)"
     )
     return table(title, ["", "count as", "hold", "without weights", "left out", "better", "gate", "mean",
                          "none, cases"], rows)  # fmt: skip
@@ -572,7 +573,7 @@ def races(replications: int) -> list[str]:
             lost["raw"] += _dropped(Betting(), scores, 0)
         rows.append([name, *(share(one, replications) for one in lost.values())])
     title = (
-        "**A race by traffic, looked at every 16 questions**: the best by traffic is dropped (at most 5), the other one"
+        "**A race by traffic, examined every 16 questions**: the best by traffic is dropped (at most 5), the other one"
         " is, and the best by traffic in a race without weights"
     )
     return table(title, ["", "best dropped", "other dropped", "best dropped without weights"], rows)
@@ -737,16 +738,16 @@ def main() -> None:
     parser.add_argument(
         "--jobs", type=int, default=1, help="processes for the rows of gates, effects and sets; the tables are the same"
     )
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     for name, part in PARTS.items():
         if given.only in (None, name):
             with ProcessPoolExecutor(given.jobs) as pool:
                 found = part(given.replications, pool)
-            lines = [f"{given.replications:,} replications; in per cent where nothing else is said.", *found, ""]
+            lines = [f"{given.replications:,} replications; in per cent unless stated otherwise.", *found, ""]
             print("\n".join(lines), flush=True)
             if given.write:
-                fill("measurements.md", f"designs-{name}", lines)
+                keep_results(f"designs-{name}", lines)
 
 
 if __name__ == "__main__":

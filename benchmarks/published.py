@@ -13,13 +13,14 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+from tables import keep_results
+
 from ragsweep.core.results import Result
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.session import Session
 
-ROOT = Path(__file__).resolve().parent.parent
 METRICS = ["ndcg_at_10", "recall_at_10", "recall_at_100"]
 SCIFACT = {
     "retriever=bm25": ".686 / .819 / .913",
@@ -54,8 +55,6 @@ def main() -> None:
     collections = Path(os.environ["RAGSWEEP_COLLECTIONS"])
     began, session = time.time(), Session()
     lines = [
-        "# Measurements",
-        "",
         f"`python benchmarks/published.py`, Python {platform.python_version()}, {os.cpu_count()} cores, "
         + ", ".join(f"{name} {version(name)}" for name in ("bm25s", "faiss-cpu", "sentence-transformers", "torch")),
         "",
@@ -76,7 +75,7 @@ def main() -> None:
         lines.append(row(result, name, language))
     lines += ["", f"All of it took {time.time() - began:.0f} s. References: MTEB's results for all-MiniLM-L6-v2 and for"
               " bm25s; the hybrids by hand with numpy from the same lists.", ""]  # fmt: skip
-    (ROOT / "docs" / "measurements.md").write_text("\n".join(lines))
+    keep_results("published", lines)
     print("\n".join(lines))
 
 

@@ -15,7 +15,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from doc_pages import fill
+from tables import keep_results
+
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.results import DROPPED, Result
 from ragsweep.records.ledger import Ledger
@@ -84,7 +85,7 @@ def swept(data: list[str], lead: float, seed: int, race: str | None) -> tuple[in
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     os.environ["NO_PROXY"] = "127.0.0.1"
     lines = [
@@ -106,7 +107,7 @@ def main() -> None:
             lines.append("| " + " | ".join(cells) + " |")
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", "races", [*lines, "", ""])
+        keep_results("races", [*lines, "", ""])
 
 
 if __name__ == "__main__":

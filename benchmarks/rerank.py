@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tables import keep_results
 
 from ragsweep.core.results import Result
 from ragsweep.evaluation.config_graph import chunks_of
@@ -29,8 +30,6 @@ from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.session import Session
 
-ROOT = Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- rerank:begin -->", "<!-- rerank:end -->"
 METRICS = ["ndcg_at_10", "recall_at_10", "mrr"]
 RETRIEVERS = ["vector", "bm25", "hybrid_rrf", "hybrid_convex"]
 MIXES = [0, 0.1, 0.3, 0.5, 0.7, 0.9]
@@ -107,9 +106,7 @@ def main() -> None:
         f"{time.time() - began:.0f} s in all, {int(np.sum([w.seconds for w in executor.work.values()]))} s in stages.",
         "",
     ]
-    page = ROOT / "docs" / "measurements.md"
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    page.write_text("\n".join([f"{before}{BEGIN}", *lines, f"{END}{rest.partition(END)[2]}"]), "utf-8")
+    keep_results("rerank", lines)
     print("\n".join(lines))
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
+from tables import keep_results
 
-from doc_pages import fill
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
 from optuna_sweeper.loop import run_search
 from optuna_sweeper.samplers import create_sampler, seed_of
@@ -135,7 +135,7 @@ def report(times: dict[str, list[float]]) -> tuple[list[str], float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--trials", type=int, default=120)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")
     given = parser.parse_args()
     _quieten()
     os.environ.update(SETTINGS)
@@ -154,7 +154,7 @@ def main() -> None:
     lines, ratio = report(measured.times)
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", "overhead", lines)
+        keep_results("overhead", lines)
     sys.exit(f"the bar of {BAR:g} is missed: {ratio:.2f}" if ratio > BAR else 0)
 
 

@@ -26,15 +26,16 @@ from typing import Any
 
 import numpy as np
 import yaml
+from tables import keep_results
 
-from doc_pages import DOCS, fill
+from doc_pages import DOCS
 from optuna_sweeper.open_study import open_study
 from optuna_sweeper.space import Space
 from optuna_sweeper.storage import open_storage
 from optuna_sweeper.study import StudyPlan
 from optuna_sweeper.trials import TrialOutcome
 from racing_rules import blocks
-from ragsweep.sweep.racing.betting import Betting
+from ragsweep.sweep.racing import Betting
 from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 
 NEAR = 0.002
@@ -307,7 +308,7 @@ def main() -> None:
     lines = report(found, came, tally, given.trials)
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", "surface", lines)
+        keep_results("surface", lines)
         plot(came, given.trials)
 
 
