@@ -29,8 +29,9 @@ LEFT = """
 import sys
 from pathlib import Path
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.recording import OutcomeWriter
-from ragsweep.sweep.session import RunContext, Session
+from ragsweep.sweep.running.recording import OutcomeWriter
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.session import Session
 from ragsweep.report.terminal import Terminal
 from ragsweep.parts.tracking import Mlflow
 from recorded import a_result

@@ -559,7 +559,7 @@ SHOW = """
 import sys
 from configs import prepare
 from ragsweep.stages.graph import walk
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 experiment = prepare(Session(), *sys.argv[1:])
 print(experiment.signature, sorted(node.address for node in walk(experiment.graph.wanted)))
