@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.hydra_launch import call_hydra
-from ragsweep.sweep.loop import JobLoop
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.running.hydra_launch import call_hydra
+from ragsweep.sweep.running.loop import JobLoop
 
 SWEPT = ["retriever=bm25,vector", "metrics=retrieval"]
 
@@ -42,10 +42,10 @@ def through_hydra(jobs: int) -> None:
 def in_loop(jobs: int) -> None:
     """Run an empty task as so many jobs of our loop: compose, write the job's files, call the task."""
     command = read_command(typed(jobs), multirun=True)
-    configs = compose_jobs(command)
-    loop = JobLoop(command, configs[0], Secrets())
-    for number, (config, lines) in enumerate(zip(configs, command.jobs, strict=True)):
-        loop.run(_nothing, config, number, lines)
+    made = compose_jobs(command)
+    loop = JobLoop(command, made[0], Secrets())
+    for job in made:
+        loop.run(_nothing, job)
 
 
 def compose_all(jobs: int) -> None:

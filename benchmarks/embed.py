@@ -30,7 +30,7 @@ from ragsweep.parts import model_files
 from ragsweep.parts.chunkers import Recursive
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.stages.shards import Texts
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from tables import keep_results
 
 PARTS = ("speed", "nearness", "queries", "padding", "quality", "reranking")

@@ -18,8 +18,9 @@ from typing import Any
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.trec import grades
 from ragsweep.records.record_format import encode
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 
 Spent = dict[str, list[float]]
 MEASURES = {"ndcg_cut.3,5,10,100", "recall.1,3,5,10,20,100", "P.1,3,5,10", "success.1,3,5,10", "recip_rank", "map"}
@@ -31,7 +32,7 @@ def prepare(session: Session, folder: str | None, alpha: float, top_k: int) -> E
     if folder:
         given += ["dataset=beir", f"dataset.path={folder}", "chunker=none"]
     command = read_command(given, multirun=False)
-    return session.prepare(Job(compose_jobs(command)[0], command.names()[0], tuple(given)))
+    return session.prepare(Job(compose_jobs(command)[0].config, command.names()[0], tuple(given)))
 
 
 def timed(spent: Spent, what: str, work: Callable[[], Any]) -> Any:

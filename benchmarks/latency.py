@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ragsweep.core.results import Result
 from ragsweep.stats.latencies import LEAST_MS, busy_sentence, latency_apart, slowness
-from ragsweep.sweep.recorded_runs import open_ledger
+from ragsweep.sweep.concluding.recorded_runs import open_ledger
 
 NAME = "latency_p95_ms"
 RATIO = 1.5

@@ -25,8 +25,9 @@ from embed import both_clocks, sample
 from published import evaluate, prepare
 from ragsweep.core.types import Dataset
 from ragsweep.parts.embedders import SentenceTransformerEmbedder, UseMultilingualEmbedder
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 from tables import keep_results
 
 LANGUAGES = {"python_faq_fr": "french", "python_faq_en": "english", "piaf_1_1": "french", "scifact": "english"}
@@ -47,7 +48,7 @@ def dataset(name: str) -> Dataset:
     if name != "python_reference":
         return prepare(Session(), collection(name), *LIMITS.get(name, [])).dataset
     command = read_command([], multirun=False)
-    return Session().prepare(Job(compose_jobs(command)[0], name, ())).dataset
+    return Session().prepare(Job(compose_jobs(command)[0].config, name, ())).dataset
 
 
 def collection(name: str) -> Path:

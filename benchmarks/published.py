@@ -15,8 +15,9 @@ from pathlib import Path
 
 from ragsweep.core.results import Result
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 from tables import keep_results
 
 METRICS = ["ndcg_at_10", "recall_at_10", "recall_at_100"]
@@ -35,7 +36,7 @@ def prepare(session: Session, folder: Path, *overrides: str) -> Experiment:
     fixed = ["dataset.split=test", "chunker=none", *precise]
     given = ["dataset=beir", f"dataset.path={folder}", *fixed, *overrides]
     command = read_command(given, multirun=False)
-    return session.prepare(Job(compose_jobs(command)[0], " ".join(overrides), tuple(given)))
+    return session.prepare(Job(compose_jobs(command)[0].config, " ".join(overrides), tuple(given)))
 
 
 def evaluate(session: Session, folder: Path, *overrides: str) -> Result:

@@ -19,7 +19,7 @@ from llm_server import LlmServer, ModelRequest
 from ragsweep.core.results import DROPPED, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import read_command
+from ragsweep.sweep.composing.command import read_command
 from tables import keep_results
 
 RULES = ("betting",)

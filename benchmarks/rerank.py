@@ -25,8 +25,9 @@ from ragsweep.evaluation.question_table import tabulate
 from ragsweep.evaluation.scoring import compare
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 from tables import keep_results
 
 METRICS = ["ndcg_at_10", "recall_at_10", "mrr"]
@@ -39,7 +40,7 @@ def prepare(session: Session, *overrides: str) -> Experiment:
     folder = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / "scifact"
     given = ["dataset=beir", f"dataset.path={folder}", "dataset.split=test", "chunker=none", "embedder.dtype=float32"]
     command = read_command([*given, *overrides], multirun=False)
-    return session.prepare(Job(compose_jobs(command)[0], " ".join(overrides), tuple(given)))
+    return session.prepare(Job(compose_jobs(command)[0].config, " ".join(overrides), tuple(given)))
 
 
 def moved(session: Session, experiment: Experiment, candidates: int) -> dict[str, float]:

@@ -24,17 +24,20 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
+from optuna_sweeper.loop import run_search
+from optuna_sweeper.samplers import create_sampler, seed_of
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.signatures import SearchComposer
+from optuna_sweeper.space import read_space
+from optuna_sweeper.storage import open_storage
+from optuna_sweeper.trials import Evaluation
 from ragsweep.commands.cli import _quieten
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
-from ragsweep.sweep.command import compose, read_command
-from ragsweep.sweep.loop import JobLoop
-from ragsweep.sweep.search.loop import run_search
-from ragsweep.sweep.search.samplers import create_sampler, seed_of
-from ragsweep.sweep.search.settings import SearchSettings
-from ragsweep.sweep.search.signatures import SearchComposer
-from ragsweep.sweep.search.space import read_space
-from ragsweep.sweep.search.storage import open_storage
+from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.loop import JobLoop
 from tables import keep_results
 
 BAR = 1.5
@@ -90,22 +93,19 @@ def search(typed: list[str], folder: Path) -> Measured:
     """Run a search as ``run.py -m`` does, with a job that evaluates nothing."""
     command = read_command(typed, multirun=True)
     composer, settings = command.composer, dict(command.search or {})
-    first = compose(composer, [*command.fixed, *command.task])
+    first = Job(compose(composer, [*command.fixed, *command.task]), "", tuple(command.task))
     loop = JobLoop(command, first, Secrets())
     measured = Measured(folder, settings["params"])
 
-    def launch(jobs: Sequence[Sequence[str]], start: int) -> list[Any]:
-        configs = [compose(composer, [*command.fixed, *lines]) for lines in jobs]
-        return [
-            loop.run(partial(measured.job, number), config, number, lines)
-            for number, (config, lines) in enumerate(zip(configs, jobs, strict=True), start=start)
-        ]
+    def launch(trials: Sequence[Evaluation], until: int | None) -> list[Any]:
+        jobs = [Job(trial.config, "", trial.overrides, trial.job, searching=True) for trial in trials]
+        return [loop.run(partial(measured.job, job.number), job) for job in jobs]
 
     composed = SearchComposer(
         lambda lines: compose(composer, [*command.fixed, *lines]),
         composer.loader,
         "ragsweep",
-        lambda: OmegaConf.create(first.values),
+        lambda: OmegaConf.create(first.config.values),
     )
     measured.left = time.perf_counter()
     run_search(SearchSettings.read(settings), command.task, launch, composed, loop.folder)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from doc_pages import fill
 from ragsweep.core.results import Result
 from ragsweep.stats.context_effect import KINDS, compare
-from ragsweep.sweep.recorded_runs import find_sweep
+from ragsweep.sweep.concluding.recorded_runs import find_sweep
 
 SWEEPS = {"prompts": "Python reference", "squad": "SQuAD 2.0"}
 LONGEST = 64

@@ -28,12 +28,13 @@ import numpy as np
 import yaml
 
 from doc_pages import DOCS
+from optuna_sweeper.open_study import open_study
+from optuna_sweeper.space import Space
+from optuna_sweeper.storage import open_storage
+from optuna_sweeper.study import StudyPlan
+from optuna_sweeper.trials import TrialOutcome
 from racing_rules import blocks
 from ragsweep.sweep.racing import Betting
-from ragsweep.sweep.search.space import Space
-from ragsweep.sweep.search.storage import open_storage
-from ragsweep.sweep.search.study import StudyPlan, open_study
-from ragsweep.sweep.search.trials import TrialOutcome
 from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 from tables import keep_results
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from optuna_sweeper.space import Space, read_space
 from ragsweep.core.types import Chunks, Rankings
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
@@ -26,9 +27,9 @@ from ragsweep.parts.fusion import convex, reciprocal_rank
 from ragsweep.parts.metrics import Ndcg
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.search.space import Space, read_space
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 
 Doubles = NDArray[np.float64]
 Key = tuple[str, ...]
@@ -123,7 +124,7 @@ class _Made:
 
     def prepare(self, *overrides: str) -> Experiment:
         command = read_command([*self.given, *overrides], multirun=False)
-        return self.session.prepare(Job(compose_jobs(command)[0], command.names()[0], tuple(overrides)))
+        return self.session.prepare(Job(compose_jobs(command)[0].config, command.names()[0], tuple(overrides)))
 
     def ranked(self, experiment: Experiment) -> Rankings:
         found: Rankings = self.session.evaluator.executor.get(experiment.graph.ranking, self.questions.queries)

@@ -29,8 +29,9 @@ from configs import composed
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.stats.drift import TOLERANCE
-from ragsweep.sweep.compose import PlainConfig
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.template import PlainConfig
+from ragsweep.sweep.running.session import Session
 from ragsweep_serving.bundle import write_bundle
 from ragsweep_serving.commands.stale import compare_corpora
 from ragsweep_serving.pipeline import ServedPipeline

@@ -8,10 +8,13 @@ from pathlib import Path
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.sweep.command import compose, defining
-from ragsweep.sweep.compose import Composer, JobConfig
-from ragsweep.sweep.config_policy import ConfigPolicy
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.config_policy import ConfigPolicy
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.sweep_names import defining
+from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.running.session import Session
 
 
 def prepare(session: Session, *overrides: str) -> Experiment:

@@ -35,7 +35,7 @@ PRELOADED = (
     "ragsweep.commands.cli", "ragsweep.sweep.sweeping", "ragsweep.commands.sync", "ragsweep.report.plots",
     "ragsweep.parts.chunkers", "ragsweep.parts.datasets", "ragsweep.parts.generators", "ragsweep.parts.judges",
     "ragsweep.parts.metrics", "ragsweep.parts.retrievers", "ragsweep.parts.rerankers", "ragsweep.parts.tracking",
-    "hydra_plugins.ragsweep_optuna.sweeper", "hydra_plugins.ragsweep_grid.sweeper", "hydra", "numpy", "scipy.stats",
+    "hydra_plugins.optuna_sweeper.sweeper", "hydra_plugins.ragsweep_grid.sweeper", "hydra", "numpy", "scipy.stats",
     "pandas", "pyarrow.parquet", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "optuna", "optuna.storages",
     "faiss", "bm25s", "langchain_text_splitters", "openai", "rich.table", "rich.progress", "mlflow",
     "mlflow.store.tracking.sqlalchemy_store", "mlflow.store.tracking.sqlalchemy_workspace_store",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy
 
-from ragsweep.sweep.search.storage import check_url
+from optuna_sweeper.storage import check_url
 
 TRIALS = (
     "SELECT trials.number, CAST(trials.state AS VARCHAR(20)), value_json FROM trials JOIN trial_user_attributes"

@@ -22,10 +22,13 @@ import psycopg
 import sqlalchemy
 from hydra.core.utils import JobReturn, JobStatus
 
-from ragsweep.sweep.search.loop import SearchLoop
-from ragsweep.sweep.search.space import read_space
-from ragsweep.sweep.search.storage import open_storage
-from ragsweep.sweep.search.study import StudyPlan, open_study
+from optuna_sweeper.loop import SearchLoop
+from optuna_sweeper.open_study import open_study
+from optuna_sweeper.signatures import Signature
+from optuna_sweeper.space import read_space
+from optuna_sweeper.storage import open_storage
+from optuna_sweeper.study import StudyPlan
+from optuna_sweeper.trials import Evaluation
 
 __all__ = ["psycopg"]  # loaded before the clock starts
 
@@ -45,15 +48,15 @@ def search(settings: dict[str, Any]) -> float:
     opened = time.monotonic() - begun
     log = os.open(settings["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
-    def launch(jobs: list[list[str]], number: int) -> Sequence[JobReturn]:
-        os.write(log, f"{number} {os.getpid()} {' '.join(jobs[0])}\n".encode())
+    def launch(jobs: Sequence[Evaluation], until: int | None) -> Sequence[JobReturn]:
+        os.write(log, f"{jobs[0].job} {os.getpid()} {' '.join(jobs[0].overrides)}\n".encode())
         time.sleep(settings.get("wait", 0))
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = float(os.getpid())
         return [done]
 
     try:
-        SearchLoop(study, launch, lambda lines: (" ".join(sorted(lines)), "")).run()
+        SearchLoop(study, launch, lambda lines: Signature(" ".join(sorted(lines)))).run()
     finally:
         storage.close()
         os.close(log)

@@ -20,7 +20,10 @@ FILES = sorted(SOURCE.rglob("*.py"))
 BESIDE = ("ragsweep_golden", "ragsweep_serving")
 """Packages that import ragsweep, and that only its command line reaches, by their entry points."""
 BESIDE_FILES = [path for name in BESIDE for path in sorted((ROOT / "src" / name).rglob("*.py"))]
-SHIPPED = [*FILES, *BESIDE_FILES, *sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))]
+SWEEPER = ROOT / "src" / "optuna_sweeper"
+"""The body of the sweeper on Optuna, for any Hydra program."""
+PLUGINS = ROOT / "src" / "hydra_plugins"
+SHIPPED = [*FILES, *BESIDE_FILES, *(path for folder in (SWEEPER, PLUGINS) for path in sorted(folder.rglob("*.py")))]
 VAGUE = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
 FLOORS = (
     ("core",),
@@ -33,6 +36,9 @@ FLOORS = (
     ("commands",),
 )
 """The packages from the ground up: each imports only from floors below its own, none from beside it."""
+
+INSIDE_SWEEP = ("composing", "racing", "concluding", "running", "searching")
+"""The packages of `sweep` from the ground up: each imports only those before it; the command, `sweeping`, any."""
 
 GROUPS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "outputs", "queries",
           "rerankers", "retrievers", "routers", "systems", "tracking"}  # fmt: skip
@@ -89,7 +95,7 @@ def imports(path: Path, *, only_top: bool = False) -> frozenset[str]:
     return frozenset(names)
 
 
-MODULES = {module(path): path for path in [*FILES, *BESIDE_FILES]}
+MODULES = {module(path): path for path in [*FILES, *BESIDE_FILES, *sorted(SWEEPER.rglob("*.py"))]}
 
 
 def own(path: Path) -> set[Path]:
@@ -115,8 +121,11 @@ def test_the_table_of_rooms_names_the_modules_there_are() -> None:
     table = {row[2].strip(" `"): row for row in rows if len(row) == 6}
     floors = {name: int(row[1]) for name, row in table.items() if row[1].strip().isdigit()}
     assert floors == {name: number for number, members in enumerate(FLOORS, start=1) for name in members}
-    for folder in [*(SOURCE / name for name in floors), *(ROOT / "src" / name for name in BESIDE)]:
-        name, row = folder.name, table[folder.name]
+    nested = [SOURCE / "sweep" / name for name in INSIDE_SWEEP]
+    beside = [*(ROOT / "src" / name for name in BESIDE), SWEEPER]
+    for folder in [*(SOURCE / name for name in floors), *nested, *beside]:
+        name = f"sweep/{folder.name}" if folder in nested else folder.name
+        row = table[name]
         modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or list(path.glob("*.py"))}
         named = set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row[4])))
         assert named == modules - {"__init__"}, name
@@ -127,11 +136,25 @@ def test_imports_go_down_and_no_group_of_parts_imports_another() -> None:
     for path in FILES:
         if package(path) in APART:
             continue
-        others = {one for one in own(path) if package(one) not in {package(path), *APART}}
+        ours = {one for one in own(path) if one.is_relative_to(SOURCE)}
+        others = {one for one in ours if package(one) not in {package(path), *APART}}
         wrong += [(path, one) for one in others if floor(package(one)) >= floor(package(path))]
         if package(path) == "parts" and place(path) in GROUPS:
-            groups = {place(one) for one in own(path) if package(one) == "parts"} & GROUPS
+            groups = {place(one) for one in ours if package(one) == "parts"} & GROUPS
             wrong += [(path, group) for group in groups - {place(path)}]
+    assert wrong == []
+
+
+def test_packages_of_sweep_import_only_those_below() -> None:
+    order = {name: number for number, name in enumerate(INSIDE_SWEEP)}
+    files = [path for path in FILES if package(path) == "sweep"]
+    assert {place(path) for path in files} == {"__init__", "compose", "races", "sweeping", *INSIDE_SWEEP}
+    wrong = [
+        (path, one)
+        for path in files
+        for one in own(path) & set(files)
+        if place(path) in order and order.get(place(one), -1) > order[place(path)]
+    ]
     assert wrong == []
 
 
@@ -141,8 +164,15 @@ def test_packages_beside_are_imported_by_nobody_not_even_each_other() -> None:
         assert [path for path in others if any(one.split(".")[0] == name for one in imports(path))] == []
 
 
+def test_the_sweeper_on_optuna_imports_nothing_of_ragsweep() -> None:
+    files = [path for folder in (SWEEPER, PLUGINS / "optuna_sweeper") for path in sorted(folder.rglob("*.py"))]
+    assert len(files) > 10
+    assert {path: name for path in files for name in imports(path) if name.startswith("ragsweep")} == {}
+
+
 def test_modules_import_in_no_circle() -> None:
-    graph = {path: own(path) for path in [*FILES, *BESIDE_FILES] if path.name != "__init__.py"}
+    files = [*FILES, *BESIDE_FILES, *SWEEPER.rglob("*.py")]
+    graph = {path: own(path) for path in files if path.name != "__init__.py"}
     order = list(TopologicalSorter(graph).static_order())
     assert len([path for path in order if path in graph]) == len(graph)
 
@@ -154,9 +184,10 @@ def test_chains_of_imports_grow_no_longer_and_few_expressions_are_formatted_by_h
     from house import import_graph, longest_chain, packages
 
     graph = import_graph(ROOT / "src")
-    assert len(longest_chain(graph, graph)) <= 26
+    assert len(longest_chain(graph, graph)) <= 23
     heights = {name: len(longest_chain(graph, files)) for name, files in packages(graph, ROOT / "src").items()}
-    assert max(heights.values()) <= 13
+    assert max(height for name, height in heights.items() if name.startswith("ragsweep/sweep")) <= 7
+    assert max(heights.values()) <= 11
     assert sum(path.read_text().count("# fmt: skip") for path in graph) <= 60
 
 
@@ -168,7 +199,7 @@ def test_every_kind_of_part_can_be_chosen() -> None:
 
 def test_wiring_names_no_part() -> None:
     files = [*(SOURCE / "evaluation").rglob("*.py"), SOURCE / "core" / "building.py"]
-    assert {place(one) for path in files for one in own(path) if package(one) == "parts"} & GROUPS == set()
+    assert {place(one) for path in files for one in own(path) & set(FILES) if package(one) == "parts"} & GROUPS == set()
 
 
 @pytest.mark.parametrize(
@@ -177,9 +208,9 @@ def test_wiring_names_no_part() -> None:
         ("mlflow", {"parts/tracking"}),
         ("omegaconf", {"sweep"}),
         ("hydra", {"sweep"}),
-        ("optuna", {"sweep/search"}),
+        ("optuna", set()),
         ("rich", {"report/terminal", "report/progress"}),
-        ("matplotlib", {"report/plots", "sweep/search"}),
+        ("matplotlib", {"report/plots"}),
         ("ragas", {"parts/metrics"}),
     ],
 )
@@ -246,7 +277,7 @@ for arguments in (["--help"], ["plan=true", "retriever=bm25"], ["plan=true"]):
     except SystemExit as end:
         assert not end.code, end.code
     check("torch", "sentence_transformers", "mlflow", "transformers")
-for name in ("sweep.sweeping", "sweep.jobs", "sweep.session", "parts.tracking", "parts.metrics"):
+for name in ("sweep.sweeping", "sweep.running.jobs", "sweep.running.session", "parts.tracking", "parts.metrics"):
     __import__(f"ragsweep.{name}")  # what every command is made of
 check("langchain", "langchain_core", "langchain_community", "ragas", "diskcache")
 """

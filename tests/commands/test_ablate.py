@@ -32,9 +32,9 @@ from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import Result
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.command import choices, read_command
-from ragsweep.sweep.compose import config_folder
-from ragsweep.sweep.recorded_runs import find_run
+from ragsweep.sweep.composing.command import choices, read_command
+from ragsweep.sweep.composing.compose import config_folder
+from ragsweep.sweep.concluding.recorded_runs import find_run
 from scored import normal, record, refuse, scored
 
 ROOT = Path(__file__).parent.parent.parent

@@ -15,7 +15,7 @@ from ragsweep.commands.command_line import Parser, usual_metrics
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.recorded_runs import find_run, find_sweep
+from ragsweep.sweep.concluding.recorded_runs import find_run, find_sweep
 from scored import normal, record, record_sweep, scored
 
 ONE = scored({"ndcg": normal(0.5)})

@@ -24,7 +24,7 @@ from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.noninferiority import FEW_DIFFER, sequential_gate
-from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.composing.command import compose_jobs, read_command
 from recorded import changed_table
 from scored import FACTS, normal, record, refuse, scored, table_rows
 

@@ -16,7 +16,7 @@ from configs import evaluate
 from ragsweep.commands.compare import compare
 from ragsweep.core.errors import InputError
 from ragsweep.stages.store import open_store
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
 from recorded import changed_table
 from scored import record_sweep

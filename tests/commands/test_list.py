@@ -13,7 +13,7 @@ from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.recorded_runs import find_run
+from ragsweep.sweep.concluding.recorded_runs import find_run
 from recorded import a_result
 from scored import normal, record, record_sweep, refuse, scored
 

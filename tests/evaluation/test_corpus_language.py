@@ -19,7 +19,7 @@ from ragsweep.core.types import Answer, Answers, Corpus, Question
 from ragsweep.evaluation.corpus_language import corpus_language, language_lines, resolve_language, sample_language
 from ragsweep.parts.metrics import Bleu, ContainsAnswer, ExactMatch, RougeL, TokenF1, TokenRecall
 from ragsweep.parts.retrievers import Bm25
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from ragsweep.testing.answers import answered
 
 BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "language": "auto"}

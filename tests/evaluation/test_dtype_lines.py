@@ -7,7 +7,7 @@ import pytest
 from configs import prepare
 from ragsweep.evaluation.experiment import dtype_lines
 from ragsweep.parts import model_files
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 
 def test_a_dtype_that_the_processor_decides_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:

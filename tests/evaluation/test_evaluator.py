@@ -28,7 +28,7 @@ from ragsweep.parts.retrievers import HybridRrf
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import walk
 from ragsweep.stages.store import Store
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from toys import Whole, Words, built, corpus, golden, vector
 from trec_files import align, read_qrels, read_run
 

@@ -28,7 +28,7 @@ from ragsweep.report.tables import partial_note
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from serving import Reply, Server, serving
 from toys import Whole, Words, built, corpus, golden
 

@@ -21,7 +21,7 @@ from ragsweep.core.results import COMPLETE, PARTIAL, Result
 from ragsweep.report.tables import partial_note
 from ragsweep.stats.comparable import check_whole
 from ragsweep.stats.funnel import funnel
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 TALK = [
     {**row, "id": f"t{n}", "reference": "It rests on the warm mat.", "history": [{"role": "user", "text": "Hello."}]}

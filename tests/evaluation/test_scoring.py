@@ -20,7 +20,7 @@ from ragsweep.core.trust import TRUSTED
 from ragsweep.core.types import Case, EvaluationView, Judgement, Scores
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.scoring import catch_judge_errors, score_metric
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
 from test_evaluator import experiment
 

@@ -25,7 +25,7 @@ from ragsweep.parts.metrics import (
     Precision,
     Recall,
 )
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 SAME = {
     "ndcg": Ndcg(), "ndcg_cut_3": Ndcg(3), "map": MeanAveragePrecision(), "map_cut_3": MeanAveragePrecision(3),

@@ -21,7 +21,7 @@ from ragsweep.parts.queries import History, Last, Rewrite
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import open_store
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 TALK = [
     {"id": "t1", "question": "And where does it sleep?", "evidence": [{"document": "cats"}],

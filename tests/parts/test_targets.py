@@ -18,7 +18,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.parts.targets import Drop, Target, count_met, evaluate_targets, misses_target
 from ragsweep.report.targets import target_lines
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from recorded import a_result
 
 ROOT = Path(__file__).parents[2]

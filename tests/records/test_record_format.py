@@ -20,7 +20,7 @@ from ragsweep.core.question_results import EvidenceRanks, JudgedCases, QuestionR
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary, TargetResult
 from ragsweep.records.record_format import FORMAT, Encoded, decode, decode_shared, encode
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 text = st.text(max_size=6) | st.sampled_from(["ümlaut", "\ud800", "", "nan", "context"])
 number = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, -0.0])

@@ -17,7 +17,7 @@ from ragsweep.core.types import Turn
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.models import _signature
 from ragsweep.services.errors import CallFailed
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from ragsweep_serving.bundle import write_bundle
 from ragsweep_serving.pipeline import ServedPipeline, as_turns
 from ragsweep_serving.reference import write_reference

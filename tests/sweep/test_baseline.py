@@ -13,27 +13,30 @@ from one_process import in_one_process
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.baseline import find_baseline, find_recorded, read_number, with_baseline
-from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import Command, compose_jobs, read_command
-from ragsweep.sweep.compose import JobConfig
+from ragsweep.sweep.composing.baseline import read_number, with_baseline
+from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.concluding.parent_run import parent_run
+from ragsweep.sweep.concluding.recorded_baseline import find_baseline, find_recorded
+from ragsweep.sweep.concluding.summarise import summarise_sweep
 from scored import normal, record, record_sweep, scored
 
 SWEEP = ("retriever=bm25,vector", "top_k=3,5")
 
 
-def expanded(*typed: str) -> tuple[Command, list[JobConfig]]:
+def expanded(*typed: str) -> tuple[Command, list[Job]]:
     command = read_command([*SWEEP, *typed], multirun=True)
     return command, compose_jobs(command)
 
 
 def declared(*typed: str) -> tuple[int, int]:
     """Return the number of the baseline, and that of all configs."""
-    command, configs = with_baseline(*expanded(*typed))
-    assert len(command.jobs) == len(configs)
-    (number,) = {read_number(config.values["baseline"]) for config in configs}
+    command, jobs = with_baseline(*expanded(*typed))
+    assert [job.overrides for job in jobs] == list(command.jobs)
+    (number,) = {read_number(job.config.values["baseline"]) for job in jobs}
     assert number is not None
-    return number, len(configs)
+    return number, len(jobs)
 
 
 @pytest.mark.parametrize("typed", ["2", "#2", "'#2'"])
@@ -51,22 +54,23 @@ def test_overrides_as_typed_that_equal_a_job_are_that_job(typed: str) -> None:
 
 def test_overrides_that_equal_no_job_add_one_behind_the_others() -> None:
     before, _ = expanded()
-    command, configs = with_baseline(*expanded("baseline=top_k=8 retriever=bm25 retriever.k1=1.5"))
+    command, jobs = with_baseline(*expanded("baseline=top_k=8 retriever=bm25 retriever.k1=1.5"))
+    last = jobs[-1].config.values
     assert declared("baseline=top_k=8 retriever=bm25 retriever.k1=1.5") == (5, 5)
     assert [set(own) <= set(job) for own, job in zip(before.jobs, command.jobs, strict=False)] == [True] * 4
-    assert (configs[4].values["top_k"], configs[4].values["retriever"]["k1"]) == (8, 1.5)
-    assert len(set(command.names())) == 5
+    assert (last["top_k"], last["retriever"]["k1"]) == (8, 1.5)
+    assert len({job.name for job in jobs}) == 5
 
 
 def test_overrides_stand_on_what_all_jobs_share() -> None:
-    command, configs = with_baseline(*expanded("depth=70", "baseline=top_k=8"))
-    assert (len(command.jobs), configs[-1].values["depth"], configs[-1].values["top_k"]) == (5, 70, 8)
+    _, jobs = with_baseline(*expanded("depth=70", "baseline=top_k=8"))
+    assert (len(jobs), *(jobs[-1].config.values[key] for key in ("depth", "top_k"))) == (5, 70, 8)
 
 
 @pytest.mark.parametrize("typed", ["baseline=null", "+name=x"])
 def test_without_a_baseline_nothing_changes(typed: str) -> None:
-    command, configs = expanded(typed.lstrip("+"))
-    assert with_baseline(command, configs) == (command, configs)
+    command, jobs = expanded(typed.lstrip("+"))
+    assert with_baseline(command, jobs) == (command, jobs)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +93,12 @@ def test_what_is_no_config_is_one_clear_error(typed: str, named: str) -> None:
 
 
 def test_a_baseline_that_differs_within_the_sweep_is_an_error() -> None:
-    command, configs = expanded("baseline=2")
-    one = replace(configs[0], changes={**configs[0].changes, "baseline": 3})
+    command, jobs = expanded("baseline=2")
+    config = jobs[0].config
+    assert isinstance(config, JobConfig)
+    other = replace(jobs[0], config=replace(config, changes={**config.changes, "baseline": 3}))
     with pytest.raises(ConfigError, match="cannot differ"):
-        with_baseline(command, [one, *configs[1:]])
+        with_baseline(command, [other, *jobs[1:]])
 
 
 # --- recorded configs -----------------------------------------------------------------------------------------------
@@ -120,7 +126,7 @@ def test_a_config_of_another_sweep_is_a_row_beside_the_own(tmp_path: Path, by: s
     summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[-1].id))
     assert [one.name for one in summary.baselines] == [f"{by} k=1"]
     assert len(summary.results) == 2
-    result = json.loads(summary.parent("b").files["results.json"])["result"]
+    result = json.loads(parent_run(summary, "b").files["results.json"])["result"]
     assert (result["kind"], result["choice"], result["baseline"]) == ("better", "#2 k=1", f"{by} k=1")
     assert result["against_baseline"]["expected_gain"] == pytest.approx(0.19, abs=0.02)
 
@@ -174,6 +180,7 @@ def test_choice_and_what_it_is_compared_with_have_their_questions_as_a_table(
     tmp_path: Path, tables: str, expected: set[int]
 ) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.8, 0.6, 0.1)
-    made = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id)).parent("a", tables=tables).tables
+    summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
+    made = parent_run(summary, "a", tables=tables).tables
     assert set(made) == expected
     assert json.loads(made[1])["columns"][0] == "question_id"

@@ -16,8 +16,10 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import holdout_gap
-from ragsweep.sweep import closing
-from ragsweep.sweep.closing import summarise_sweep
+from ragsweep.sweep.concluding import summarise as closing
+from ragsweep.sweep.concluding.parent_run import parent_run
+from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.sweep_page import describe
 from recorded import changed_table
 from weighed import METRIC, noisy, scored
 
@@ -53,7 +55,7 @@ def test_a_single_finished_config_heads_its_sweep(tmp_path: Path) -> None:
 def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1), Failure("c", (), {}, "error"))
     came = summarise_sweep(ledger, ledger.records("sweep"))
-    parent = came.parent("sweep")
+    parent = parent_run(came, "sweep")
     told = json.loads(parent.files["results.json"])["sweep"]
     shown = " ".join(" ".join(printed(came)).split())
     assert came.decision is not None
@@ -72,13 +74,13 @@ def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(
     results, labels = pair()
     ledger = kept(tmp_path, *results)
     came = summarise_sweep(ledger, ledger.records("sweep"), labels=labels)
-    told = json.loads(came.parent("sweep").files["results.json"])
+    told = json.loads(parent_run(came, "sweep").files["results.json"])
     shown = printed(came)
     assert " .73 as judged, becomes .43 by 72 labels a config" in " ".join(" ".join(shown).split())
     assert [line.split("  ")[0] for line in shown if " -> ." in line] == ["1", "2"]  # the best by the labels first
     assert told["sweep"]["verdict"]["labels"][M]["configs"]["#2 b"]["corrected"]["difference"] < 0
     assert told["result"]["choice"] == "#1 a"
-    judged = json.loads(summarise_sweep(ledger, ledger.records("sweep")).parent("sweep").files["results.json"])
+    judged = json.loads(parent_run(summarise_sweep(ledger, ledger.records("sweep")), "sweep").files["results.json"])
     assert judged["result"]["choice"] == "#2 b"
 
 
@@ -86,7 +88,7 @@ def test_sweep_that_was_run_with_labels_is_read_with_them_ever_after(tmp_path: P
     results, labels = pair()
     judge = {"judge": {"labels": written(tmp_path / "labels.jsonl", labels)}}
     ledger = kept(tmp_path, *(replace(result, config={**result.config, **judge}) for result in results))
-    assert "72 labels a config" in summarise_sweep(ledger, ledger.records("sweep")).description()
+    assert "72 labels a config" in describe(summarise_sweep(ledger, ledger.records("sweep")))
 
 
 def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(tmp_path: Path) -> None:
@@ -102,14 +104,14 @@ def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(t
     came = summarise_sweep(ledger := kept(tmp_path, scored("a", [0.0] * 52), best), ledger.records("sweep"))
     said = "On category how_to (12 questions) "
     assert any(said in line for line in printed(came))
-    assert said in came.description()
+    assert said in describe(came)
 
 
 def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
     ledger = kept(tmp_path, Failure("c", (), {}, "error"))
     came = summarise_sweep(ledger, ledger.records("sweep"))
     assert came.verdict is None
-    assert json.loads(came.parent("sweep").files["results.json"])["sweep"]["holdout_looks"] == 0
+    assert json.loads(parent_run(came, "sweep").files["results.json"])["sweep"]["holdout_looks"] == 0
     assert printed(came) == ["failed    #1 c · error"]
 
 
@@ -135,7 +137,7 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
     came = summarise_sweep(ledger, ledger.records("sweep"))
     assert isinstance(came.verdict, NoComparison)
     assert "could not be made: ZeroDivisionError: division by zero" in " ".join(" ".join(printed(came)).split())
-    assert "results.csv" in came.parent("sweep").files
+    assert "results.csv" in parent_run(came, "sweep").files
 
 
 # --- tune against holdout -----------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     came = summarise_sweep(ledger, ledger.records("second"))
     assert isinstance(came.verdict, SweepComparison)
     assert came.gap is not None
-    assert came.parent("s").metrics["verdict_holdout_gap"] == pytest.approx(-0.1)
+    assert parent_run(came, "s").metrics["verdict_holdout_gap"] == pytest.approx(-0.1)
     shown = " ".join(" ".join(printed(came)).split())
     assert (
         "gap: #2 b, the best on the tune questions, led by +.192 over #1 a there and leads by +.092 here,"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.command import Command, compose_jobs, read_command
-from ragsweep.sweep.compose import Composer, config_folder
+from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
+from ragsweep.sweep.composing.compose import Composer, config_folder
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_cases_are_run_as_a_union_and_what_is_typed_multiplies_each() -> None:
     assert command.names() == [
         f"{case} top_k={top_k}" for case in ("bm25", "hybrid_rrf k=20", "hybrid_rrf k=40") for top_k in (3, 5)
     ]
-    configs = compose_jobs(command)
+    configs = [job.config for job in compose_jobs(command)]
     assert [config.written["top_k"] for config in configs] == [3, 5] * 3
     assert [config.written["retriever"].get("k") for config in configs] == [None, None, 20, 20, 40, 40]
 
@@ -117,10 +117,8 @@ def test_what_is_set_in_hydra_reaches_the_jobs_whatever_it_contains(
     (tmp_path / "reranker").mkdir()
     (tmp_path / "reranker" / "mine.yaml").write_text("_target_: my.Reranker\n")
     searched = f"hydra.searchpath=[file://{tmp_path},pkg://hydra.conf]"
-    assert (
-        compose_jobs(read_command([searched, "reranker=mine"], multirun=False))[0].written["reranker"]["_target_"]
-        == "my.Reranker"
-    )
+    (job,) = compose_jobs(read_command([searched, "reranker=mine"], multirun=False))
+    assert job.config.written["reranker"]["_target_"] == "my.Reranker"
 
 
 def test_named_sweep_is_a_multirun_without_being_told() -> None:
@@ -134,7 +132,7 @@ def test_every_shipped_option_composes() -> None:
     others = ("hydra", "answer_metrics", "answer_context")  # the latter two are chosen by a task and an llm
     for folder in sorted(path for path in config_folder().iterdir() if path.is_dir() and path.name not in others):
         for option in sorted(folder.glob("*.yaml")):
-            config = compose_jobs(read_command([f"{folder.name}={option.stem}"], multirun=False))[0]
+            config = compose_jobs(read_command([f"{folder.name}={option.stem}"], multirun=False))[0].config
             assert config.written.get(folder.name, option.stem) is not None  # a task has no key of its own
 
 
@@ -179,8 +177,8 @@ def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values:
 @pytest.mark.nightly
 def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time() -> None:
     command = read_command(["sweeps=ablation"], multirun=False)
-    first, *others = (config.written for config in compose_jobs(command))
-    assert first == compose_jobs(read_command([], multirun=False))[0].written
+    first, *others = (job.config.written for job in compose_jobs(command))
+    assert first == compose_jobs(read_command([], multirun=False))[0].config.written
     assert all(other != first for other in others)
     assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
 
@@ -263,5 +261,5 @@ def test_a_key_that_one_metric_has_is_its_own(
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
     own_metrics(tmp_path, mine="success_rate")
     monkeypatch.chdir(tmp_path)
-    (config,) = compose_jobs(read_command(overrides, multirun=False))
-    assert config.written["metrics"][key]["_target_"] == target
+    (job,) = compose_jobs(read_command(overrides, multirun=False))
+    assert job.config.written["metrics"][key]["_target_"] == target

@@ -15,8 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.compose import CONFIG, Composer, JobConfig, Template, hydra_initialized, to_plain
-from ragsweep.sweep.loop import to_yaml
+from ragsweep.sweep.composing.compose import CONFIG, Composer, hydra_initialized
+from ragsweep.sweep.composing.template import JobConfig, Template, to_plain
+from ragsweep.sweep.running.loop import to_yaml
 
 LINES = [
     "retriever=bm25", "retriever=vector", "retriever=hybrid_rrf", "retriever=bm52", "retriever=null", "~retriever",

@@ -17,8 +17,10 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.ledger import Sweep
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.delivery import Collector, deliver_job
-from ragsweep.sweep.session import Job, RunContext, Session, open_session
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.delivery import Collector, deliver_job
+from ragsweep.sweep.running.session import Session, open_session
 
 JOBS = [["top_k=1"], ["top_k=2"], ["top_k=3"]]
 
@@ -41,22 +43,24 @@ class Machines:
         session = open_session({"store": store}, Terminal.current(plain=True))
         return RunContext(session, NoTracking(), session.evaluator.executor.listener.screen, Secrets())  # type: ignore[attr-defined]
 
-    def work(self, number: int, lines: Sequence[str]) -> JobReturn:
+    def jobs(self, lines: Sequence[Sequence[str]], first: int = 0) -> list[Job]:
+        return [Job(composed(*self.data, *own), "", tuple(own), number) for number, own in enumerate(lines, first)]
+
+    def work(self, job: Job) -> JobReturn:
         """Run a job as a worker does."""
         done = JobReturn()
         try:
-            job = Job(composed(*self.data, *lines), "", tuple(lines), number)
             done.return_value = deliver_job(self.worker, self.sweep, job)
             done.status = JobStatus.COMPLETED
         except Exception as fault:
             done.return_value, done.status = fault, JobStatus.FAILED
         return done
 
-    def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
-        return [self.work(number, lines) for number, lines in enumerate(jobs, first)]
+    def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
+        return [self.work(job) for job in jobs]
 
     def collect(self, launcher: Any = None, jobs: Sequence[Sequence[str]] = JOBS, first: int = 0) -> list[JobReturn]:
-        return Collector(self.command, self.sweep, launcher or self.launch).launch(jobs, first)
+        return Collector(self.command, self.sweep, launcher or self.launch).launch(self.jobs(jobs, first))
 
     def outcomes(self) -> dict[int, Result | Failure]:
         return {record.job: record.outcome for record in self.command.ledger.records(self.sweep.id)}
@@ -95,8 +99,8 @@ def test_outcomes_of_another_folder_are_recorded_by_the_command(machines: Machin
 
 
 def test_launcher_that_dies_loses_no_job_that_has_ended(machines: Machines) -> None:
-    def dies(jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
-        machines.launch(jobs[:2], first)
+    def dies(jobs: Sequence[Job]) -> list[JobReturn]:
+        machines.launch(jobs[:2])
         raise RuntimeError("a worker was killed")
 
     assert statuses(machines.collect(dies)) == [JobStatus.COMPLETED, JobStatus.COMPLETED, JobStatus.FAILED]
@@ -109,7 +113,7 @@ def test_launcher_that_dies_loses_no_job_that_has_ended(machines: Machines) -> N
 def test_outcome_sent_to_a_command_that_died_is_recorded_by_the_next_and_not_computed_again(
     machines: Machines,
 ) -> None:
-    machines.work(1, JOBS[1])
+    machines.work(machines.jobs(JOBS)[1])
     assert machines.outcomes() == {}
     machines.collect()
     assert sorted(machines.outcomes()) == [0, 1, 2]
@@ -135,8 +139,8 @@ def test_outcomes_that_change_places_are_not_recorded_under_each_others_config(m
     assert machines.command.session.remote
     machines.command.session.remote.warn = lambda text: None
 
-    def exchanges(jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
-        returned = machines.launch(jobs, first)
+    def exchanges(jobs: Sequence[Job]) -> list[JobReturn]:
+        returned = machines.launch(jobs)
         one, two, _ = sorted(path for path in (machines.objects / "outcomes").rglob("*") if path.is_file())
         first_data = one.read_bytes()
         one.write_bytes(two.read_bytes())
@@ -154,8 +158,8 @@ def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Mach
     assert machines.command.session.remote
     machines.command.session.remote.warn = warnings.append
 
-    def damages(jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
-        returned = machines.launch(jobs, first)
+    def damages(jobs: Sequence[Job]) -> list[JobReturn]:
+        returned = machines.launch(jobs)
         (sent,) = (path for path in (machines.objects / "outcomes").rglob("1") if path.is_file())
         data = sent.read_bytes()
         sent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))

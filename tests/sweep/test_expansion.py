@@ -11,8 +11,8 @@ from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.sweep.expansion import expand
-from ragsweep.sweep.multirun import consecutive_batches
+from ragsweep.sweep.composing.expansion import expand
+from ragsweep.sweep.running.launching import consecutive_batches
 
 
 def lines_of(jobs: list[Any]) -> list[str]:

@@ -17,9 +17,11 @@ from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
-from ragsweep.sweep.closing import SweepSummary, summarise_sweep
-from ragsweep.sweep.finalists import SUFFIX, choose, collect_finalists
-from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
+from ragsweep.sweep.concluding.finalists import SUFFIX, choose, collect_finalists
+from ragsweep.sweep.concluding.parent_run import parent_run
+from ragsweep.sweep.concluding.study_summary import StudySummary, read_summary, study_folder
+from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from weighed import METRIC, noisy, scored
 
 LEFT_OUT = {"in partition=holdout": 100}
@@ -110,7 +112,7 @@ def ended(folder: Path, *held_out: Result | Failure) -> SweepSummary:
 
 
 def told(summary: SweepSummary) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(summary.parent("search").files["results.json"])
+    found: dict[str, Any] = json.loads(parent_run(summary, "search").files["results.json"])
     return found
 
 
@@ -127,7 +129,7 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
         ended(tmp_path / "lost", held(FIELD[0], 0.3), held(FIELD[1], 0.302, 1)),
         ended(tmp_path / "kept", held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1)),
     )
-    assert [one.parent("s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "keep", "better"]
+    assert [parent_run(one, "s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "keep", "better"]
     assert "Decided on 210 questions that the search has not seen." in said(lost)
     assert told(lost)["result"]["where"] == "on 210 questions that the search has not seen"
     found = told(kept)
@@ -186,7 +188,7 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     assert {one.name for one in summary.finalists.results} == {
         f"#{n} {one.name}{SUFFIX}" for n, one in enumerate(FIELD[:4], 1)
     }
-    assert summary.parent("s").metrics["verdict_holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
+    assert parent_run(summary, "s").metrics["verdict_holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
 
 
 def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path: Path) -> None:

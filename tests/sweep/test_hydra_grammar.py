@@ -12,7 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import ragsweep.commands.cli as cli
 from ragsweep.core.errors import ConfigError, RagsweepError
-from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.composing.command import compose_jobs, read_command
 
 HYBRIDS = ["retriever=hybrid_convex", "retriever=hybrid_rrf"]
 
@@ -71,8 +71,8 @@ def test_a_form_of_one_config_sets_what_hydra_sets(line: str) -> None:
         with pytest.raises(ConfigError, match=re.escape(line.partition("=")[0])):
             compose_jobs(read_command(lines, multirun=False))
         return
-    (config,) = compose_jobs(read_command(lines, multirun=False))
-    assert {key: value(config.values, key) for key in expected} == expected
+    (job,) = compose_jobs(read_command(lines, multirun=False))
+    assert {key: value(job.config.values, key) for key in expected} == expected
 
 
 @pytest.mark.parametrize("line", SWEPT)

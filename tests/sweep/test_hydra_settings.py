@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.command import read_command
+from ragsweep.sweep.composing.command import read_command
 
 SLURM = ["hydra/launcher=submitit_slurm"]
 RAY = ["hydra/launcher=ray"]

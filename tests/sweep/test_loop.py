@@ -16,9 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.hydra_launch import call_hydra
-from ragsweep.sweep.loop import JobLoop
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.running.hydra_launch import call_hydra
+from ragsweep.sweep.running.loop import JobLoop
 
 SEEN: list[dict[str, Any]] = []
 
@@ -43,12 +43,12 @@ def look(config: DictConfig | None = None) -> float:
 
 def by_us(typed: Sequence[str], multirun: bool, folder: str | None) -> None:
     command = read_command(typed, multirun, folder)
-    configs = compose_jobs(command)
-    loop = JobLoop(command, configs[0], Secrets())
+    jobs = compose_jobs(command)
+    loop = JobLoop(command, jobs[0], Secrets())
     if command.multirun:
         loop.write_multirun()
-    for number, (config, overrides) in enumerate(zip(configs, command.jobs, strict=True)):
-        assert loop.run(look, config, number, overrides).return_value == 0.5
+    for job in jobs:
+        assert loop.run(look, job).return_value == 0.5
 
 
 def written(folder: Path) -> list[Any]:
@@ -122,8 +122,8 @@ def test_secrets_are_masked_in_the_files_of_a_job(tmp_path: Path, monkeypatch: p
     secrets = Secrets()
     secrets.add("hunter-2-and-more", named=True)
     command = read_command(["+note=hunter-2-and-more"], False, secrets=secrets)
-    config = compose_jobs(command)[0]
-    JobLoop(command, config, secrets).run(look, config, 0, command.jobs[0])
+    (job,) = compose_jobs(command)
+    JobLoop(command, job, secrets).run(look, job)
     files = [path.read_text() for path in tmp_path.rglob("*.yaml")]
     assert len(files) == 3
     assert not any("hunter" in text for text in files)
@@ -138,8 +138,8 @@ def test_password_of_a_url_in_a_config_file_is_masked_in_the_files_of_a_job(
     (tmp_path / "more" / "experiment" / "own.yaml").write_text(text)
     secrets = Secrets()
     command = read_command(["+experiment=own"], False, "more", secrets)
-    config = compose_jobs(command)[0]
-    JobLoop(command, config, secrets).run(look, config, 0, command.jobs[0])
+    (job,) = compose_jobs(command)
+    JobLoop(command, job, secrets).run(look, job)
     assert not [path for path in tmp_path.rglob("**/.hydra/*.yaml") if "hunter" in path.read_text()]
     assert "again: '***'" in next(tmp_path.rglob("**/.hydra/config.yaml")).read_text()
 
@@ -155,12 +155,12 @@ def test_secret_in_a_name_is_refused(key: str, variable: str, monkeypatch: pytes
 def test_a_fault_of_a_job_is_kept_and_its_folder_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command = read_command(["hydra.job.chdir=true"], False)
-    config = compose_jobs(command)[0]
+    (job,) = compose_jobs(command)
 
     def fail() -> float:
         raise ValueError("unlucky")
 
-    came = JobLoop(command, config, Secrets()).run(fail, config, 0, ())
+    came = JobLoop(command, job, Secrets()).run(fail, job)
     with pytest.raises(ValueError, match="unlucky"):
         _ = came.return_value
     assert Path.cwd() == tmp_path

@@ -20,7 +20,7 @@ from ragsweep.parts.tracking import Mlflow
 from ragsweep.records.claims import UPLOAD
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep import mlflow_sync
+from ragsweep.sweep.running import mlflow_sync
 from recorded import QUIET, client
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +29,9 @@ LEFT = """
 import sys
 from pathlib import Path
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.recording import OutcomeWriter
-from ragsweep.sweep.session import RunContext, Session
+from ragsweep.sweep.running.recording import OutcomeWriter
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.session import Session
 from ragsweep.report.terminal import Terminal
 from ragsweep.parts.tracking import Mlflow
 from recorded import a_result

@@ -25,7 +25,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.report.race import saved
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import read_command
+from ragsweep.sweep.composing.command import read_command
 
 QUESTIONS = 48
 RIGHT = {"good": 8, "fair": 7, "poor": 3, "bad": 0}
@@ -77,7 +77,7 @@ GRID = ["llm.model=poor,good,fair,bad", "hydra/sweeper/race=betting", "hydra.swe
 
 
 def run(*overrides: str, store: str = "store") -> int:
-    return sweeping.run(read_command([*overrides, f"store.path={store}"], multirun=True))
+    return sweeping.run(read_command([*overrides, f"store.path={store}"], multirun=True)).status
 
 
 def results(store: str = "store") -> dict[str, Result]:

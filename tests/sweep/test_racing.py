@@ -15,7 +15,8 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.sweep.racing import Betting, QuestionOrder, order_questions
+from ragsweep.sweep.racing.betting import Betting
+from ragsweep.sweep.racing.question_order import QuestionOrder, order_questions
 
 
 def question(number: int, category: str = "", document: str = "") -> Question:

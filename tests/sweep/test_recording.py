@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.recording import masked
+from ragsweep.sweep.running.recording import masked
 from recorded import summary
 from test_ledger import result
 

@@ -10,9 +10,9 @@ import pytest
 from command_line import write_dataset
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.search_plan import bound_search
-from ragsweep.sweep.session import open_session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.running.session import open_session
+from ragsweep.sweep.searching.search_plan import bound_search
 from ragsweep.sweep.sweeping import prepare_jobs
 
 SEARCH = ["hydra/sweeper=optuna", "retriever=bm25,vector", "embedder=hashing"]
@@ -26,9 +26,9 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def bound(*typed: str) -> Plan:
     command = read_command(typed, multirun=True)
-    configs = compose_jobs(command)
-    session = open_session(configs[0].values, Terminal(io.StringIO(), bars=False))
-    found = bound_search(session, command, [one.experiment for one in prepare_jobs(session, command, configs)])
+    jobs = compose_jobs(command)
+    session = open_session(jobs[0].config.values, Terminal(io.StringIO(), bars=False))
+    found = bound_search(session, command, prepare_jobs(session, jobs))
     assert found
     return found
 

@@ -10,7 +10,7 @@ import pytest
 from configs import composed
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.parts.metrics import ContextRecall
-from ragsweep.sweep.settings import (
+from ragsweep.sweep.composing.settings import (
     check_command,
     check_config,
     check_constraints,

@@ -23,7 +23,7 @@ from ragsweep.core.locks import LAPSE, myself
 from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
-from ragsweep.sweep.search_run import leave
+from ragsweep.sweep.searching.search_run import leave
 from studies import LEFT, ended_jobs, select, working
 from test_search_command import SEARCH
 

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
-from ragsweep.sweep import slurm
-from ragsweep.sweep.slurm import SlurmQueue, through_queue, withdrawable
+from ragsweep.sweep.running import slurm
+from ragsweep.sweep.running.slurm import SlurmQueue, through_queue, withdrawable
 
 pytest.importorskip("submitit")
 
@@ -92,7 +93,7 @@ def test_launch_that_loses_a_job_waits_for_the_others(listed: Listed, monkeypatc
 
     before, polls = SlurmJob.watcher, list[str]()
 
-    def launch(jobs: object, first: int) -> list[object]:
+    def launch(jobs: object) -> list[Any]:
         for job in ("7_0", "7_1"):
             SlurmJob.watcher.register_job(job)
         listed("7_0 FAILED\n7_1 RUNNING\n")
@@ -105,7 +106,7 @@ def test_launch_that_loses_a_job_waits_for_the_others(listed: Listed, monkeypatc
     # its own clock: in this process other threads may sleep as well
     monkeypatch.setattr(slurm, "time", SimpleNamespace(sleep=end, monotonic=time.monotonic))
     with pytest.raises(RuntimeError, match=r"^7_0 is lost$"):
-        through_queue(SLURM, launch)([["a=1"], ["a=2"]], 0)
+        through_queue(SLURM, launch)([])
     assert polls == ["slept"]
     assert SlurmJob.watcher is before
 
@@ -113,19 +114,19 @@ def test_launch_that_loses_a_job_waits_for_the_others(listed: Listed, monkeypatc
 def test_launch_that_is_interrupted_cancels_what_has_not_ended(listed: Listed, tmp_path: Path) -> None:
     from submitit import SlurmJob
 
-    def launch(jobs: object, first: int) -> list[object]:
+    def launch(jobs: object) -> list[Any]:
         for job in ("7_0", "7_1", "7_2"):
             SlurmJob.watcher.register_job(job)
         listed("7_0 COMPLETED\n7_1 RUNNING\n7_2 PENDING\n")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        through_queue(SLURM, launch)([["a=1"], ["a=2"], ["a=3"]], 0)
+        through_queue(SLURM, launch)([])
     assert (tmp_path / "cancelled").read_text().split() == ["7_1", "7_2"]
 
 
 def test_other_launchers_are_left_alone() -> None:
-    def launch(jobs: object, first: int) -> list[object]:
+    def launch(jobs: object) -> list[Any]:
         return []
 
     assert through_queue(OmegaConf.create({"_target_": "a.JoblibLauncher"}), launch) is launch

@@ -17,8 +17,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
-from ragsweep.sweep.recording import masked
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.recording import masked
+from ragsweep.sweep.running.session import Session
 from recorded import QUIET, a_result, client
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``",

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from configs import composed
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.session import Job
-from ragsweep.sweep.trees import spell
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.trees import spell
 
 
 def job(*overrides: str) -> Job:

@@ -11,7 +11,7 @@ from command_line import RUN, call, write_dataset
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.session import open_session
+from ragsweep.sweep.running.session import open_session
 
 
 @pytest.mark.skipif(importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None, reason="no joblib")

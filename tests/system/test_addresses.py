@@ -29,9 +29,11 @@ from ragsweep.parts.retrievers import HybridConvex, Vector
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.store import Store
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.compose import Composer, JobConfig, config_folder
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.compose import Composer, config_folder
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.running.session import Session
 from toys import Letters, Words, built, corpus
 
 # --- what every key does ------------------------------------------------------------------------------------------
@@ -557,7 +559,7 @@ SHOW = """
 import sys
 from configs import prepare
 from ragsweep.stages.graph import walk
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 experiment = prepare(Session(), *sys.argv[1:])
 print(experiment.signature, sorted(node.address for node in walk(experiment.graph.wanted)))
@@ -585,7 +587,7 @@ def test_order_of_keys_and_comments_do_not_matter(data: dict[str, Path], tmp_pat
     lines = base("retriever/bm25", data)
     mine = [line.replace("retriever=bm25", "retriever=mine") for line in lines]
     command = read_command(mine, multirun=False, config_dir=str(tmp_path))
-    found = Session().prepare(Job(compose_jobs(command)[0], "mine", tuple(mine)))
+    found = Session().prepare(Job(compose_jobs(command)[0].config, "mine", tuple(mine)))
     assert found.signature == changed(lines).signature
 
 

@@ -19,7 +19,7 @@ from configs import prepare
 from ragsweep.core.errors import SHOWN, InputError
 from ragsweep.core.types import Dataset, DatasetReader
 from ragsweep.parts.datasets import Beir, Csv, Folder, Jsonl, Squad, Trec
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 NOBODY = 65534
 CORPUS = '{"id": "d1", "text": "It rains."}\n{"id": "d2", "text": "It snows."}\n'

@@ -12,7 +12,7 @@ from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core.results import COMPLETE
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 BLANK = [
     {"id": "blank", "question": "", "answerable": False},

@@ -12,7 +12,7 @@ from configs import beir, evaluate
 from ragsweep.core.results import Result
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 
 @pytest.fixture(scope="module")

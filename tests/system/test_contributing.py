@@ -10,7 +10,7 @@ import pytest
 
 from command_line import ROOT, call
 from configs import evaluate
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 
 def blocks(path: Path) -> dict[str, str]:

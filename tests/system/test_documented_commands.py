@@ -15,7 +15,7 @@ import yaml
 
 from one_process import in_one_process
 from ragsweep.commands import cli
-from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep_golden.commands import SUBCOMMANDS
 
 ROOT = Path(__file__).parents[2]

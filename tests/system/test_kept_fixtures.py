@@ -18,9 +18,9 @@ from ragsweep.records import checksums
 from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
-from ragsweep.sweep import search_run
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.running.session import Session
+from ragsweep.sweep.searching import search_run
 from ragsweep.sweep.sweeping import prepare_jobs
 from studies import stored_trials
 
@@ -51,8 +51,8 @@ def same_commands(folder: Path) -> None:
     keys = []
     for typed in (SWEEP, SEARCH):
         command = read_command(typed, multirun=True)
-        jobs = prepare_jobs(Session(Evaluator(Executor())), command, compose_jobs(command))
-        signatures = [job.experiment.signature for job in jobs if job.experiment]
+        experiments = prepare_jobs(Session(Evaluator(Executor())), compose_jobs(command))
+        signatures = [experiment.signature for experiment in experiments]
         searched = search_run.search_key(command, signatures[0], place) if command.searching else ""
         keys.append(searched or content_hash([signatures, place]))
     Ledger((folder / DATABASES["ledger"]).parent)  # which brings the file to the present format

@@ -22,7 +22,7 @@ from ragsweep.core.results import Result
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.report.answers import answer_lines
 from ragsweep.stages.executor import Executor
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 ANIMALS = ("cat", "dog", "cow", "owl", "bee", "fox", "hen", "elk", "yak")
 QUESTIONS: list[dict[str, Any]] = [

@@ -17,7 +17,8 @@ from nbclient import NotebookClient
 from command_line import ROOT, RUN, call, write_dataset
 from databases import add_tables
 from ragsweep.records.ledger import Sweep
-from ragsweep.sweep.command import read_command, sweep_title
+from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.composing.sweep_names import sweep_title
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

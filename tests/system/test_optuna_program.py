@@ -16,7 +16,7 @@ from hydra.test_utils.launcher_common_tests import BatchedSweeperTestSuite, Laun
 from hydra.version import setbase
 
 import forked
-from hydra_plugins.ragsweep_optuna.sweeper import OptunaSweeper
+from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeper
 from studies import stored_trials
 
 APP = """
@@ -91,6 +91,12 @@ def test_program_searches_continues_where_it_ended_and_writes_its_best_config(pr
 def test_error_is_reported_before_anything_is_launched(program: Path, typed: str, expected: str) -> None:
     assert expected in run(program, typed, status=1)
     assert not (program / "study.db").exists()
+
+
+def test_sweeper_is_found_under_its_former_name(program: Path) -> None:
+    former = "hydra.sweeper._target_=hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
+    run(program, former, "hydra.sweeper.n_trials=2")
+    assert len(evaluated(program)) == 2
 
 
 def test_hydra_finds_the_sweeper() -> None:

@@ -18,7 +18,7 @@ from ragsweep.core.types import Question
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import TaskMetric
 from ragsweep.stages.executor import Executor
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 TABLES = "CREATE TABLE pets (name TEXT, age INT); INSERT INTO pets VALUES ('Tom', 3), ('Rex', 7)"
 

@@ -18,8 +18,8 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.metrics import ContextRecall, ContextTokens, Recall
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.compose import config_folder
+from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.compose import config_folder
 from toys import built
 
 CODE = "```python\nwidths = sorted(width for width in range(9))\n```\n"
@@ -67,7 +67,7 @@ def _trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def part(group: str, option: str, folder: Path) -> BuiltPart:
     command = read_command(["embedder=letters", f"{group}={option}"], multirun=False, config_dir=str(folder))
-    values = resolve_language(compose_jobs(command)[0].values, CORPUS)
+    values = resolve_language(compose_jobs(command)[0].config.values, CORPUS)
     return Builder().build(values[group], group)
 
 

@@ -10,7 +10,7 @@ from configs import evaluate
 from ragsweep.core.results import Result
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.context_effect import refuses_all
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 UNANSWERABLE, ANSWERABLE = 6, 4
 PLACES = ("Paris", "Rome", "Oslo", "Lima")

@@ -24,7 +24,7 @@ from ragsweep.stages.store import open_store
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.repetition import variance_shares
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from scored import record
 
 

@@ -16,8 +16,9 @@ import pytest
 from ragsweep.commands.report import report
 from ragsweep.core.errors import RagsweepError
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import reference, sweep_title
+from ragsweep.sweep.composing.sweep_names import reference, sweep_title
+from ragsweep.sweep.concluding.parent_run import parent_run
+from ragsweep.sweep.concluding.summarise import summarise_sweep
 from scored import record_sweep, refuse
 from sheets import COUNT, HOSTILE, grid
 
@@ -141,7 +142,8 @@ def test_the_parent_run_holds_the_page_that_the_command_writes(tmp_path: Path) -
     assert report([PARENT, "--path", str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
     ledger = Ledger(tmp_path)
     (sweep,) = ledger.sweeps()
-    parent = summarise_sweep(ledger, ledger.records(sweep.id)).parent(sweep.name, sweep_title(sweep), reference(sweep))
+    summary = summarise_sweep(ledger, ledger.records(sweep.id))
+    parent = parent_run(summary, sweep.name, sweep_title(sweep), reference(sweep))
     assert parent.files["report.html"] == (tmp_path / "page.html").read_bytes()
 
 

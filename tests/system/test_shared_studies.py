@@ -19,8 +19,8 @@ import pytest
 from hydra.errors import HydraException
 
 import forked
+from optuna_sweeper.storage import check_reachable, check_url, open_storage
 from postgresql import Database, database
-from ragsweep.sweep.search.storage import check_reachable, check_url, open_storage
 from studies import LEFT, TRIALS, by_job, query
 
 __all__ = ["database"]
@@ -241,6 +241,6 @@ def test_a_server_that_is_not_there_is_one_sentence_without_the_password() -> No
 
 
 def test_missing_driver_is_refused_with_the_command_that_installs_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.sweep.search.storage.find_spec", lambda name: None)
-    with pytest.raises(HydraException, match=r"pip install 'ragsweep\[postgresql\]'"):
+    monkeypatch.setattr("optuna_sweeper.storage.find_spec", lambda name: None)
+    with pytest.raises(HydraException, match=r"pip install 'psycopg\[binary\]'"):
         check_url("postgresql://me@somewhere/studies")

@@ -11,8 +11,8 @@ import pytest
 from one_process import in_one_process
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.records.ledger import FINISHED, Ledger
-from ragsweep.sweep.command import read_command
-from ragsweep.sweep.compose import config_folder
+from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.composing.compose import config_folder
 from tiny_models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))

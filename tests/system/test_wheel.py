@@ -42,7 +42,9 @@ def test_wheel_carries_configs_sweeps_golden_set_and_licence(wheel: Path) -> Non
     assert (wheel / "ragsweep" / "py.typed").is_file()
     assert {path.suffix for path in (wheel / "ragsweep" / "report" / "page").iterdir()} >= {".html", ".css", ".js"}
     assert (wheel / "ragsweep" / "parts" / "datasets" / "python_reference.jsonl").is_file()
-    assert (wheel / "hydra_plugins" / "ragsweep_searchpath" / "searchpath.py").is_file()
+    for plugin in ("ragsweep_searchpath/searchpath", "ragsweep_grid/sweeper", "optuna_sweeper/sweeper"):
+        assert (wheel / "hydra_plugins" / f"{plugin}.py").is_file()
+    assert (wheel / "optuna_sweeper" / "loop.py").is_file()
     assert not (wheel / "hydra_plugins" / "__init__.py").exists()  # a namespace that others share
     assert list(wheel.glob("ragsweep-*.dist-info/licenses/LICENSE"))
 

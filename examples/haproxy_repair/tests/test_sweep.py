@@ -12,10 +12,11 @@ from typing import ClassVar
 import pytest
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.command import compose
-from ragsweep.sweep.compose import Composer
-from ragsweep.sweep.config_policy import ConfigPolicy
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.config_policy import ConfigPolicy
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running.session import Session
 
 import haproxy_repair
 from haproxy_repair.cases import FILE, read_cases

@@ -62,7 +62,7 @@ class GridSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
         """Launch all jobs and return their results, one list per batch; raise the first fault at the end."""
-        from ragsweep.sweep.expansion import expand
+        from ragsweep.sweep.composing.expansion import expand
 
         assert self.config is not None
         assert self.launcher is not None

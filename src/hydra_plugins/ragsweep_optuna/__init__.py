@@ -1,1 +1,1 @@
-"""Hydra plugin ``hydra/sweeper=optuna``: search with Optuna 5, for any Hydra program. Overrides in, numbers out."""
+"""The former name of the plugin ``optuna_sweeper``."""

@@ -70,7 +70,7 @@ class RagsweepSearchPath(SearchPathPlugin):
 
         Only for ragsweep's command: every Hydra program in the environment loads the plugin.
         """
-        from ragsweep.sweep.compose import config_folder
+        from ragsweep.sweep.composing.compose import config_folder
 
         main = next((entry.path for entry in search_path.get_path() if entry.provider == "main"), "")
         if not main or Path(main.removeprefix("file://")).resolve() != config_folder():

@@ -26,9 +26,9 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.verdict import pair_verdict
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import choices, compose_jobs, read_command
-from ragsweep.sweep.recorded_runs import find_run, open_ledger, sweep_results
-from ragsweep.sweep.session import Job, Session, open_session
+from ragsweep.sweep.composing.command import choices, compose_jobs, read_command
+from ragsweep.sweep.concluding.recorded_runs import find_run, open_ledger
+from ragsweep.sweep.running.session import Session, open_session
 
 _ABOUT = """Rerun a config with one change at a time: every option of its parts that needs no further model, every
 number to its neighbouring values. It is a sweep like any other, resumed by the same command, with RUN's config first;
@@ -124,16 +124,19 @@ def ablate(arguments: Sequence[str]) -> int:
     if options.plan:
         jobs = tuple((*case.overrides, "plan=true") for case in ablation.cases)
         command = read_command(ablation.hydra, False, options.config_dir)
-        return sweeping.run(replace(command, multirun=True, jobs=jobs))
+        return sweeping.run(replace(command, multirun=True, jobs=jobs)).status
     name = write_sweep(ablation, run)
     command = read_command([f"sweeps={name}", *ablation.hydra], True, options.config_dir)
-    status = sweeping.run(command)
-    ledger = open_ledger(options.path)
-    sweep = next(sweep for sweep in reversed(ledger.sweeps()) if sweep.jobs == tuple(command.jobs))
-    results = [result for result in sweep_results(ledger, sweep.id) if result.state == COMPLETE]
-    if results and results[0].overrides == command.jobs[0]:
-        show_changes(results, options.metric, terminal)
-    return status
+    outcome = sweeping.run(command)
+    records = open_ledger(options.path).records(outcome.sweep) if outcome.sweep else []
+    measured = {
+        record.job: record.outcome
+        for record in records
+        if isinstance(record.outcome, Result) and record.outcome.state == COMPLETE
+    }
+    if 0 in measured:
+        show_changes(list(measured.values()), options.metric, terminal)
+    return outcome.status
 
 
 def _show_cases(ablation: Ablation, terminal: Terminal) -> None:
@@ -265,9 +268,9 @@ def experiments(config_dir: str | None) -> Callable[[Overrides], Experiment]:
 
     def experiment(overrides: Overrides) -> Experiment:
         nonlocal session
-        config = compose_jobs(read_command(overrides, multirun=False, config_dir=config_dir))[0]
-        session = session or open_session(config.values, Terminal.current())
-        return session.prepare(Job(config, "", overrides))
+        job = compose_jobs(read_command(overrides, multirun=False, config_dir=config_dir))[0]
+        session = session or open_session(job.config.values, Terminal.current())
+        return session.prepare(job)
 
     return experiment
 

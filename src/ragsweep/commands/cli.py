@@ -161,8 +161,8 @@ def _run(arguments: list[str]) -> int:
     gc.set_threshold(50_000, 20, 100)
     from ragsweep.commands.command_line import ignore_closed_pipe
     from ragsweep.sweep import sweeping
-    from ragsweep.sweep.command import read_command
-    from ragsweep.sweep.hydra_launch import call_hydra
+    from ragsweep.sweep.composing.command import read_command
+    from ragsweep.sweep.running.hydra_launch import call_hydra
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--multirun", "-m", action="store_true")
@@ -196,7 +196,7 @@ def _run(arguments: list[str]) -> int:
         with command.secrets.masking(), ignore_closed_pipe():
             call_hydra([*options, *command.overrides])
         return 0
-    return sweeping.run(command)
+    return sweeping.run(command).status
 
 
 def _refusal(option: str, instead: str) -> type[argparse.Action]:

@@ -18,7 +18,7 @@ from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed,
 from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.verdict import LIKELY_BETTER, SHOWN_BETTER, SHOWN_WORSE
-from ragsweep.sweep.recorded_runs import find_run
+from ragsweep.sweep.concluding.recorded_runs import find_run
 
 FORMAT = "ragsweep.compare/1"
 MOST_QUESTIONS = 3

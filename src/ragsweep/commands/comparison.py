@@ -40,10 +40,10 @@ from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.pairs import Family, PairComparison
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import shown_kind
-from ragsweep.sweep.baseline import find_baseline
-from ragsweep.sweep.recorded_runs import RecordedRun, open_ledger
-from ragsweep.sweep.retrieved import JudgedContexts, judged_contexts
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.concluding.recorded_baseline import find_baseline
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, open_ledger
+from ragsweep.sweep.running.retrieved import JudgedContexts, judged_contexts
+from ragsweep.sweep.running.session import Session
 
 
 @dataclass(frozen=True)

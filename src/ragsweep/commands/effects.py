@@ -18,7 +18,7 @@ from ragsweep.stats.inference import factorial
 from ragsweep.stats.inference.differences import TOO_SHORT, has_ratios, transform_amounts
 from ragsweep.stats.inference.factorial import Effect
 from ragsweep.stats.inference.matrix import score_matrix
-from ragsweep.sweep.recorded_runs import find_sweep
+from ragsweep.sweep.concluding.recorded_runs import find_sweep
 
 FORMAT = "ragsweep.effects/1"
 

@@ -45,7 +45,7 @@ from ragsweep.stats.gate import (
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.slices import SMALL
-from ragsweep.sweep.recorded_runs import RecordedRun, find_run
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 CRITICAL = "critical"
 """The label of the questions that a gate uses if no file lists them."""

@@ -14,7 +14,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats import comparable
 from ragsweep.stats.gate import GAIN, LEAST, MARGIN, Check
 from ragsweep.stats.inference.noninferiority import Gate
-from ragsweep.sweep.recorded_runs import RecordedRun
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun
 
 Decision = Literal["pass", "fail", "inconclusive", "refused"]
 EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}

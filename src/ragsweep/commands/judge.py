@@ -31,7 +31,7 @@ from ragsweep.stats.human_labels import WAY_OUT, match_labels
 from ragsweep.stats.inference.declined import missing_reason
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
 from ragsweep.stats.inference.prediction_powered import prediction_powered
-from ragsweep.sweep.recorded_runs import RecordedRun, find_run
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 FEW = 30
 """Lowest number of labels of either kind that is not reported as few."""

@@ -12,7 +12,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.inference.matrix import WEIGHT
-from ragsweep.sweep.recorded_runs import find_run
+from ragsweep.sweep.concluding.recorded_runs import find_run
 
 _JUDGED = "ragas_"
 _REPLICATE = "judge.replicate"

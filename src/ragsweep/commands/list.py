@@ -13,10 +13,10 @@ from ragsweep.report.numbers import number
 from ragsweep.report.sweep_table import GAP, sweep_table
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import reference, sweep_title
-from ragsweep.sweep.past_sweeps import best_of
-from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
+from ragsweep.sweep.composing.sweep_names import reference, sweep_title
+from ragsweep.sweep.concluding.past_sweeps import best_of
+from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
+from ragsweep.sweep.concluding.summarise import summarise_sweep
 
 MOST = 20
 HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best mean", "status"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragsweep.commands.command_line import Parser, add_path
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.recorded_runs import find_target, open_ledger
+from ragsweep.sweep.concluding.recorded_runs import find_target, open_ledger
 
 _ABOUT = """Name a config or a sweep, for compare, gate, ablate, show, report and list; NAME#3 is the third config of a
 named sweep. name=NAME names the sweep of a run command."""

@@ -26,8 +26,8 @@ from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks, with_worst_cases
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
-from ragsweep.sweep.recorded_runs import open_ledger
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.concluding.recorded_runs import open_ledger
+from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.pair/1"
 PAGE = "comparison.html"

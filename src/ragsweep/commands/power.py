@@ -33,7 +33,7 @@ from ragsweep.stats.inference.planning import (
     questions_for,
 )
 from ragsweep.stats.inference.power import LEVEL, POWER, each_level, estimate_power, noise_floor, shared_level
-from ragsweep.sweep.recorded_runs import RecordedRun, find_run, open_ledger, sweep_results
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger, sweep_results
 
 FORMAT = "ragsweep.power/1"
 PLAN_FORMAT = "ragsweep.power_plan/1"

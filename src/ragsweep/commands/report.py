@@ -13,11 +13,12 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import spelled
 from ragsweep.report.page import build_history, write_page
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import reference, sweep_title
-from ragsweep.sweep.past_sweeps import recorded_sweeps
-from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.composing.sweep_names import reference, sweep_title
+from ragsweep.sweep.concluding.past_sweeps import recorded_sweeps
+from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
+from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.sweep_page import describe, sweep_page
+from ragsweep.sweep.running.session import Session
 
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the
 effect of each swept parameter, slices, and the individual questions. With --history: all sweeps as one page, with their
@@ -56,7 +57,7 @@ def report(arguments: Sequence[str]) -> int:
     if options.format == "markdown":
         if not summary.results:
             raise InputError(f'no config of the sweep "{reference(sweep)}" was measured: there is no table')
-        text = f"## {markdown_text(sweep_title(sweep))}\n\n{summary.description()}"
+        text = f"## {markdown_text(sweep_title(sweep))}\n\n{describe(summary)}"
         if options.output:
             _write(options.output, text.encode("utf-8", "replace"))
         else:
@@ -64,7 +65,7 @@ def report(arguments: Sequence[str]) -> int:
                 sys.stdout.write(text)
         return 0
     texts = Session().page_texts(summary.results, Secrets())
-    page = summary.page(sweep_title(sweep), reference(sweep), texts)
+    page = sweep_page(summary, sweep_title(sweep), reference(sweep), texts)
     return _write_page(options.output or f"report-{reference(sweep)}.html", page)
 
 

@@ -22,9 +22,9 @@ from ragsweep.report.terminal import Terminal, fixes
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
-from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.recorded_runs import RecordedRun, find_run, open_ledger
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger
+from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.running.session import Session
 
 MOST_CONTEXT, LONGEST_PASSAGE = 5, 200
 """Most chunks listed below a question, and most characters of each."""

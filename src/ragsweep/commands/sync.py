@@ -10,8 +10,8 @@ from ragsweep.core.plurals import counted
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep import mlflow_sync
-from ragsweep.sweep.recorded_runs import open_ledger
+from ragsweep.sweep.concluding.recorded_runs import open_ledger
+from ragsweep.sweep.running import mlflow_sync
 
 _ABOUT = """Send to MLflow the ledger's records that it lacks: after an outage, or after its database was lost. Existing
 runs are not changed. Rankings (TREC run files) and traces are not in the ledger, and are not sent."""

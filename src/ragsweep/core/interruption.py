@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from optuna_sweeper.processes import repeating as repeating
+
 AGAIN = 0.5
 """Seconds after which an exception that was not caught is raised again."""
 
@@ -104,21 +106,3 @@ def _after(seconds: float, action: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-@contextmanager
-def repeating(action: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
-    """Call ``action`` every ``seconds``, in another thread of this name, during the block."""
-    ended = threading.Event()
-
-    def work() -> None:
-        while not ended.wait(seconds):
-            action()
-
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(5)  # an action may be waiting for a database

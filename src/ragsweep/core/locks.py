@@ -1,66 +1,22 @@
-"""Processes of a machine: locks that the kernel releases, and the liveness of a lock's holder."""
+"""Locks between the processes of a machine, which the kernel releases; and the processes that hold them."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from optuna_sweeper.processes import LAPSE as LAPSE
+from optuna_sweeper.processes import Holder as Holder
+from optuna_sweeper.processes import beat as beat
+from optuna_sweeper.processes import myself as myself
+
 BEAT = 15.0
 """Seconds between two heartbeats."""
-
-LAPSE = 90.0
-"""Seconds without a heartbeat after which a process of another machine counts as dead."""
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A process: its machine, its number, and its start time, because numbers are reused."""
-
-    host: str
-    process: int
-    started: str
-
-    def lives(self, silent: float) -> bool:
-        """Return whether the process is alive; ``silent`` is the number of seconds since its last heartbeat."""
-        if self.host != socket.gethostname():
-            return silent < LAPSE
-        return _started(self.process) == self.started
-
-    def __str__(self) -> str:
-        return f"process {self.process} on {self.host}"
-
-
-def myself() -> Holder:
-    """Return this process as a holder."""
-    return _holder(os.getpid())
-
-
-@cache
-def _holder(process: int) -> Holder:
-    return Holder(socket.gethostname(), process, _started(process) or "")
-
-
-def _started(process: int) -> str | None:
-    """Return a process's start time as the system writes it; None where no process has this number."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    stat = Path(f"/proc/{process}/stat")
-    try:
-        state, *fields = stat.read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""  # no /proc: the process number has to suffice
-    return None if state == "Z" else fields[18]
 
 
 class Locks:

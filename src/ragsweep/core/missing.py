@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.data import EvaluationView, Question, Scores
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.types import EvaluationView, Question, Scores
 
 CONVERSATIONAL = "conversational"
 UNANSWERABLE = "unanswerable"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.locks import BEAT, LAPSE, Holder, myself
+from ragsweep.core.locks import BEAT, LAPSE, Holder, beat, myself
 from ragsweep.records.ledger_file import LedgerFile
 
 CONFIG, FINALIST = "config", "finalist"
@@ -145,7 +145,7 @@ class Claims:
         if not self._beats:
             self._beats = True
             file = weakref.ref(self._file)  # an unreferenced ledger closes its file
-            threading.Thread(target=_beat, args=(file,), name="ragsweep-heartbeat", daemon=True).start()
+            beat(partial(_renew, file), BEAT, "ragsweep-heartbeat")
 
     def _take_free(
         self, connection: sqlite3.Connection, kind: str, sweep: str, number: int, rivals: list[Claim] | None = None
@@ -186,17 +186,14 @@ def find_claims(
     return claims
 
 
-def _beat(ledger_file: weakref.ref[LedgerFile]) -> None:
-    """Renew this process's claims, for other machines, while the file is in use."""
-    me = myself()
-    while True:
-        time.sleep(BEAT)
-        file = ledger_file()
-        if file is None:
-            return
-        with suppress(sqlite3.Error, TrackingError), file.transaction() as connection:
-            connection.execute(
-                "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
-                (time.time(), me.host, me.process, me.started),
-            )
-        del file
+def _renew(ledger_file: weakref.ref[LedgerFile]) -> bool:
+    """Renew this process's claims, for other machines; return whether the file is still in use."""
+    me, file = myself(), ledger_file()
+    if file is None:
+        return False
+    with suppress(sqlite3.Error, TrackingError), file.transaction() as connection:
+        connection.execute(
+            "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
+            (time.time(), me.host, me.process, me.started),
+        )
+    return True

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ragsweep.core.locks import Holder, myself
+from ragsweep.core.locks import Holder, beat, myself
 from ragsweep.stages.remote import Remote
 
 LAPSE = 30.0
@@ -116,17 +116,15 @@ class Leases:
         with self._lock:
             self._held[name] = taken
             if self._thread is None:
-                self._thread = threading.Thread(target=self._give_signs, name="ragsweep-leases", daemon=True)
-                self._thread.start()
+                self._thread = beat(self._give_signs, self._beat, "ragsweep-leases")
 
-    def _give_signs(self) -> None:
-        while True:
-            time.sleep(self._beat)
-            self._beats += 1
-            for name in list(self._held):
-                with self._lock:
-                    if name in self._held:
-                        self._remote.overwrite(self._held[name], self._sign_of_life())
+    def _give_signs(self) -> bool:
+        self._beats += 1
+        for name in list(self._held):
+            with self._lock:
+                if name in self._held:
+                    self._remote.overwrite(self._held[name], self._sign_of_life())
+        return True
 
 
 def _owner(content: bytes) -> Holder | None:

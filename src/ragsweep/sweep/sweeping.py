@@ -8,7 +8,9 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
+from optuna_sweeper.race_loop import exception_of
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
@@ -21,30 +23,41 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.stages.ray_shards import check_compute
 from ragsweep.stats.comparable import computed_otherwise
-from ragsweep.sweep import mlflow_sync
-from ragsweep.sweep.baseline import find_recorded, with_baseline
-from ragsweep.sweep.command import Command, compose_jobs
-from ragsweep.sweep.compose import JobConfig
-from ragsweep.sweep.jobs import Partial, TargetsMissed, run_job
-from ragsweep.sweep.loop import JobLoop
-from ragsweep.sweep.multirun import Multirun
-from ragsweep.sweep.race_loop import exception_of
-from ragsweep.sweep.races import WHERE, SweepRace, prepare_race
-from ragsweep.sweep.search_command import trial_names, with_directions
-from ragsweep.sweep.search_plan import bound_search
-from ragsweep.sweep.search_run import Search
-from ragsweep.sweep.session import Job, RunContext, Session, open_session
-from ragsweep.sweep.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
+from ragsweep.sweep.composing.baseline import with_baseline
+from ragsweep.sweep.composing.command import Command, compose_jobs
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.search_settings import trial_names
+from ragsweep.sweep.composing.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
+from ragsweep.sweep.concluding.recorded_baseline import find_recorded
+from ragsweep.sweep.racing.betting import WHERE
+from ragsweep.sweep.racing.sweep_race import SweepRace, prepare_race
+from ragsweep.sweep.running import mlflow_sync
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.jobs import Partial, TargetsMissed, run_job
+from ragsweep.sweep.running.loop import JobLoop
+from ragsweep.sweep.running.multirun import Multirun
+from ragsweep.sweep.running.session import Session, open_session
+from ragsweep.sweep.searching.directions import with_directions
+from ragsweep.sweep.searching.search_plan import bound_search
+from ragsweep.sweep.searching.search_run import Search
 
 
-def run(command: Command) -> int:
-    """Run a command; return the exit status."""
+class CommandOutcome(NamedTuple):
+    """The exit status of a command, and the id of its sweep, run or shown again; None for a plan or a single config."""
+
+    status: int
+    sweep: str | None = None
+
+
+def run(command: Command) -> CommandOutcome:
+    """Run a command."""
     with command.secrets.masking():
         return _run(command)
 
 
-def _run(command: Command) -> int:
-    command, configs = with_baseline(command, compose_jobs(command))
+def _run(command: Command) -> CommandOutcome:
+    command, jobs = with_baseline(command, compose_jobs(command))
+    configs = [job.config for job in jobs]
     values = configs[0].values
     check_command(values)
     # The place of results cannot differ within a sweep: the results would not be found again.
@@ -55,8 +68,7 @@ def _run(command: Command) -> int:
     labels = read_sweep_labels([config.values for config in configs])
     terminal, possible, bound = Terminal.current(), list[Node](), None
     session = open_session(values, terminal)
-    jobs = prepare_jobs(session, command, configs)
-    experiments = [job.experiment for job in jobs if job.experiment]
+    experiments = prepare_jobs(session, jobs)
     check_shown([config.values for config in configs], _common_labels(experiments))
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
     race = _prepare_race(session, command, experiments)
@@ -72,11 +84,11 @@ def _run(command: Command) -> int:
     planned = bound or planned
     if values["plan"] == "json":
         print(json.dumps(plan_as_json(planned)))
-        return 0
+        return CommandOutcome(0)
     if values["plan"]:
         _show(terminal, facts)
         terminal.plan_table(planned)
-        return 0
+        return CommandOutcome(0)
     _check_keys([*needed, *possible])
     notes = [*command.notes, *_baseline_notes(values["baseline"], session, experiments)]
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
@@ -92,13 +104,14 @@ def _run(command: Command) -> int:
         if labels:
             terminal.line("note", "judge.labels correct a sweep; of one config: ragsweep judge calibrate")
         terminal.plan(planned)
-        status = _run_single(command, context, jobs[0])
+        outcome = CommandOutcome(_run_single(command, context, jobs[0]))
     else:
         kind = Search if command.searching else Multirun
         signatures = [experiment.signature for experiment in experiments]
-        status = kind(command, values, context, jobs, race).run(signatures, planned)
+        multirun = kind(command, values, context, jobs, race)
+        outcome = CommandOutcome(multirun.run(signatures, planned), multirun.sweep)
     mlflow_sync.end_abandoned(context)
-    return status
+    return outcome
 
 
 def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
@@ -143,20 +156,19 @@ def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
     return [label for label in tables[0].groups if all(label in table.groups for table in tables)]
 
 
-def prepare_jobs(session: Session, command: Command, configs: Sequence[JobConfig]) -> list[Job]:
+def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
     """Check every config before the first job starts, and raise all faults at once."""
-    jobs, faults = [], dict[str, RagsweepError]()
-    for number, (config, name) in enumerate(zip(configs, command.names(), strict=True)):
-        job = Job(config, name, command.jobs[number], number, searching=command.searching)
+    experiments, faults = [], dict[str, RagsweepError]()
+    for job in jobs:
         try:
             job.experiment = session.prepare(job)
-            jobs.append(job)
+            experiments.append(job.experiment)
         except RagsweepError as fault:
             faults[str(fault)] = fault
     if faults:
         kind = type(next(iter(faults.values())))
         raise kind("\n".join(faults))
-    return jobs
+    return experiments
 
 
 def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:
@@ -242,10 +254,9 @@ def _run_single(command: Command, context: RunContext, job: Job) -> int:
     """Run the only config of a command."""
     logs: list[str] = []
     try:
-        assert isinstance(job.config, JobConfig)
-        folders = JobLoop(command, job.config, context.secrets)
+        folders = JobLoop(command, job, context.secrets)
         with folders.logging():
-            ended = folders.run(lambda: run_job(context, job), job.config, 0, job.overrides)
+            ended = folders.run(lambda: run_job(context, job), job)
         logs = folders.logs
         if fault := exception_of(ended):
             raise fault

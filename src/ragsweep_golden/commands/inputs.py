@@ -26,9 +26,9 @@ from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import Budget
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.store import open_store
-from ragsweep.sweep.command import compose
-from ragsweep.sweep.compose import Composer
-from ragsweep.sweep.config_policy import ConfigPolicy
+from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
 

@@ -16,9 +16,9 @@ from ragsweep.golden.judged_spans import DocumentSpan, judged_share, locate_labe
 from ragsweep.records.claims import CONFIG
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.recorded_runs import find_sweep_record, open_ledger
-from ragsweep.sweep.retrieved import Retrieved, places_of, read_retrieved
-from ragsweep.sweep.session import Session, open_session
+from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
+from ragsweep.sweep.running.retrieved import Retrieved, places_of, read_retrieved
+from ragsweep.sweep.running.session import Session, open_session
 from ragsweep_golden.commands.inputs import Inputs, read_inputs, words_parser
 from ragsweep_golden.review.pool import Hole, as_row, find_holes, order_holes
 from ragsweep_golden.sets.entries import is_rejected, read_set

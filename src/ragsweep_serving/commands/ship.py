@@ -31,9 +31,9 @@ from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import check_whole
-from ragsweep.sweep.recorded_runs import RecordedRun, find_run, find_target
-from ragsweep.sweep.session import open_session
-from ragsweep.sweep.trees import leaves
+from ragsweep.sweep.composing.trees import leaves
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, find_target
+from ragsweep.sweep.running.session import open_session
 from ragsweep_serving.bundle import changed_part, write_bundle
 from ragsweep_serving.reference import write_reference
 

@@ -19,7 +19,7 @@ from ragsweep.parts.ranking import widen
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.tokens import count
 from ragsweep.stages.executor import Executor
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
 from toys import LongestFirst, Words, built, vector
 

@@ -12,7 +12,7 @@ import pytest
 
 from configs import evaluate
 from ragsweep.parts.datasets import Beir, Folder, Squad, Trec
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:

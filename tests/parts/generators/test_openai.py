@@ -17,7 +17,7 @@ from ragsweep.core.types import Answer, Passage, Request, Turn, Usage
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
 from ragsweep.parts.tokens import count
-from ragsweep.sweep.compose import config_folder
+from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.testing.generators import GeneratorContract
 
 KEY = "sk-5ecret-5ecret-5ecret"

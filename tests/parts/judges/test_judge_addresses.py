@@ -11,7 +11,7 @@ import yaml
 from configs import composed
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.compose import config_folder
+from ragsweep.sweep.composing.compose import config_folder
 from test_addresses import JUDGE, OF_EMBEDDINGS
 
 PRESETS = ("openai", "ollama", "vllm")

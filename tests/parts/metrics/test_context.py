@@ -29,7 +29,7 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.golden.sections import section
 from ragsweep.parts import metrics
 from ragsweep.parts.datasets import PythonReference
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
 from trec_files import align
 

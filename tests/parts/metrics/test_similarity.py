@@ -10,7 +10,7 @@ import pytest
 from configs import evaluate
 from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.metrics import ContextSimilarity
-from ragsweep.sweep.session import Session
+from ragsweep.sweep.running.session import Session
 from toys import Letters
 
 

@@ -1,0 +1,245 @@
+"""Run a search: take, launch and record batches of trials until the study is complete."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn
+from hydra.errors import HydraException
+from hydra.utils import get_method
+
+from optuna_sweeper.open_study import open_study
+from optuna_sweeper.race_loop import JobOutcome, Race, completed, run_race
+from optuna_sweeper.samplers import GRID
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.signatures import SearchComposer
+from optuna_sweeper.space import Space, merge_overrides, read_space
+from optuna_sweeper.stopping import StopRule
+from optuna_sweeper.storage import open_storage
+from optuna_sweeper.study import SharedStudy, Sign, StudyPlan, no_attributes
+from optuna_sweeper.summary import write_summary
+from optuna_sweeper.trial_zero import trial_zero
+from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
+
+KEPT_CONFIGS = 100
+"""Number of last batches whose results keep their configs, which take 150 kB each."""
+
+Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
+"""Run trials with consecutive job numbers up to the end of a rung (None: in full); return their results."""
+
+_log = logging.getLogger(__name__)
+
+
+def run_search(
+    settings: SearchSettings,
+    arguments: Sequence[str],
+    launch: Launch,
+    composer: SearchComposer,
+    folder: Path,
+    attributes: Callable[[int], Mapping[str, str]] = no_attributes,
+) -> list[Sequence[JobReturn]]:
+    """Search, and return the results of the jobs that this process launched, one list per batch.
+
+    Every value of every parameter is composed once before the first job starts. The result of the study is written to
+    ``optimization_results.yaml`` in the folder. ``attributes`` of a job are set on its trial at its end.
+    """
+    space = read_space(arguments, settings.params, composer.loader)
+    if settings.sampler["name"] == GRID:
+        space.points()  # rejects a continuous parameter
+    for probe in space.probes():
+        composer.compose(probe)
+    plan = replace(_plan(settings, space, composer), attributes=attributes)
+    storage = open_storage(settings.storage)
+    try:
+        study = open_study(plan, space, storage)
+        loop = SearchLoop(
+            study, launch, composer.sign, settings.n_jobs, settings.max_failure_rate, settings.constraints,
+            settings.stop, settings.race,
+        )  # fmt: skip
+        try:
+            results = loop.run()
+        except BaseException:
+            with suppress(Exception):  # the user should read what ended the search
+                write_summary(study, settings, folder)
+            raise
+        write_summary(study, settings, folder)
+        return results
+    finally:
+        storage.close()
+
+
+def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> StudyPlan:
+    subject = settings.subject or " ".join(sorted(space.fixed))
+    identity = json.dumps([space.description(), settings.directions, subject], sort_keys=True)
+    zero = [trial_zero(space, composer, settings.declared).overrides] if settings.default else []
+    configs = [*zero, *(merge_overrides(space.fixed, lines) for lines in settings.enqueue)]
+    extend = settings.custom_search_space
+    suffix = f"-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+    return StudyPlan(
+        name=settings.study_name or composer.title + suffix,
+        suffix="" if settings.study_name else suffix,
+        objectives=settings.objectives,
+        directions=settings.directions,
+        subject=subject,
+        sampler=settings.sampler,
+        n_trials=settings.n_trials,
+        first=tuple((lines, space.locate_config(composer.values(lines, space.parameters))) for lines in configs),
+        has_zero=bool(zero),
+        lapse=settings.lapse,
+        extend=partial(get_method(extend), composer.config()) if extend else None,
+    )
+
+
+@dataclass(frozen=True)
+class SearchLoop:
+    """The work of this process on a study."""
+
+    study: SharedStudy
+    launch: Launch
+    sign: Sign
+    n_jobs: int = 1
+    max_failure_rate: float = 0.0
+    constraints: tuple[Constraint, ...] = ()
+    stop: StopRule = field(default_factory=StopRule)
+    race: Race | None = None
+    _begun: float = field(default_factory=time.monotonic)
+
+    def run(self) -> list[Sequence[JobReturn]]:
+        """Search until the study is complete or stopped; return the results of this process's jobs.
+
+        Raises HydraException, with the reasons counted, if too many trials failed.
+        """
+        results: list[Sequence[JobReturn]] = []
+        if self.study.stop_reason(self.stop.plain()) and not self.study.is_busy():
+            return results
+        with self.study.heartbeat():
+            try:
+                for batch in self._batches():
+                    for jobs in self._evaluate(batch):
+                        results.append(jobs)
+                        if len(results) > KEPT_CONFIGS:
+                            for job in jobs:
+                                job.cfg = job.hydra_cfg = None
+            except BaseException:
+                with suppress(Exception):  # the user should read what ended the search
+                    self.study.release(lost=False)
+                raise
+        return results
+
+    def _batches(self) -> Iterator[list[Evaluation]]:
+        """Yield batches until the search ends; wait for trials of other processes, which may die."""
+        plan = self.study.plan
+        while True:
+            outcomes, charged = self.study.outcomes(), self.study.count_charged()
+            self._check_failures(outcomes)
+            elapsed = time.monotonic() - self._begun
+            if charged < plan.n_trials and (why := self.stop.why(outcomes, plan.directions, elapsed)):
+                self.study.mark_stopped(why, self.stop.plain())
+                return
+            if batch := self.study.batch(self.n_jobs, self.sign):
+                yield batch
+            elif self.study.is_busy():
+                time.sleep(0.2)
+            else:
+                self._check_failures(self.study.outcomes())
+                if (charged := self.study.count_charged()) < plan.n_trials:
+                    _log.warning("the space has no more than %d configs; n_trials=%d", charged, plan.n_trials)
+                return
+
+    def _check_failures(self, outcomes: Sequence[TrialOutcome]) -> None:
+        reasons = Counter(outcome.reason for outcome in outcomes if outcome.reason)
+        failed, total = reasons.total(), self.study.plan.n_trials
+        if failed > self.max_failure_rate * total:
+            counts = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(5))
+            raise HydraException(
+                f"{failed} of {total} trials failed, and hydra.sweeper.max_failure_rate={self.max_failure_rate:g}:"
+                f" {counts}"
+            )
+
+    def _evaluate(self, batch: Sequence[Evaluation]) -> Iterator[Sequence[JobReturn]]:
+        try:
+            if self.race:
+                yield self._race(self.race, batch)
+            else:
+                for part in _consecutive(batch):
+                    results = self._launch(part)
+                    for evaluation, job in zip(part, results, strict=True):
+                        self._record(evaluation, job, {})
+                    yield results
+        except _LauncherDied as fault:
+            self.study.release(lost=True)
+            _log.warning("the launcher ended with %s; the running trials are started again", fault)
+
+    def _race(self, race: Race, batch: Sequence[Evaluation]) -> list[JobReturn]:
+        """Race the trials of a batch: prune the dropped ones, and record the others."""
+        trials, spent = {each.job: each for each in batch}, {each.job: Counter[str]() for each in batch}
+
+        def launch(jobs: Mapping[int, Evaluation], until: int | None) -> dict[int, JobOutcome]:
+            parts = _consecutive(list(jobs.values()))
+            results = [result for part in parts for result in self._launch(part, until)]
+            return dict(zip(jobs, results, strict=True))
+
+        def after_rung(until: int, results: Mapping[int, JobOutcome], dropped: tuple[int, ...]) -> None:
+            for job, result in results.items():
+                if isinstance(result, JobReturn) and completed(result):
+                    outcome = read_outcome(result, 1)
+                    asked: Any = result.return_value.get("asked") if isinstance(result.return_value, Mapping) else None
+                    if outcome.values:
+                        self.study.report(trials[job], asked or until, outcome.values[0])
+                    spent[job].update(outcome.cost)
+            for job in dropped:
+                prune(job)
+
+        def prune(job: int) -> None:
+            if not self.study.finish(trials[job], TrialOutcome(pruned=True, cost=spent[job])):
+                _log.warning(
+                    "trial %d was taken over by another process, which decides on it", trials[job].trial.number
+                )
+
+        raced = run_race(race, trials, launch, after_rung)
+        for job in raced.dropped - raced.results.keys():  # before this process began
+            prune(job)
+        results = {job: result for job, result in raced.results.items() if isinstance(result, JobReturn)}
+        for job in trials:
+            if job not in raced.dropped:
+                self._record(trials[job], results[job], spent[job])
+        return list(results.values())
+
+    def _launch(self, batch: Sequence[Evaluation], until: int | None = None) -> Sequence[JobReturn]:
+        try:
+            return self.launch(batch, until)
+        except HydraException:
+            raise
+        except Exception as fault:  # a job's exception is returned as its result
+            raise _LauncherDied(f"{type(fault).__name__}: {fault}") from fault
+
+    def _record(self, evaluation: Evaluation, job: JobReturn, spent: Mapping[str, float]) -> None:
+        """Record the outcome of a trial; ``spent``: its earlier cost."""
+        outcome = read_outcome(job, len(self.study.plan.directions), self.constraints)
+        outcome = replace(outcome, cost=Counter(spent) + Counter(outcome.cost))
+        number = evaluation.trial.number
+        if not self.study.finish(evaluation, outcome):
+            _log.warning("trial %d was taken over by another process; this result is not used", number)
+        elif outcome.reason:
+            _log.warning("trial %d failed: %s", number, outcome.reason)
+
+
+class _LauncherDied(Exception):
+    """A launcher failed as a whole, for example because the process of an unknown job died."""
+
+
+def _consecutive(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
+    """Group trials sorted by job into runs of consecutive job numbers."""
+    for _, group in groupby(enumerate(batch), lambda pair: pair[1].job - pair[0]):
+        yield [evaluation for _, evaluation in group]

@@ -1,0 +1,68 @@
+"""Open a study: create it, or continue one of the same measurement."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from hydra.errors import HydraException
+
+from optuna_sweeper.samplers import seeded_sampler
+from optuna_sweeper.space import Space
+from optuna_sweeper.storage import Storage
+from optuna_sweeper.study import SharedStudy, StudyPlan
+from optuna_sweeper.trials import EVALUATION, count_final_duplicates, draw_number
+
+FORMAT = 2
+_IDENTITY, _FORMAT = "identity", "format"
+
+REPEATED = 20
+"""Consecutive duplicates after which trials are drawn at random: the sampler has converged on known configs."""
+
+
+def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
+    """Create a study, or open the one of this name. Raises HydraException if it has another measurement."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    directions: Any = list(plan.directions)
+    identity = {"space": space.description(), "direction": list(plan.directions), "subject": plan.subject}
+    with storage.exclusive():
+        if plan.suffix:
+            known = optuna.get_all_study_names(storage.optuna)
+            plan = replace(plan, name=next((name for name in known if name.endswith(plan.suffix)), plan.name))
+        study = optuna.create_study(
+            study_name=plan.name,
+            storage=storage.optuna,
+            sampler=seeded_sampler(plan.sampler, _draw),
+            directions=directions,
+            load_if_exists=True,
+        )
+        attributes = study.user_attrs
+        if _IDENTITY not in attributes:
+            study.set_user_attr(_FORMAT, FORMAT)
+            study.set_user_attr(_IDENTITY, identity)
+        elif (version := attributes.get(_FORMAT, 1)) != FORMAT:
+            raise HydraException(
+                f'hydra.sweeper.storage: study "{plan.name}" was made by another version of optuna_sweeper (format'
+                f" {version}, this one reads {FORMAT}); use that version, another storage, or another"
+                " hydra.sweeper.study_name"
+            )
+        elif differing := [key for key in identity if attributes[_IDENTITY].get(key) != identity[key]]:
+            raise HydraException(
+                f'hydra.sweeper.study_name: study "{plan.name}" was begun with another {" and ".join(differing)};'
+                " give another name, or the same command"
+            )
+        if len(plan.objectives) == len(directions):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                study.set_metric_names(list(plan.objectives))
+    return SharedStudy(plan, space, storage, study)
+
+
+def _draw(study: Any, trial: Any) -> tuple[int, bool]:
+    """Number a draw, and decide whether it is random: if the sampler repeats itself, or all values are fixed."""
+    trials = study.get_trials(deepcopy=False)
+    is_retry = EVALUATION in trial.user_attrs
+    return draw_number(trials, trial.number), is_retry or count_final_duplicates(trials) >= REPEATED

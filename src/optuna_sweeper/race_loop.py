@@ -1,0 +1,110 @@
+"""Race jobs: run all of them rung by rung, drop some after each rung, and run the rest in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import HydraException
+
+Launched = TypeVar("Launched")
+"""A job as its launcher gets it."""
+
+JobOutcome = JobReturn | Exception
+"""The result of a job, or the fault that prevented the launch of its batch."""
+
+AfterRung = Callable[[int, Mapping[int, JobOutcome], tuple[int, ...]], None]
+"""Called with the end of a rung, the outcomes of its jobs, and the jobs dropped after it."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The decision of a race: the end of the next rung (None: run the rest in full), and the dropped jobs."""
+
+    until: int | None
+    dropped: tuple[int, ...] = ()
+
+
+@runtime_checkable
+class Race(Protocol):
+    """The rule of a race."""
+
+    @property
+    def key(self) -> str:
+        """The key of a job's config that sets the end of a rung, for launchers that start jobs by overrides."""
+
+    def begin(self, jobs: Sequence[int]) -> Rung:
+        """Return the first rung; jobs dropped before an interruption are dropped again."""
+
+    def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
+        """Decide after a rung, from the return values of the remaining jobs."""
+
+    def end(self, returned: Mapping[int, Any]) -> None:
+        """End the race; ``returned``: the return values of the jobs run in full."""
+
+
+@dataclass(frozen=True)
+class RaceResult:
+    """The outcome of each job on its last rung, and the dropped jobs."""
+
+    results: dict[int, JobOutcome]
+    dropped: frozenset[int]
+
+
+def check_race(race: Any) -> Race | None:
+    """Return the race; raises HydraException for an object that does not implement Race."""
+    if race is None or isinstance(race, Race):
+        return race
+    raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, given {race!r}")
+
+
+def run_race(
+    race: Race,
+    jobs: Mapping[int, Launched],
+    launch: Callable[[Mapping[int, Launched], int | None], Mapping[int, JobOutcome]],
+    after_rung: AfterRung | None = None,
+) -> RaceResult:
+    """Run a race over jobs by number; ``launch`` runs them up to the end of a rung, or in full."""
+    alive, results = dict(jobs), dict[int, JobOutcome]()
+    rung = race.begin(list(alive))
+    dropped = [number for number in rung.dropped if alive.pop(number, None) is not None]
+    while rung.until is not None and alive:
+        until = rung.until
+        outcomes = launch(alive, until)
+        results |= outcomes
+        alive = {number: job for number, job in alive.items() if completed(outcomes[number])}
+        rung = race.decide(until, _returned(outcomes))
+        out = tuple(number for number in rung.dropped if alive.pop(number, None) is not None)
+        dropped += out
+        if after_rung:
+            after_rung(until, outcomes, out)
+    whole = launch(alive, None) if alive else {}
+    race.end(_returned(whole))
+    return RaceResult(results | dict(whole), frozenset(dropped))
+
+
+def completed(outcome: JobOutcome) -> bool:
+    """Return whether a job ran to its end."""
+    return not isinstance(outcome, Exception) and outcome.status == JobStatus.COMPLETED
+
+
+def _returned(outcomes: Mapping[int, JobOutcome]) -> dict[int, Any]:
+    return {
+        number: outcome.return_value
+        for number, outcome in outcomes.items()
+        if isinstance(outcome, JobReturn) and completed(outcome)
+    }
+
+
+def exception_of(job: JobReturn) -> Exception | None:
+    """Return the exception of a job, without Hydra's printed line."""
+    with redirect_stderr(StringIO()):
+        try:
+            _ = job.return_value
+        except Exception as fault:
+            return fault
+    return None

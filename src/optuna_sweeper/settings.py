@@ -1,0 +1,99 @@
+"""The sweeper's settings, read and checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+
+from optuna_sweeper.race_loop import Race, check_race
+from optuna_sweeper.samplers import check_sampler
+from optuna_sweeper.stopping import StopRule, read_stop
+from optuna_sweeper.storage import check_url
+from optuna_sweeper.trials import Constraint, read_constraints, read_directions
+
+_WHERE = "hydra.sweeper"
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """The values of ``OptunaSweeperConf``, checked."""
+
+    sampler: Mapping[str, Any]
+    directions: tuple[str, ...]
+    constraints: tuple[Constraint, ...]
+    params: Mapping[str, Any]
+    enqueue: tuple[tuple[str, ...], ...]
+    study_name: str | None
+    storage: str | None
+    n_trials: int
+    n_jobs: int
+    max_failure_rate: float
+    custom_search_space: str | None
+    default: bool
+    declared: tuple[str, ...] | None  # the overrides of the baseline
+    subject: str | None
+    lapse: float
+    race: Race | None
+    stop: StopRule
+    stop_given: Any
+    folder: str | None
+    objectives: tuple[str, ...]
+    plots: bool
+
+    @staticmethod
+    def read(values: Mapping[str, Any]) -> SearchSettings:
+        """Read the settings. Raises HydraException, with the key, for invalid values."""
+        plain: dict[str, Any] = {
+            key: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+            for key, value in values.items()
+        }
+        race = check_race(values.get("race"))
+        for key in ("n_trials", "n_jobs"):
+            if isinstance(plain[key], bool) or not isinstance(plain[key], int) or plain[key] < 1:
+                raise HydraException(f"{_WHERE}.{key}: must be a whole number of at least 1, given {plain[key]!r}")
+        rate = plain["max_failure_rate"]
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+            raise HydraException(f"{_WHERE}.max_failure_rate: must be a share from 0 to 1, given {rate!r}")
+        sampler, params = plain["sampler"], plain["params"] or {}
+        if not isinstance(sampler, Mapping):
+            raise HydraException(f"{_WHERE}.sampler: choose one with hydra/sweeper/sampler=NAME, given {sampler!r}")
+        if not isinstance(params, Mapping):
+            raise HydraException(f"{_WHERE}.params: must be a mapping from keys to sweeps, given {params!r}")
+        directions, constraints = read_directions(plain["direction"]), read_constraints(plain["constraints"])
+        check_sampler(sampler, len(directions), len(constraints))
+        check_url(plain["storage"])
+        if race and len(directions) > 1:
+            raise HydraException(f"{_WHERE}.race: a race compares one number, and direction names {len(directions)}")
+        unchanged = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
+        return SearchSettings(
+            **{key: plain[key] for key in unchanged},
+            sampler=sampler,
+            directions=directions,
+            constraints=constraints,
+            params=params,
+            enqueue=_read_enqueue(plain["enqueue"]),
+            max_failure_rate=float(rate),
+            default=bool(plain["default"]),
+            declared=None if plain.get("declared") is None else tuple(plain["declared"]),
+            lapse=float(plain["lapse"]),
+            race=race,
+            stop=read_stop(plain["stop"], len(directions)),
+            stop_given=plain["stop"],
+            objectives=tuple(map(str, plain["objectives"] or ())),
+            plots=bool(plain["plots"]),
+        )
+
+
+def _read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
+    lists = setting or []
+    if not isinstance(lists, list) or not all(
+        isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists
+    ):
+        raise HydraException(
+            f'{_WHERE}.enqueue: must be lists of overrides such as [[a=1], ["b=2", "c=3"]], given {setting!r}'
+        )
+    return tuple(map(tuple, lists))

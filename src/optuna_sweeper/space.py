@@ -1,0 +1,282 @@
+"""The space of a search: parameters, conditions between them, and its points."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from optuna_sweeper.parameters import (
+    PARAMS,
+    Categorical,
+    Numeric,
+    Parameter,
+    ParentCondition,
+    parse_override,
+    read_domain,
+)
+
+
+@dataclass(frozen=True)
+class Space:
+    """Parameters in topological order, and the overrides that all trials share."""
+
+    parameters: tuple[Parameter, ...]
+    fixed: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()  # as written, by key
+
+    def suggest(self, trial: Any) -> dict[str, str]:
+        """Suggest a value for each parameter that exists: key -> value as typed."""
+        values: dict[str, str] = {}
+        for parameter in self.parameters:
+            if parameter.exists(values):
+                values[parameter.name] = parameter.domain.suggest(trial, parameter.name)
+        return values
+
+    def overrides(self, values: Mapping[str, str]) -> tuple[str, ...]:
+        """Format the overrides of a trial."""
+        lines = [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
+        positions = {name: number for number, name in enumerate(self.order)}
+        return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
+
+    def locate_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return Optuna's values for a config, for the parameters whose value is in the space.
+
+        A parameter whose value is outside is omitted, with the parameters that depend on it.
+        """
+        return self.optuna_values(self.split_config(config)[0])
+
+    def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return the values of a config in the space, as typed, and those outside it.
+
+        Parameters that depend on an outside value are in neither; a missing value is outside, as None.
+        """
+        point: dict[str, str] = {}
+        outside: dict[str, Any] = {}
+        for parameter in self.parameters:
+            if parameter.exists(point):
+                value = config.get(parameter.name)
+                if parameter.domain.locate(value) is None:
+                    outside[parameter.name] = value
+                else:
+                    point[parameter.name] = parameter.domain.nearest(value)
+        return point, outside
+
+    def optuna_values(self, point: Mapping[str, str]) -> dict[str, Any]:
+        """Return Optuna's values for a point as typed."""
+        domains = {parameter.name: parameter.domain for parameter in self.parameters}
+        return {
+            name: text if isinstance(domains[name], Categorical) else domains[name].locate(float(text))
+            for name, text in point.items()
+        }
+
+    def points(self) -> Iterator[dict[str, str]]:
+        """Yield all points, the last parameter changing first. Raises HydraException for a continuous parameter."""
+        endless = [parameter.name for parameter in self.parameters if parameter.domain.listed() is None]
+        if endless:
+            raise HydraException(
+                f"hydra/sweeper/sampler=grid: {', '.join(endless)} has infinitely many values;"
+                " use range(start,stop,step)"
+            )
+        return self._points(self.parameters, {})
+
+    def _points(self, parameters: Sequence[Parameter], values: dict[str, str]) -> Iterator[dict[str, str]]:
+        if not parameters:
+            yield values
+        elif not parameters[0].exists(values):
+            yield from self._points(parameters[1:], values)
+        else:
+            for text in parameters[0].domain.listed() or ():
+                yield from self._points(parameters[1:], {**values, parameters[0].name: text})
+
+    def probes(self) -> list[tuple[str, ...]]:
+        """List overrides that contain each choice and each end of each range once: all must compose.
+
+        A conditional parameter is combined with each value of its parent; all others have their first value.
+        """
+        probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
+        return list(dict.fromkeys(probes or [self.fixed]))
+
+    def ranges(self) -> list[tuple[tuple[str, ...], tuple[str, ...], float]]:
+        """List the probes at both ends of each range, and its number of values, infinite if it is continuous.
+
+        The range of a conditional parameter is listed with each value of its parent.
+        """
+        return [
+            (probes[0], probes[-1], math.inf if values is None else len(values))
+            for parameter, probes in self.probes_by_parameter()
+            if isinstance(parameter.domain, Numeric)
+            for values in [parameter.domain.listed()]
+        ]
+
+    def count_points(self, most: int) -> int:
+        """Count the points, up to ``most``."""
+        if any(parameter.domain.listed() is None for parameter in self.parameters):
+            return most
+        return sum(1 for _ in islice(self.points(), most))
+
+    def probes_by_parameter(
+        self, others: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
+        """Yield each parameter, with each value of its parents, and the probes of its choices or ends.
+
+        ``others``: values of other parameters; the default is their first value.
+        """
+        for parameter in self.parameters:
+            for parents in self._parent_values(parameter):
+                points = ({**others, **parents, parameter.name: text} for text in parameter.domain.extremes())
+                yield parameter, [self.overrides(self._with_first_values(point)) for point in points]
+
+    def _with_first_values(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Complete a point by the first value of every other parameter that exists."""
+        point: dict[str, str] = {}
+        for parameter in self.parameters:
+            if parameter.exists(point):
+                point[parameter.name] = values.get(parameter.name, parameter.domain.extremes()[0])
+        return point
+
+    def _parent_values(self, parameter: Parameter) -> list[dict[str, str]]:
+        """List the values of all ancestors with which a parameter exists."""
+        lists: list[dict[str, str]] = [{}]
+        for condition in parameter.when:
+            parent = next(each for each in self.parameters if each.name == condition.parent)
+            above = self._parent_values(parent)
+            lists = [{**a, **b, condition.parent: text} for a in lists for b in above for text in condition.values]
+        return lists
+
+    def description(self) -> list[Any]:
+        """Return the space as plain values, for comparison."""
+        return [[each.name, repr(each.domain), *map(str, each.when)] for each in self.parameters]
+
+
+def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """Merge overrides; the last one of each key wins."""
+    return tuple({parse_override(line, "").get_key_element(): line for line in [*fixed, *more]}.values())
+
+
+def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
+    """Read the space from ``params`` and the command line, which takes precedence.
+
+    Raises HydraException for unreadable sweeps, unknown parents or values of parents, and cycles.
+    """
+    written: dict[str, tuple[Override, str]] = {}  # key -> the override, and its place
+    conditions: dict[str, list[ParentCondition]] = {}
+    for key, value in (params or {}).items():
+        where = f"{PARAMS}.{key}"
+        sweep, when = _split_parameter(value, where)
+        override = parse_override(f"{key}={sweep}", where, loader)
+        written[override.get_key_element()] = override, where
+        conditions[override.get_key_element()] = [_read_condition(line, where) for line in when]
+    command_line = [parse_override(line, "", loader) for line in typed]
+    for line, override in zip(typed, command_line, strict=True):
+        written[override.get_key_element()] = override, f'"{line}"'
+    domains: dict[str, Categorical | Numeric] = {}
+    fixed: dict[str, str] = {}
+    for name, (override, where) in written.items():
+        if override.is_sweep_override():
+            domains[name] = read_domain(override, where)
+        else:
+            fixed[name] = override.get_value_element_as_str()
+            domains[name] = Categorical((fixed[name],))
+    narrowed = {override.get_key_element() for override in command_line} | fixed.keys()
+    for name, listed in conditions.items():
+        for condition in listed:
+            _check_condition(name, condition, domains, condition.parent in narrowed)
+    return _apply_conditions(domains, fixed, conditions)
+
+
+def _apply_conditions(
+    domains: Mapping[str, Categorical | Numeric],
+    fixed: Mapping[str, str],
+    conditions: Mapping[str, list[ParentCondition]],
+) -> Space:
+    """Evaluate conditions on fixed keys, drop parameters that cannot exist, and sort the rest by dependency.
+
+    If the command line narrows the values of a parent, parameters that depend on the removed values are dropped.
+    """
+    parameters: list[Parameter] = []
+    gone: set[str] = set()
+    for name in _sort_by_dependency(list(domains), conditions):
+        possible, unresolved = True, []
+        for condition in conditions.get(name, ()):
+            texts = domains[condition.parent].listed() or ()
+            left = tuple(text for text in condition.values if text in texts)
+            possible &= bool(left) and condition.parent not in gone
+            if condition.parent not in fixed:
+                unresolved.append(ParentCondition(condition.parent, left))
+        if not possible:
+            gone.add(name)
+        elif name not in fixed:
+            parameters.append(Parameter(name, domains[name], tuple(unresolved)))
+    lines = tuple(f"{name}={text}" for name, text in fixed.items() if name not in gone)
+    return Space(tuple(parameters), lines, tuple(domains))
+
+
+def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCondition]]) -> list[str]:
+    """Sort keys topologically into generations, each in written order. Raises HydraException for a cycle."""
+    sorter = TopologicalSorter({name: {each.parent for each in conditions.get(name, ())} for name in names})
+    try:
+        sorter.prepare()
+    except CycleError as fault:
+        circle = " -> ".join(fault.args[1])
+        raise HydraException(f"{PARAMS}: {circle}: each exists only if the other does; remove a condition") from None
+    order: list[str] = []
+    while sorter.is_active():
+        generation = sorter.get_ready()
+        order += sorted(generation, key=names.index)
+        sorter.done(*generation)
+    return order
+
+
+def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
+    """Split a written parameter into its sweep and its conditions."""
+    if not isinstance(value, Mapping):
+        return str(value), []
+    if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):
+        form = '{over: "interval(0,1)", when: parent=value}'
+        raise HydraException(f"{where}: must be a sweep, or {form} with what has commas in quotes, given {value!r}")
+    when = value.get("when")
+    lines = when if isinstance(when, list) else [] if when is None else [when]
+    if not all(isinstance(line, str) for line in lines):
+        raise HydraException(f'{where}: when must be "parent=value", or a list of such, given {when!r}')
+    return value["over"], lines
+
+
+def _read_condition(line: str, where: str) -> ParentCondition:
+    where = f"{where}.when"
+    override = parse_override(line, where)
+    if override.is_sweep_override():
+        values = read_domain(override, where).listed()
+    else:
+        values = (override.get_value_element_as_str(),)
+    if values is None:
+        raise HydraException(f'{where}: name values, given "{line}"')
+    return ParentCondition(override.get_key_element(), values)
+
+
+def _check_condition(
+    name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
+) -> None:
+    """Raise HydraException for an unknown parent or value; a ``narrowed`` parent may lack some values."""
+    where = f"{PARAMS}.{name}.when"
+    if condition.parent not in domains:
+        near = difflib.get_close_matches(condition.parent, domains, 1)
+        hint = f'; did you mean "{near[0]}"?' if near else "; it must be searched as well, or be typed"
+        raise HydraException(f'{where}: no parameter "{condition.parent}"{hint}')
+    values = domains[condition.parent].listed()
+    if values is None:
+        raise HydraException(
+            f"{where}: {condition.parent} has infinitely many values; depend on a parameter with choices"
+        )
+    unknown = [value for value in condition.values if value not in values]
+    if unknown and not narrowed:
+        raise HydraException(f"{where}: {condition.parent} is never {unknown[0]}; it is one of {', '.join(values[:9])}")

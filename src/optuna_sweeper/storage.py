@@ -1,0 +1,173 @@
+"""Optuna's database of studies: SQLite for the processes of one machine, PostgreSQL for several machines."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hydra.errors import HydraException
+
+WHERE = "hydra.sweeper.storage"
+PATIENCE = 600.0
+"""Timeout in seconds for the lock that guards changes of a study."""
+
+CONNECT_TIMEOUT = 10
+"""Timeout in seconds after which a server counts as unreachable."""
+
+_SCHEME = "postgresql"
+_STUCK = f"{WHERE}: another process has had the lock of the study for {PATIENCE:g} seconds; it may be suspended"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Optuna's storage, and the lock that guards changes of trials' states."""
+
+    optuna: Any
+    exclusive: Callable[[], AbstractContextManager[None]]
+    is_shared: bool  # by several processes
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self.is_shared:
+            self.optuna.remove_session()
+            self.optuna.engine.dispose()
+
+
+def is_postgresql(url: object) -> bool:
+    """Return whether a storage is in a PostgreSQL database, which other machines can reach."""
+    return str(url).partition("://")[0].partition("+")[0] == _SCHEME
+
+
+def check_url(url: str | None) -> str:
+    """Return the URL with its driver; empty for a study in memory. Raises HydraException for other storages."""
+    if url is None:
+        return ""
+    scheme, separator, rest = str(url).partition("://")
+    if separator and scheme == _SCHEME:
+        drivers = [name for name in ("psycopg", "psycopg2") if find_spec(name)]
+        if not drivers:
+            raise HydraException(
+                f"{WHERE}: PostgreSQL needs a driver, and none is installed; pip install 'psycopg[binary]'"
+            )
+        return f"{_SCHEME}+{drivers[0]}://{rest}"
+    if not separator or scheme.partition("+")[0] not in ("sqlite", _SCHEME):
+        raise HydraException(
+            f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., given {str(url).partition('@')[0]!r};"
+            " a journal file is not supported: it becomes unreadable once its last line is torn"
+        )
+    return str(url) if is_postgresql(url) or _sqlite_file(str(url)) not in ("", ":memory:") else ""
+
+
+def check_reachable(url: str) -> None:
+    """Connect once to a storage on a server. Raises HydraException, without the password, on failure."""
+    with _one_sentence(url), _connect(check_url(url)):
+        pass
+
+
+def open_storage(url: str | None) -> Storage:
+    """Open a storage, and create its tables if they are missing."""
+    from optuna.storages import InMemoryStorage, RDBStorage
+
+    address = check_url(url)
+    if not address:
+        return Storage(InMemoryStorage(), nullcontext, is_shared=False)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    if not is_postgresql(address):
+        return _open_sqlite(address)
+    options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_TIMEOUT}}
+    with _one_sentence(address), _advisory_lock(address):
+        storage = RDBStorage(address, engine_kwargs=options)
+    return Storage(storage, lambda: _advisory_lock(address), is_shared=True)
+
+
+def _sqlite_file(url: str) -> str:
+    return url.partition("///")[2].partition("?")[0]
+
+
+def _open_sqlite(address: str) -> Storage:
+    from optuna.storages import RDBStorage
+
+    name = _sqlite_file(address)
+    path = Path(name).absolute()  # a job may change the working directory
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():  # for its owner only; closing an existing file would release SQLite's locks on it
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    lock = path.with_name(f"{path.name}.lock")
+    with _file_lock(lock), _one_sentence(address):
+        with closing(sqlite3.connect(path, timeout=60)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")  # stored in the file
+        url = address.replace(f"///{name}", f"///{path}", 1)
+        storage = RDBStorage(url, engine_kwargs={"connect_args": {"timeout": 60}})
+    return Storage(storage, lambda: _file_lock(lock), is_shared=True)
+
+
+@contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, timeout=PATIENCE, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise HydraException(_STUCK) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _advisory_lock(address: str) -> Iterator[None]:
+    from sqlalchemy import text
+    from sqlalchemy.exc import OperationalError
+
+    key = {"key": zlib.crc32(b"ragsweep-optuna")}
+    # Not in a transaction, which would be idle while the lock is held.
+    with _connect(address).execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"SET lock_timeout = '{PATIENCE:g}s'"))
+        try:
+            connection.execute(text("SELECT pg_advisory_lock(:key)"), key)
+        except OperationalError as fault:
+            if "lock" not in str(fault.orig):
+                raise
+            raise HydraException(_STUCK) from None
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+
+
+def _connect(address: str) -> Any:
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import NullPool
+
+    engine = create_engine(address, poolclass=NullPool, connect_args={"connect_timeout": CONNECT_TIMEOUT})
+    return engine.connect()
+
+
+@contextmanager
+def _one_sentence(url: str) -> Iterator[None]:
+    """Raise HydraException, without the password, if a database is unusable or has another version."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+
+    try:
+        yield
+    except OperationalError as fault:
+        address = make_url(url)
+        message = " ".join(str(fault.orig).split("\n")[0].split())
+        message = message.replace(str(address.password), "***") if address.password else message
+        name = address.set(drivername=address.get_backend_name())
+        raise HydraException(f"{WHERE}: cannot use {name}: {message}") from None
+    except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as fault:
+        raise HydraException(f"{WHERE}: no such database can be opened: {type(fault).__name__}") from None
+    except RuntimeError as fault:  # raised by Optuna for a database of another version
+        raise HydraException(f"{WHERE}={url.rpartition('@')[2]}: {' '.join(str(fault).split())}") from None

@@ -1,0 +1,295 @@
+"""A study shared by several processes: the owner of each trial, and the next trial."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from optuna_sweeper.processes import Holder, myself, repeating
+from optuna_sweeper.samplers import GRID
+from optuna_sweeper.signatures import Signature
+from optuna_sweeper.space import Space
+from optuna_sweeper.storage import Storage
+from optuna_sweeper.trials import (
+    EVALUATION,
+    LOCATED,
+    OVERRIDES,
+    POINT,
+    TWIN,
+    Evaluation,
+    TrialOutcome,
+    count_final_duplicates,
+    evaluations,
+    is_charged,
+    read_trial,
+    retry_attributes,
+    superseded,
+    trial_owner,
+    write_outcome,
+)
+
+ATTEMPTS = 3
+"""Most attempts at a trial whose process dies."""
+
+EXHAUSTED = 200
+"""Consecutive duplicates after which the space counts as exhausted."""
+
+SMALL = 1000
+"""Most points of a space that are counted to detect its exhaustion."""
+
+_STOPPED = "stopped"
+Sign = Callable[[Sequence[str]], Signature]
+"""Overrides -> the signature of their config."""
+
+
+def no_attributes(job: int) -> Mapping[str, str]:
+    """Return no attributes for a job."""
+    return {}
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """The objectives and settings of a study."""
+
+    name: str
+    directions: tuple[str, ...]
+    subject: str  # identity of the measurement: a study is continued only with the same one
+    sampler: Mapping[str, Any]
+    n_trials: int
+    first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # overrides, and Optuna's values for them
+    has_zero: bool = False  # the first is trial 0, which a study has once: a later default is not added
+    lapse: float = 90.0  # seconds without a heartbeat after which a process counts as dead
+    extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
+    suffix: str = ""  # other names of the study, from earlier titles
+    objectives: tuple[str, ...] = ()  # their names, as other programs show them
+    attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial at its end
+
+
+@dataclass
+class SharedStudy:
+    """A study shared by this process and possibly others.
+
+    Trials change their state only under the storage's lock; the owner of a trial is a trial attribute.
+    """
+
+    plan: StudyPlan
+    space: Space
+    storage: Storage
+    optuna: Any  # Optuna's study
+    _points: list[dict[str, str]] | None = field(default=None, repr=False)
+
+    def trials(self) -> list[Any]:
+        """List all trials."""
+        return list(self.optuna.get_trials(deepcopy=False))
+
+    def outcomes(self) -> list[TrialOutcome]:
+        """List the outcomes of all finished jobs, in start order."""
+        outcomes = map(read_trial, evaluations(self.trials()).values())
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def count_charged(self) -> int:
+        """Count the jobs that count as trials of the study, running ones included."""
+        return sum(map(is_charged, evaluations(self.trials()).values()))
+
+    def is_busy(self) -> bool:
+        """Return whether jobs are running or pending another attempt."""
+        return any(not trial.state.is_finished() for trial in evaluations(self.trials()).values())
+
+    def is_exhausted(self) -> bool:
+        """Return whether the sampler no longer finds a new config."""
+        if self.plan.sampler.get("name") == GRID:
+            return self._next_point() is None
+        return count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points()
+
+    def stop_reason(self, rule: Mapping[str, Any]) -> str:
+        """Return why the study was stopped early under the same rule, or ""."""
+        stopped = self.optuna.user_attrs.get(_STOPPED) or {}
+        return str(stopped.get("why", "")) if stopped.get("by") == rule else ""
+
+    def mark_stopped(self, why: str, rule: Mapping[str, Any]) -> None:
+        """Record why the study is stopped, and under which rule."""
+        self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(rule)})
+
+    # --- the life of a trial -------------------------------------------------------------------------------------
+
+    def batch(self, most: int, sign: Sign) -> list[Evaluation]:
+        """Claim up to ``most`` trials for this process, including those of dead processes, by job number.
+
+        A trial's last attempt runs alone, so that another crash can be attributed to it.
+        """
+        batch: list[Evaluation] = []
+        with self.storage.exclusive():
+            self._requeue(lambda trial: not self._is_owned(trial), lost=True)
+            while len(batch) < most:
+                waiting = self._waiting()
+                retry = waiting.user_attrs.get(EVALUATION) if waiting else None
+                if retry is None and self.count_charged() >= self.plan.n_trials:
+                    break
+                last = retry is not None and retry["attempt"] == ATTEMPTS
+                if last and batch:
+                    break
+                trial = self._next(waiting)
+                if trial is None:
+                    break
+                if evaluation := self._admit(trial, sign):
+                    batch.append(evaluation)
+                    if last:
+                        break
+        return sorted(batch, key=lambda evaluation: evaluation.job)
+
+    def _requeue(self, condition: Callable[[Any], bool], lost: bool) -> None:
+        """Enqueue the running trials that fulfil a condition again, and mark them as failed.
+
+        In this order, a process that dies in between leaves a pending trial and one to be marked later.
+        """
+        from optuna.trial import TrialState
+
+        trials = self.trials()
+        enqueued = superseded(trials)
+        for trial in trials:
+            if trial.state == TrialState.RUNNING and condition(trial):
+                attributes = retry_attributes(trial, lost)
+                if attributes and trial.number not in enqueued:
+                    self.optuna.enqueue_trial(attributes.get(LOCATED, {}), user_attrs=attributes)
+                self.optuna.tell(trial.number, state=TrialState.FAIL)
+
+    def _is_owned(self, trial: Any) -> bool:
+        """Return whether a living process evaluates a trial; on this machine its process is checked directly."""
+        owner = trial_owner(trial)
+        if owner is None or owner == myself():
+            return owner is not None
+        beaten = self.optuna.user_attrs.get(_heartbeat_key(owner), 0.0)
+        return owner.lives(0.0) and time.time() - beaten < self.plan.lapse
+
+    def _waiting(self) -> Any:
+        """Return the trial that Optuna would begin next, or None."""
+        from optuna.trial import TrialState
+
+        return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
+
+    def _next(self, waiting: Any) -> Any:
+        """Return the next trial to evaluate, or None."""
+        if waiting is None:
+            tried = [trial.user_attrs.get(OVERRIDES) for trial in self.trials()]
+            has_begun = any(lines is not None for lines in tried)
+            listed = self.plan.first[1:] if self.plan.has_zero and has_begun else self.plan.first
+            first = next((config for config in listed if list(config[0]) not in tried), None)
+            if first:
+                overrides, located = list(first[0]), dict(first[1])
+                self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
+            elif self.is_exhausted():
+                return None
+            elif self.plan.sampler.get("name") == GRID:
+                number = self._next_point()
+                assert self._points is not None
+                assert number is not None
+                located = self.space.optuna_values(self._points[number])
+                self.optuna.enqueue_trial(located, user_attrs={POINT: number, LOCATED: located})
+        return self.optuna.ask()
+
+    def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
+        """Claim a trial for this process; None for a duplicate, or a config that cannot be composed."""
+        overrides, retry = self._overrides(trial), trial.user_attrs.get(EVALUATION)
+        if retry:
+            attempt = retry["attempt"]
+            evaluation = Evaluation(trial, retry["job"], overrides, retry["signature"], attempt, retry["retry_of"])
+            fault = f"its process died {ATTEMPTS} times: killed, or out of memory" if attempt > ATTEMPTS else ""
+        else:
+            digest, fault, config = sign(overrides)
+            jobs = evaluations(self.trials())
+            twin = next((t for t in jobs.values() if t.user_attrs[EVALUATION]["signature"] == digest), None)
+            if twin:
+                trial.set_user_attr(TWIN, twin.number)
+                underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is running")
+                write_outcome(self.optuna, trial, read_trial(twin) or underway)
+                return None
+            evaluation = Evaluation(trial, len(jobs), overrides, digest, config=config)
+        evaluation.claim()
+        if fault:
+            write_outcome(self.optuna, trial, TrialOutcome(reason=fault))
+            return None
+        return evaluation
+
+    def _overrides(self, trial: Any) -> tuple[str, ...]:
+        """Draw the values of a trial, and return its overrides."""
+        enqueued = trial.user_attrs.get(OVERRIDES)
+        if enqueued is None:
+            values = self.space.suggest(trial)
+            if self.plan.extend:
+                self.plan.extend(trial)
+            more = {key: str(value) for key, value in trial.params.items() if key not in values}
+            return self.space.overrides({**values, **more})
+        for parameter in self.space.parameters:
+            if parameter.name in trial.user_attrs[LOCATED]:
+                parameter.domain.suggest(trial, parameter.name)
+        if EVALUATION in trial.user_attrs and self.plan.extend:
+            self.plan.extend(trial)
+        return tuple(enqueued)
+
+    def report(self, evaluation: Evaluation, step: int, value: float) -> None:
+        """Report the intermediate value of a trial."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
+        with suppress(UpdateFinishedTrialError):  # another process took it over
+            evaluation.trial.report(value, step)
+
+    def finish(self, evaluation: Evaluation, outcome: TrialOutcome) -> bool:
+        """Record the outcome of a trial; return False if another process has taken it over."""
+        from optuna.trial import TrialState
+
+        with self.storage.exclusive():
+            running = self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            if evaluation.trial.number not in {trial.number for trial in running}:
+                return False
+            for name, value in self.plan.attributes(evaluation.job).items():
+                evaluation.trial.set_user_attr(name, value)
+            write_outcome(self.optuna, evaluation.trial, outcome)
+            return True
+
+    def release(self, lost: bool) -> None:
+        """Release this process's trials for another attempt; ``lost``: this attempt counts, as its process died."""
+        with self.storage.exclusive():
+            self._requeue(lambda trial: trial_owner(trial) == myself(), lost)
+
+    @contextmanager
+    def heartbeat(self) -> Iterator[None]:
+        """Write this process's heartbeat to the study during the block."""
+        if not self.storage.is_shared:
+            yield
+            return
+        key = _heartbeat_key(myself())
+
+        def beat() -> None:
+            with suppress(Exception):  # the next beat may reach the database
+                self.optuna.set_user_attr(key, time.time())
+
+        self.optuna.set_user_attr(key, time.time())
+        with repeating(beat, self.plan.lapse / 6, "optuna-sweeper-heartbeat"):
+            yield
+
+    # --- finite spaces -------------------------------------------------------------------------------------------
+
+    def _has_all_points(self) -> bool:
+        """Return whether every point of a small space has a trial."""
+        if self._points is None:
+            finite = all(parameter.domain.listed() is not None for parameter in self.space.parameters)
+            self._points = list(islice(self.space.points(), SMALL + 1)) if finite else []
+        if not 0 < len(self._points) <= SMALL:
+            return False
+        drawn = {frozenset(trial.params.items()) for trial in self.trials()}
+        return all(frozenset(self.space.optuna_values(point).items()) in drawn for point in self._points)
+
+    def _next_point(self) -> int | None:
+        """Return the number of the first grid point without a trial, or None after the last."""
+        if self._points is None:
+            self._points = list(self.space.points())
+        number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1
+        return number if number < len(self._points) else None
+
+
+def _heartbeat_key(holder: Holder) -> str:
+    return f"heartbeat {holder.host} {holder.process} {holder.started}"

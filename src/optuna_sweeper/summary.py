@@ -1,0 +1,109 @@
+"""Summarise a study: the trial of each job, the reason for its end, and Optuna's plots.
+
+The file ``study.json`` and the folder ``plots`` are exported whenever a process leaves the study, so that a finished
+search can be shown without its database.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from optuna_sweeper import plots
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.study import SharedStudy
+from optuna_sweeper.trials import EVALUATION, REASON, TWIN, evaluations, superseded
+
+FILE = "study.json"
+FORMAT = "optuna-sweeper.study/1"
+
+_log = logging.getLogger(__name__)
+
+
+def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
+    """Write a study's best trials to the sweep's folder, and its summary and plots to the search's folder."""
+    OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
+    target = Path(settings.folder) if settings.folder else folder
+    plain = summarise(study, settings)
+    _replace(target / FILE, json.dumps(plain, indent=1, default=str))
+    if settings.plots:
+        names, count = settings.objectives, len(settings.directions)
+        if len(names) != count:
+            names = ("objective",) if count == 1 else tuple(f"objective {number + 1}" for number in range(count))
+        plots.draw(study.optuna, names, target / "plots")
+    _log.info("study %s: %s %s", study.plan.name, plain["states"], plain["stopped"])
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace a file atomically; several processes may export the same study."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".unfinished.{uuid.uuid4().hex}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
+    """Describe a study in JSON types.
+
+    A trial has ``job``, its number among the evaluations, and ``overrides``, or ``duplicate_of`` if an earlier trial
+    had the same config. ``feasible`` is false if a constraint is violated; a ``best`` trial is not dominated.
+    """
+    trials = list(_describe_trials(study))
+    states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)
+    complete = study.count_charged() >= study.plan.n_trials  # another process may have continued a stopped study
+    return {
+        "format": FORMAT,
+        "study": study.plan.name,
+        "sampler": dict(study.plan.sampler),
+        "directions": list(study.plan.directions),
+        "constraints": list(map(str, settings.constraints)),
+        "n_trials": study.plan.n_trials,
+        "stop": settings.stop_given,
+        "stopped": "" if complete else study.stop_reason(settings.stop.plain()),
+        "states": dict(states),
+        "trials": trials,
+    }
+
+
+def _describe_trials(study: SharedStudy) -> Iterator[dict[str, Any]]:
+    trials = study.trials()
+    jobs = {trial.number: trial.user_attrs[EVALUATION] for trial in evaluations(trials).values()}
+    best, retried = {trial.number for trial in best_trials(study.optuna)}, superseded(trials)
+    for trial in trials:
+        if trial.number in retried:
+            continue
+        facts: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
+        if job := jobs.get(trial.number):
+            facts |= {"job": job["job"], "overrides": job["overrides"]}
+        if TWIN in trial.user_attrs:
+            facts[TWIN] = trial.user_attrs[TWIN]
+        if trial.duration is not None:
+            facts["seconds"] = trial.duration.total_seconds()
+        if trial.values is not None:
+            broken = [name for name, value in trial.constraints.items() if value > 0]
+            facts |= {"values": list(trial.values), "feasible": not broken, "best": trial.number in best}
+            facts |= {"broken": broken} if broken else {}
+        if reason := trial.user_attrs.get(REASON):
+            facts["reason"] = reason
+        yield facts
+
+
+def best_trials(study: Any) -> list[Any]:
+    """Return the feasible, non-dominated trials of an Optuna study, each config once."""
+    trials = [trial for trial in study.best_trials if TWIN not in trial.user_attrs]
+    return [trial for trial in trials if all(value <= 0 for value in trial.constraints.values())]
+
+
+def optimization_results(study: Any) -> dict[str, Any]:
+    """Return the content of ``optimization_results.yaml``, in the format of Hydra's former plugin."""
+    best = best_trials(study)
+    if len(study.directions) == 1:
+        return {"name": "optuna", **({"best_params": best[0].params, "best_value": best[0].value} if best else {})}
+    return {"name": "optuna", "solutions": [{"params": each.params, "values": list(each.values)} for each in best]}

@@ -1,0 +1,91 @@
+"""The first trial of a search: the declared baseline if it is in the space, else the space's defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hydra.errors import HydraException
+
+from optuna_sweeper.parameters import parse_override
+from optuna_sweeper.signatures import SearchComposer
+from optuna_sweeper.space import Space, merge_overrides
+
+_OVERRIDE = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|\S)+""")
+
+
+class TrialZero(NamedTuple):
+    """The overrides of the first trial, and why the declared baseline is not in the space, or ""."""
+
+    overrides: tuple[str, ...]
+    outside: str = ""
+
+
+def read_baseline(setting: Any) -> tuple[str, ...] | None:
+    """Read the key ``baseline`` as overrides, such as "retriever=bm25 top_k=5"; None if it is null or a reference.
+
+    Raises HydraException for an invalid override, or several values.
+    """
+    if not isinstance(setting, str) or "=" not in setting:
+        return None
+    lines = tuple(_OVERRIDE.findall(setting))
+    for line in lines:
+        if parse_override(line, "baseline").is_sweep_override():
+            raise HydraException(f'baseline: "{line}" names several values; a baseline is one config')
+    return lines
+
+
+def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] | None = None) -> TrialZero:
+    """Choose the first trial of a search.
+
+    Args:
+        space: The space, with the overrides that all trials share.
+        composer: Composes the defaults of a parameter, which may depend on the options chosen so far.
+        declared: The overrides of the declared baseline, or None.
+
+    Raises:
+        HydraException: The declared baseline cannot be read or composed.
+    """
+    outside = ""
+    if declared is not None:
+        lines = merge_overrides(space.fixed, declared)
+        outside = _why_outside(space, composer, lines)
+        if not outside:
+            return TrialZero(lines)
+    return TrialZero(own_defaults(space, composer), outside)
+
+
+def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
+    """Return the overrides of a space's defaults; a parameter whose default is in its domain needs none.
+
+    A parameter has the composed default if its domain contains it. Otherwise it has the first choice, or the nearest
+    value of a range, or the low end if the default is not a number.
+    """
+    chosen: dict[str, str] = {}
+    moved: dict[str, str] = {}
+    for parameter in space.parameters:  # parents first: a child's default depends on the chosen option
+        if parameter.exists(chosen):
+            value = _values(space, composer, moved).get(parameter.name)
+            chosen[parameter.name] = parameter.domain.nearest(value)
+            if parameter.domain.locate(value) is None:
+                moved[parameter.name] = chosen[parameter.name]
+    return space.overrides(moved)
+
+
+def _values(space: Space, composer: SearchComposer, moved: dict[str, str]) -> dict[str, object]:
+    """Return the values of a config; empty if it cannot be composed, as without a default of a searched key."""
+    try:
+        return composer.values(space.overrides(moved), space.parameters)
+    except composer.faults:
+        return {}
+
+
+def _why_outside(space: Space, composer: SearchComposer, lines: Sequence[str]) -> str:
+    """Return why a config is outside the space, or ""."""
+    point, left = space.split_config(composer.values(lines, space.parameters))
+    if left:
+        return "; ".join(f"{name}={value} is not searched" for name, value in left.items())
+    written, searched = (composer.compose(each).written for each in (lines, space.overrides(point)))
+    differing = sorted(key for key in written.keys() | searched.keys() if written.get(key) != searched.get(key))
+    return f"it differs in {', '.join(differing)} from every config of the search" if differing else ""

@@ -1,0 +1,274 @@
+"""Trials: the outcome of a job, and the attributes that store it in Optuna."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import HydraException
+
+from optuna_sweeper.processes import Holder, myself
+from optuna_sweeper.race_loop import exception_of
+
+DIRECTIONS = ("maximize", "minimize")
+
+_CONSTRAINT = re.compile(r"\s*([\w./@-]+)\s*(<=|>=)\s*([-+.\deE]+)\s*")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """An upper or lower limit on a measured value."""
+
+    name: str
+    upper: bool
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.name} {'<=' if self.upper else '>='} {self.limit:g}"
+
+    def violation(self, value: float) -> float:
+        """Return the violation of the constraint by a value; 0 or less if it is met."""
+        return value - self.limit if self.upper else self.limit - value
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """The values of a trial, one per objective, or the reason why there are none."""
+
+    values: tuple[float, ...] = ()
+    reason: str = ""
+    violations: Mapping[str, float] = field(default_factory=dict)  # violation of each constraint; met if 0 or less
+    charged: bool = True  # whether it counts as a trial of the study
+    cost: Mapping[str, float] = field(default_factory=dict)  # by name; "" for a single number
+    differences: tuple[float, ...] = ()  # smallest detectable difference per objective; NaN: unknown
+    pruned: bool = False  # dropped by a race before it was evaluated in full
+
+    @property
+    def feasible(self) -> bool:
+        """Whether all constraints are met."""
+        return all(violation <= 0 for violation in self.violations.values())
+
+
+def read_directions(setting: Any) -> tuple[str, ...]:
+    """Read the key ``direction``: one, or a list with one per objective. Raises HydraException."""
+    listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
+    directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
+    if not directions or any(direction not in DIRECTIONS for direction in directions):
+        raise HydraException(
+            f"hydra.sweeper.direction: must be minimize, maximize or a list of these, given {setting!r}"
+        )
+    return directions
+
+
+def read_constraints(setting: Any) -> tuple[Constraint, ...]:
+    """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException."""
+    if setting is not None and not isinstance(setting, list):
+        raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], given {setting!r}')
+    constraints = []
+    for line in setting or []:
+        parts = _CONSTRAINT.fullmatch(str(line))
+        try:
+            assert parts is not None
+            constraints.append(Constraint(parts[1], parts[2] == "<=", float(parts[3])))
+        except (AssertionError, ValueError):
+            raise HydraException(
+                f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, given "{line}"'
+            ) from None
+    return tuple(constraints)
+
+
+def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constraint] = ()) -> TrialOutcome:
+    """Read a job's result.
+
+    A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (one of these),
+    ``reason`` (why a value is not a number), ``measured`` (name -> number, for constraints), ``charged`` (false: not
+    counted as a trial), ``cost`` (a number, or name -> number) and ``differences`` (the smallest detectable
+    differences, one per value).
+    """
+    if job.status != JobStatus.COMPLETED:
+        return TrialOutcome(reason=_failure(job))
+    returned = job.return_value
+    plain = returned if isinstance(returned, Mapping) else {"values": returned}
+    cost, differences = plain.get("cost"), plain.get("differences")
+    costs = cost if isinstance(cost, Mapping) else {"": cost}
+    outcome = TrialOutcome(
+        charged=plain.get("charged", True) is not False,
+        cost={str(name): number for name, value in costs.items() if (number := _number(value))},
+        differences=tuple(
+            math.nan if (number := _number(value)) is None else number
+            for value in ([] if differences is None else _to_list(differences))
+        ),
+    )
+    values = _to_list(plain.get("values"))
+    if len(values) != objectives:
+        return replace(outcome, reason=f"returned {len(values)} values for {objectives} objectives")
+    numbers = []
+    for position, value in enumerate(values):
+        if (number := _number(value)) is None:
+            objective = f" for objective {position + 1}" if objectives > 1 else ""
+            reason = str(plain.get("reason") or "") or f"returned {value!r}{objective}, which is not a number"
+            return replace(outcome, reason=reason)
+        numbers.append(number)
+    violations = {}
+    for constraint in constraints:
+        if (number := _number((plain.get("measured") or {}).get(constraint.name))) is None:
+            return replace(outcome, reason=f'did not measure "{constraint.name}", which is constrained')
+        violations[str(constraint)] = constraint.violation(number)
+    return replace(outcome, values=tuple(numbers), violations=violations)
+
+
+def _to_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+
+
+def _number(value: Any) -> float | None:
+    """Return a value as a finite number, else None."""
+    if value is None or isinstance(value, bool | str):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _failure(job: JobReturn) -> str:
+    fault = exception_of(job) if job.status != JobStatus.UNKNOWN else None
+    if fault is None:
+        return "its job did not complete"
+    lines = str(fault).splitlines()
+    return f"{type(fault).__name__}: {lines[0]}" if lines else type(fault).__name__
+
+
+EVALUATION, TWIN, POINT = "evaluation", "duplicate_of", "point"
+
+OVERRIDES, LOCATED = "overrides", "located"  # of an enqueued config: its overrides, and Optuna's values
+
+REASON, COST, DIFFERENCES, CHARGED = "reason", "cost", "differences", "charged"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A trial that this process evaluates: the first with its config, or a retry."""
+
+    trial: Any  # Optuna's
+    job: int  # index among the study's evaluations
+    overrides: tuple[str, ...]
+    signature: str
+    attempt: int = 1
+    retry_of: int | None = None  # trial number of the previous attempt
+    config: Any = None  # as composed for the signature; None: for a retry, or without a composer
+
+    def claim(self) -> None:
+        """Record in the trial that this process evaluates it."""
+        me = myself()
+        self.trial.set_user_attr(
+            EVALUATION,
+            {
+                "job": self.job,
+                "overrides": list(self.overrides),
+                "signature": self.signature,
+                "attempt": self.attempt,
+                "retry_of": self.retry_of,
+                "owner": [me.host, me.process, me.started],
+            },
+        )
+
+
+def trial_owner(trial: Any) -> Holder | None:
+    """Return the process that began a trial; None if it died before recording itself."""
+    owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
+    return Holder(*owner) if owner else None
+
+
+def retry_attributes(trial: Any, lost: bool) -> dict[str, Any]:
+    """Return the attributes of the next attempt at a trial; ``lost``: the previous attempt counts."""
+    attributes = {key: trial.user_attrs[key] for key in (OVERRIDES, LOCATED, POINT) if key in trial.user_attrs}
+    if EVALUATION in trial.user_attrs:
+        previous = trial.user_attrs[EVALUATION]
+        again = {"attempt": previous["attempt"] + lost, "retry_of": trial.number, "owner": None}
+        attributes |= {EVALUATION: previous | again, OVERRIDES: previous["overrides"], LOCATED: dict(trial.params)}
+    return attributes
+
+
+def evaluations(trials: Iterable[Any]) -> dict[int, Any]:
+    """Return the last trial of each job, by job number."""
+    last = {trial.user_attrs[EVALUATION]["job"]: trial for trial in trials if EVALUATION in trial.user_attrs}
+    return dict(sorted(last.items()))
+
+
+def superseded(trials: Iterable[Any]) -> set[int]:
+    """Return the numbers of the trials that were enqueued again."""
+    return {trial.user_attrs.get(EVALUATION, {}).get("retry_of") for trial in trials} - {None}
+
+
+def is_charged(trial: Any) -> bool:
+    """Return whether a trial counts toward the study's number of trials."""
+    return bool(trial.user_attrs.get(CHARGED, True))
+
+
+def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
+    """Report the outcome of a running trial to Optuna."""
+    from optuna.trial import TrialState
+
+    if outcome.cost:
+        trial.set_user_attr(COST, dict(outcome.cost))
+    if outcome.differences:
+        trial.set_user_attr(DIFFERENCES, [None if math.isnan(least) else least for least in outcome.differences])
+    if not outcome.charged:
+        trial.set_user_attr(CHARGED, False)
+    if outcome.reason:
+        trial.set_user_attr(REASON, outcome.reason)
+        study.tell(trial, state=TrialState.FAIL)
+    elif outcome.pruned:
+        study.tell(trial, state=TrialState.PRUNED)
+    else:
+        for name, violation in outcome.violations.items():
+            trial.set_constraint(name, violation)
+        study.tell(trial, list(outcome.values))
+
+
+def read_trial(trial: Any) -> TrialOutcome | None:
+    """Read the outcome of a trial from Optuna; None while it runs."""
+    from optuna.trial import TrialState
+
+    if not trial.state.is_finished():
+        return None
+    attributes = trial.user_attrs
+    complete = trial.state == TrialState.COMPLETE
+    return TrialOutcome(
+        values=tuple(trial.values) if complete else (),
+        reason=str(attributes.get(REASON, "failed")) if trial.state == TrialState.FAIL else "",
+        violations=dict(trial.constraints) if complete else {},
+        charged=is_charged(trial),
+        cost=attributes.get(COST, {}),
+        differences=tuple(math.nan if least is None else least for least in attributes.get(DIFFERENCES, ())),
+        pruned=trial.state == TrialState.PRUNED,
+    )
+
+
+def count_final_duplicates(trials: Sequence[Any]) -> int:
+    """Count the consecutive duplicates at the end of a study."""
+    count = 0
+    for trial in reversed(trials):
+        if trial.state.is_finished():
+            if TWIN not in trial.user_attrs:
+                break
+            count += 1
+    return count
+
+
+def draw_number(trials: Sequence[Any], number: int) -> int:
+    """Return the index of a trial among the drawn trials, without retries and abandoned ones."""
+    from optuna.trial import TrialState
+
+    def is_drawn(trial: Any) -> Any:
+        if EVALUATION in trial.user_attrs:
+            return trial.user_attrs[EVALUATION]["retry_of"] is None
+        return trial.state != TrialState.FAIL or TWIN in trial.user_attrs
+
+    return number - sum(1 for trial in trials if trial.number < number and not is_drawn(trial))

@@ -1,0 +1,1 @@
+"""Overrides to checked jobs: expand, compose, check."""

@@ -1,0 +1,91 @@
+"""The declared baseline of a command: the number of a job, or overrides that become a job."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hydra.errors import HydraException
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.sweep.composing.command import Command, compose_jobs
+from ragsweep.sweep.composing.compose import parse
+from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.sweep_names import OPERATIONAL
+from ragsweep.sweep.composing.template import JobConfig, PlainConfig
+
+KEY = "baseline"
+
+
+def read_number(declared: object) -> int | None:
+    """Return the number of a job, counted from 1: ``3`` or ``#3``; None for anything else."""
+    text = str(declared).removeprefix("#")
+    return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
+
+
+def read_overrides(declared: object) -> list[str] | None:
+    """Return the overrides of a baseline declared by overrides; None for a number or a name.
+
+    Raises ConfigError for unreadable text, and for overrides with several values.
+    """
+    if not isinstance(declared, str) or "=" not in declared:
+        return None
+    try:
+        lines = shlex.split(declared)
+        several = [line for line in lines if parse(line).is_sweep_override()]
+    except (ValueError, HydraException) as fault:
+        raise ConfigError(f"{KEY}: cannot read {declared!r}: {str(fault).splitlines()[0]}") from None
+    if several:
+        raise ConfigError(f"{KEY}: must be one config, given several values: {several[0]}")
+    return lines
+
+
+def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
+    """Replace a baseline declared by overrides by the number of a job, and add the job if it is missing.
+
+    Raises ConfigError for a number beyond the jobs, values that differ within the sweep, overrides that do not compose,
+    or a value of another type.
+    """
+    configs = [job.config for job in made]
+    declared = configs[0].values[KEY]
+    if any(config.values[KEY] != declared for config in configs):
+        raise ConfigError(f"{KEY}: cannot differ within a sweep")
+    if declared is None or not command.multirun:
+        return command, made
+    if not isinstance(declared, int | str) or isinstance(declared, bool):
+        raise ConfigError(f"{KEY}: must be a number, a name, a run or overrides in quotes, given {declared!r}")
+    if command.searching:
+        return command, made  # of overrides ``read_command`` has made the number of trial 0
+    if (number := read_number(declared)) is not None:
+        if not 1 <= number <= len(configs):
+            raise ConfigError(f"{KEY}={declared}: the sweep has configs #1 to #{len(configs)}")
+        return command, made
+    if (lines := read_overrides(declared)) is None:
+        return command, made
+    swept = {parse(line).key_or_group for line in lines}
+    fixed = [line for line in command.jobs[0] if _is_shared(line, command) and parse(line).key_or_group not in swept]
+    job = (*fixed, *lines)
+    try:
+        config = compose(command.composer, [*command.fixed, *job])
+    except ConfigError as fault:
+        raise ConfigError(f"{KEY}: {fault}") from None
+    known = next((n for n, one in enumerate(configs) if _what(one) == _what(config)), len(configs))
+    jobs = command.jobs if known < len(configs) else (*command.jobs, job)
+    command = replace(command, jobs=tuple(_declaring(one, known + 1) for one in jobs))
+    return command, compose_jobs(command)
+
+
+def _is_shared(line: str, command: Command) -> bool:
+    """Return whether all jobs have an override."""
+    return all(line in job for job in command.jobs)
+
+
+def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
+    """Return the identity of a config, without operational settings."""
+    return {key: value for key, value in config.values.items() if key not in OPERATIONAL}
+
+
+def _declaring(job: Sequence[str], number: int) -> tuple[str, ...]:
+    return (*(line for line in job if parse(line).key_or_group != KEY), f"{KEY}={number}")

@@ -1,0 +1,299 @@
+"""Parse a command: expand its overrides into jobs, and report a typo in one sentence with the nearest name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml  # type: ignore[import-untyped]
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ragsweep.core.errors import ConfigError, RagsweepError
+from ragsweep.core.secrets import Secrets
+from ragsweep.report.naming import label, label_configs, rounded
+from ragsweep.sweep.composing.compose import Composer, config_folder, parse
+from ragsweep.sweep.composing.composition_errors import compose, one_sentence
+from ragsweep.sweep.composing.config_files import is_deep
+from ragsweep.sweep.composing.config_policy import ConfigPolicy
+from ragsweep.sweep.composing.expansion import JobCase, expand
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.sweep_names import defining, read_settings
+from ragsweep.sweep.composing.trees import value_at
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+    from omegaconf import DictConfig
+
+    from optuna_sweeper.signatures import SearchComposer
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as typed, and its jobs as lists of overrides."""
+
+    overrides: tuple[str, ...]  # as typed
+    multirun: bool
+    composer: Composer = field(repr=False, compare=False)
+    secrets: Secrets = field(repr=False, compare=False)
+    jobs: tuple[tuple[str, ...], ...] = ()
+    config_dir: str | None = None
+    launcher: str = ""  # the option of hydra/launcher
+    batch: int | None = None  # jobs per launch
+    search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
+    race: Mapping[str, Any] | None = None  # the rule that drops configs early
+    cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # of the first jobs, in order
+    notes: tuple[str, ...] = ()  # for the user, on the parsed command
+
+    @property
+    def searching(self) -> bool:
+        """Whether results decide the next jobs: then the jobs are the first one, and others that must compose."""
+        return self.search is not None
+
+    @property
+    def in_process(self) -> bool:
+        """Whether jobs run sequentially in this process."""
+        return self.launcher in ("inline", "basic")
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The overrides of Hydra's own settings, which all jobs share."""
+        return tuple(
+            str(override.input_line)
+            for override in map(parse, self.overrides)
+            if override.is_hydra_override() and not override.is_sweep_override()
+        )
+
+    @property
+    def task(self) -> list[str]:
+        """The overrides of the configs themselves, as typed."""
+        return _task_lines(map(parse, self.overrides))
+
+    def names(self) -> list[str]:
+        """Name each job by its differences from its siblings; without any, by all overrides that define it.
+
+        Secrets are masked.
+        """
+        jobs = [read_settings(job) for job in self.jobs]  # unknown in advance for a search
+        groups = [key for key in {key for job in jobs for key in job} if self.composer.is_group(key, self.overrides)]
+        alone = [label(read_settings(_own(job)), groups) or "defaults" for job in self.jobs]
+        names = [rounded(name) or other for name, other in zip(label_configs(jobs, groups), alone, strict=True)]
+        return [self.secrets.mask_text(name) for name in names]
+
+
+def _own(job: Sequence[str]) -> list[str]:
+    """Keep the overrides that identify a single config: all but defaults and the choice of questions."""
+    lines = [line for line in defining(job) if not line.startswith("sweeps=")]
+    return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
+
+
+def read_command(
+    overrides: Sequence[str], multirun: bool, config_dir: str | None = None, secrets: Secrets | None = None
+) -> Command:
+    """Expand overrides into jobs by Hydra's parser and sweeper rules.
+
+    Raises ConfigError, with the nearest known name, if a config cannot be composed.
+    """
+    secrets = Secrets() if secrets is None else secrets
+    overrides = [_quoted(line) for line in overrides]
+    parsed = _parse(overrides)
+    if config_dir is not None and not Path(config_dir).is_dir():
+        raise ConfigError(f'--config-dir: no folder "{config_dir}"')
+    composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
+    _refuse_no_option(parsed, composer)
+    overrides = [*(sweepers := _sweepers(parsed, composer)), *_open_mappings(parsed, composer, sweepers)]
+    parsed = _parse(overrides)
+    base = compose(composer, [str(override.input_line) for override in parsed if not override.is_sweep_override()])
+    config = base.template.changed(base.changes)
+    mode = OmegaConf.select(config, "hydra.mode")
+    multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
+    with one_sentence():
+        sweeper: Any = OmegaConf.to_container(config.hydra.sweeper, resolve=True)
+    launcher = str(config.hydra.runtime.choices["hydra/launcher"])
+    for override in filter(lambda override: override.is_sweep_override(), parsed):
+        if not multirun:
+            raise ConfigError(f'"{override.input_line}" names several values: add -m to sweep over them')
+        if override.is_hydra_override():
+            raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, given "{override.input_line}"')
+    task = tuple(_task_lines(parsed))
+    command = Command(
+        tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, sweeper.get("max_batch_size")
+    )
+    if not multirun:
+        return command
+    command, target = replace(command, race=sweeper.get("race")), str(sweeper["_target_"])
+    if searches(target):
+        with one_sentence():
+            return _with_probes(command, sweeper, OmegaConf.select(config, "baseline"))
+    with one_sentence():
+        once = target.endswith(".GridSweeper")
+        options = composer.options(overrides)
+        cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once, options=options)
+    jobs = tuple(case.overrides for case in cases) or (task,)
+    return replace(command, jobs=jobs, cases=tuple(cases))
+
+
+def searches(sweeper: str) -> bool:
+    """Return whether a class of sweepers chooses jobs by results, and so has no jobs in advance."""
+    return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
+
+
+def choices(line: str) -> list[str]:
+    """Expand an override: list one override per swept value.
+
+    Raises ConfigError for an unreadable override.
+    """
+    _parse([line])
+    with one_sentence():
+        return [case.overrides[0] for case in expand([line])]
+
+
+def _quoted(line: str) -> str:
+    """Quote the value of ``baseline=``: Hydra's grammar has no bare ``=`` and ``#``, and reads some runs as numbers."""
+    key, _, value = line.partition("=")
+    if key.lstrip("+") != "baseline" or value in ("", "null") or value[0] in "'\"":
+        return line
+    escaped = value.replace('"', r"\"")
+    return f'{key}="{escaped}"'
+
+
+def _open_mappings(parsed: Sequence[Override], composer: Composer, sweepers: Sequence[str]) -> list[str]:
+    """Allow new keys in a mapping of a part: ``llm.extra={seed: 1}`` becomes ``++llm.extra={seed: 1}``."""
+    lines = [str(override.input_line) for override in parsed]
+    mappings = [
+        override
+        for override in parsed
+        if re.match(r"\w+(\.\w+)+=\{", str(override.input_line)) and not override.is_hydra_override()
+    ]
+    if not mappings:
+        return lines
+    others = [
+        line for line, one in zip(lines, parsed, strict=True) if one not in mappings and not one.is_sweep_override()
+    ]
+    written = compose(composer, [*sweepers, *others]).template.written
+    for override in mappings:
+        with suppress(KeyError, TypeError):
+            node = value_at(written, override.key_or_group)
+            if isinstance(node, Mapping) and not any(isinstance(one, Mapping) for one in node.values()):
+                lines[parsed.index(override)] = f"++{override.input_line}"
+    return lines
+
+
+def _refuse_no_option(parsed: Iterable[Override], composer: Composer) -> None:
+    """Raise ConfigError if a group of the shipped config has no option: ``llm=null``, ``~llm``."""
+    for override in parsed:
+        group = override.key_or_group
+        if (
+            (override.is_delete() or override.value() is None)
+            and group != "hydra"
+            and (config_folder() / group).is_dir()
+        ):
+            known = composer.options([])(group)
+            without = f"; {group}=none leaves it out" if "none" in known else ""
+            raise ConfigError(
+                f"{override.input_line}: {group} takes one of its options{without}; known: {', '.join(known)}"
+            )
+
+
+def _task_lines(overrides: Iterable[Override]) -> list[str]:
+    return [str(override.input_line) for override in overrides if not override.is_hydra_override()]
+
+
+def _parse(overrides: Sequence[str]) -> list[Override]:
+    for line in filter(is_deep, overrides):
+        raise ConfigError(f"{line.partition('=')[0][:80]}: brackets are nested too deeply")
+    return [_parse_one(line) for line in overrides]
+
+
+def _parse_one(line: str) -> Override:
+    try:
+        return parse(line)
+    except HydraException as fault:
+        key, mark, value = line.partition("=")
+        quoted = f"; to take the value as it is, quote it: '{key}=\"{value}\"'" if mark and '"' not in value else ""
+        raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}{quoted}") from None
+
+
+def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
+    """List the sweeper and sampler of a named sweep, unless others were typed.
+
+    In Hydra the choice of the main config would override that of a config in its defaults.
+    """
+    typed = {override.key_or_group for override in parsed}
+    folders = composer.folders([str(override.input_line) for override in parsed])
+    places = [*(folder / "sweeps" for folder in folders), Path("sweeps"), config_folder().parent / "sweeps"]
+    chosen = []
+    values = [override.value() for override in parsed if override.key_or_group == "sweeps"]
+    for name in (value for value in values if isinstance(value, str)):
+        file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8")) if file else None
+        except (yaml.YAMLError, OSError, UnicodeDecodeError, RecursionError):
+            continue  # reported when the file is composed
+        defaults = content.get("defaults") if isinstance(content, Mapping) else None
+        entries = [entry for entry in defaults if isinstance(entry, Mapping)] if isinstance(defaults, list) else []
+        for key, option in (pair for entry in entries for pair in entry.items()):
+            group = str(key).removeprefix("override ").lstrip("/")
+            if str(key).startswith("override ") and group.startswith("hydra/sweeper") and group not in typed:
+                chosen.append(f"{group}={option}")
+    return chosen
+
+
+def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
+    """Set the first jobs of a search: trial 0, probes that check that each value composes, and enqueued trials."""
+    from optuna_sweeper.space import merge_overrides, read_space
+    from optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
+
+    task = command.task
+    if not str(settings["_target_"]).endswith(".OptunaSweeper"):
+        return replace(command, jobs=(tuple(task),), search=settings)
+    declared = read_baseline(baseline)
+    space = read_space(task, settings["params"], command.composer.loader)
+    composed = trial_composer(command, "", OmegaConf.create)
+    zero = trial_zero(space, composed, declared) if settings["default"] else TrialZero(())
+    enqueued = [merge_overrides(space.fixed, lines) for lines in settings["enqueue"] or []]
+    jobs = [*([zero.overrides] if settings["default"] else []), *space.probes(), *enqueued]
+    note = f"the declared baseline is not in the space: {zero.outside}; trial 0 is the space's own default config"
+    numbered = "null" if zero.outside or not settings["default"] else "1"  # trial 0 is the first config
+    return replace(
+        command,
+        overrides=tuple(_numbering(line, numbered) for line in command.overrides) if declared else command.overrides,
+        jobs=tuple(tuple(_numbering(line, numbered) for line in job) for job in dict.fromkeys(jobs)),
+        search={**settings, "declared": declared},
+        notes=(note,) if zero.outside else (),
+    )
+
+
+def trial_composer(command: Command, title: str, config: Callable[[], DictConfig]) -> SearchComposer:
+    """Return the composer of a search's trials; see SearchComposer for the arguments."""
+    from optuna_sweeper.signatures import SearchComposer
+
+    composer, fixed = command.composer, command.fixed
+    faults = HydraException, OmegaConfBaseException, RagsweepError
+    return SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), composer.loader, title, config, faults)
+
+
+def _numbering(line: str, number: str) -> str:
+    """Replace a baseline declared by overrides by the number of its config."""
+    return f"baseline={number}" if re.match(r"\+*baseline=.*=", line) else line
+
+
+def compose_jobs(command: Command) -> list[Job]:
+    """Make the jobs of a command, each with its composed config.
+
+    Raises ConfigError for the first job that cannot be composed, with its case.
+    """
+    jobs, fixed = [], command.fixed
+    for number, (overrides, name) in enumerate(zip(command.jobs, command.names(), strict=True)):
+        try:
+            config = compose(command.composer, [*fixed, *overrides])
+        except ConfigError as fault:
+            case = command.cases[number] if number < len(command.cases) else None
+            raise ConfigError(f"{case.blamed(str(fault)) if case else ''}{fault}") from None
+        jobs.append(Job(config, name, overrides, number, searching=command.searching))
+    return jobs

@@ -1,0 +1,218 @@
+"""Compose configs by Hydra's public API, with one template per set of structural overrides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob, Override, OverrideType
+from hydra.errors import HydraException
+from omegaconf import DictConfig, read_write
+
+from ragsweep.sweep.composing.template import MISSING, JobConfig, Template
+
+if TYPE_CHECKING:
+    from hydra.core.config_loader import ConfigLoader
+
+CONFIG = "config"
+VERSION_BASE = "1.3"
+
+Options = Callable[[str], list[str]]
+"""Lists the options of a group of configs."""
+
+_KEY = re.compile(r"\w+(?:\.\w+)*")
+"""Matches a key that is reached through mappings only."""
+
+
+def config_folder() -> Path:
+    """Return the shipped ``conf``, in the installed package or at the root of a clone."""
+    package = Path(__file__).resolve().parent.parent.parent
+    packaged = package / "conf"
+    return packaged if packaged.is_dir() else package.parent.parent / "conf"
+
+
+@lru_cache(maxsize=4096)
+def parse(line: str) -> Override:
+    """Parse one override with Hydra's parser; raises a HydraException for invalid text."""
+    return OverridesParser.create().parse_override(line)
+
+
+def expand_glob(line: str, options: Options) -> str:
+    """Expand a pattern of options (``retriever=glob(hybrid*)``); raise HydraException if none matches."""
+    override = parse(line)
+    pattern, known = override.value(), options(override.key_or_group) if "glob" in line else []
+    if not isinstance(pattern, Glob):
+        return line
+    if not (found := pattern.filter(known)):
+        raise HydraException(f"{line}: matches no option; known: {', '.join(known) or 'none'}")
+    return f"{override.get_key_element()}={','.join(found)}"
+
+
+class Policy(Protocol):
+    """A policy for configs. Its methods raise ConfigError, with the key, for forbidden content."""
+
+    def check_overrides(self, overrides: Sequence[str]) -> None:
+        """Check overrides before composition."""
+
+    def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
+        """Check the files that overrides choose in a user's folders, before they are read."""
+
+    def check(self, template: Template, folders: Sequence[Path]) -> bool:
+        """Check a template before any value is resolved.
+
+        Returns whether values of the config are interpolated into Hydra's settings: then jobs that differ in values
+        each need a check and a template.
+        """
+
+
+class Composer:
+    """Compose the configs of one command.
+
+    Args:
+        added: A folder of configs that is searched before the user's, as for ``--config-dir``.
+        policy: The policy for configs; None: no restriction.
+        name: The shipped file to compose.
+    """
+
+    def __init__(self, added: Path | None = None, policy: Policy | None = None, name: str = CONFIG) -> None:
+        self.added = added
+        self._policy, self._name = policy, name
+        self._templates: dict[tuple[str, ...], tuple[Template, bool]] = {}
+
+    def compose(self, overrides: Sequence[str]) -> JobConfig:
+        """Compose a config; its values and errors are Hydra's own.
+
+        Raises Hydra's and OmegaConf's errors, and ConfigError for violations of the policy.
+        """
+        lines = tuple(overrides)
+        if self._policy:
+            self._policy.check_overrides(lines)
+        parsed = [parse(line) for line in lines]
+        values = {
+            line: plain
+            for line, override in zip(lines, parsed, strict=True)
+            if (plain := self._plain_value(override, lines)) and not any(_meets(override, other) for other in parsed)
+        }
+        try:
+            template, depends = self._template(tuple(line for line in lines if line not in values))
+        except HydraException:
+            return JobConfig(self._template(lines)[0], {}, lines)  # Hydra reports the first of several faults
+        if depends or not all(template.accepts(key) for key, _ in values.values()):
+            return JobConfig(self._template(lines)[0], {}, lines)
+        return JobConfig(template, dict(values[line] for line in lines if line in values), lines)
+
+    def template(self, overrides: Sequence[str]) -> Template:
+        """Compose overrides as a separate template."""
+        return self._template(tuple(overrides))[0]
+
+    @property
+    def loader(self) -> ConfigLoader:
+        """Hydra's loader, which lists the options of groups (``retriever=glob(*)``)."""
+        with hydra_initialized():
+            return GlobalHydra.instance().config_loader()
+
+    def options(self, overrides: Sequence[str]) -> Options:
+        """Return the lister of a group's options, including the folders that overrides add."""
+        paths = ",".join(f"'{path}'" for path in self._searched(overrides))
+        added = [f"hydra.searchpath=[{paths}]"] if paths else []
+        return lambda group: self.loader.get_group_options(group, config_name=self._name, overrides=added)
+
+    def folders(self, overrides: Sequence[str]) -> list[Path]:
+        """List the folders of the config search path, in Hydra's order, the shipped one first."""
+        files = [path.removeprefix("file://") for path in _search_path(overrides) if path.startswith("file://")]
+        own = [*([self.added] if self.added else []), *map(Path, files), Path.cwd() / "conf"]
+        return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
+
+    def is_group(self, key: str, overrides: Sequence[str]) -> bool:
+        """Return whether a key names a group of configs, whose value is an option."""
+        return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
+
+    def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
+        """Return key and value of an override that only sets a single value."""
+        key, value = override.key_or_group, override.value()
+        if override.type is not OverrideType.CHANGE or override.package is not None or override.is_sweep_override():
+            return None
+        if not (value is None or isinstance(value, str | int | float)) or "_target_" in key or not _KEY.fullmatch(key):
+            return None
+        if (isinstance(value, str) and ("$" in value or value == MISSING)) or override.is_hydra_override():
+            return None
+        if self.is_group(key, lines):
+            return None
+        return key, value
+
+    def _searched(self, lines: Sequence[str]) -> list[str]:
+        """List the additions to the search path; the folder of --config-dir comes first."""
+        return [*([f"file://{self.added.resolve()}"] if self.added else []), *_search_path(lines)]
+
+    def _template(self, lines: tuple[str, ...]) -> tuple[Template, bool]:
+        if lines not in self._templates:
+            folders, searched = self.folders(lines), list(lines)
+            if self.added:  # the folder of --config-dir comes first on the search path
+                paths = self._searched(lines)
+                others = [line for line in lines if not line.startswith("hydra.searchpath=")]
+                searched = ["hydra.searchpath=[" + ",".join(f"'{path}'" for path in paths) + "]", *others]
+            if self._policy:
+                self._policy.check_files(searched, folders)
+            template = Template(_composed(self._name, lines, searched), lines)
+            self._templates[lines] = template, self._policy is not None and self._policy.check(template, folders)
+        return self._templates[lines]
+
+
+@contextmanager
+def hydra_initialized() -> Iterator[None]:
+    """Initialise Hydra for the shipped configs during the block, even if Hydra is initialised already."""
+    state = GlobalHydra.instance()
+    before = state.hydra
+    state.clear()
+    try:
+        with initialize_config_dir(str(config_folder()), job_name="ragsweep", version_base=VERSION_BASE):
+            yield
+    finally:
+        if before is not None:
+            state.clear()
+            state.initialize(before)
+
+
+@contextmanager
+def as_hydra_config(config: DictConfig) -> Iterator[None]:
+    """Set `HydraConfig` to that of a config, for interpolations such as ``${hydra:job.num}``."""
+    singleton = HydraConfig.instance()
+    before = singleton.cfg
+    singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it: longer than a job may take
+    try:
+        yield
+    finally:
+        singleton.cfg = before
+
+
+def _composed(name: str, lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
+    """Compose a config with its node ``hydra``, which lists the overrides as typed."""
+    with hydra_initialized():
+        config = compose(name, list(searched), return_hydra_config=True)
+    if list(searched) != list(lines):
+        with read_write(config):
+            config.hydra.searchpath = _search_path(lines)
+            config.hydra.overrides.hydra = [line for line in lines if parse(line).is_hydra_override()]
+    return config
+
+
+def _search_path(lines: Sequence[str]) -> list[str]:
+    """List the typed values of ``hydra.searchpath``."""
+    typed = [parse(line).value() for line in lines if line.startswith("hydra.searchpath=")]
+    return [str(path) for value in typed[-1:] for path in (value if isinstance(value, list) else [value])]
+
+
+def _meets(override: Override, other: Override) -> bool:
+    """Return whether another override sets the same key or an ancestor, so that their order matters."""
+    if other is override:
+        return False
+    key, around = override.key_or_group, other.key_or_group
+    return key == around or (key.startswith(f"{around}.") and not isinstance(other.value(), str))

@@ -1,0 +1,316 @@
+"""Reject configs that do more than choose parts, and find their secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.secrets import Secrets, is_count, is_secret, is_under_secret
+from ragsweep.core.trust import check_target
+from ragsweep.sweep.composing.compose import CONFIG, as_hydra_config, config_folder, hydra_initialized, parse
+from ragsweep.sweep.composing.config_files import check_files
+from ragsweep.sweep.composing.hydra_settings import FOLDER, check_hydra, check_search_path
+from ragsweep.sweep.composing.template import Template
+from ragsweep.sweep.composing.trees import absolute, leaves
+
+GROUP = "metrics"
+
+HEAVIEST = 20_000
+"""Most values of a config with resolved interpolations; a typical config has some hundreds."""
+
+NESTED = 8
+"""Most nested interpolations of a config; only resolving them reveals their targets."""
+
+VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
+"""A variable of the environment in an interpolation."""
+
+_ESCAPED = re.compile(r"\\(.)")
+"""Matches an escaped character of Hydra's override grammar."""
+
+_PLACES = ("hydra.", "store.", "tracking.")
+"""Keys of folders and servers: shown, without the passwords of URLs."""
+
+_SWEPT = "hydra.sweeper.params."
+
+_LINES = ("hydra.sweeper.cases", "hydra.sweeper.enqueue", "hydra.overrides.task")
+"""Lists of overrides."""
+
+_RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_subdir", "sweeper")
+"""The keys of the node ``hydra`` that Hydra uses as more than text."""
+
+_TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
+"""The keys of the node ``hydra`` that may interpolate a job's values."""
+
+_NAMES = (
+    "name",
+    "store.path",
+    "tracking.experiment",
+    "hydra.job.name",
+    "hydra.run.dir",
+    "hydra.sweep.dir",
+    "hydra.sweep.subdir",
+    "hydra.sweeper.study_name",
+)
+"""The keys of a config whose values become names, of folders for example."""
+
+_INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
+
+_ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))")
+
+
+def add_secrets(secrets: Secrets, config: DictConfig) -> None:
+    """Add the confidential values of a composed config, its node ``hydra`` included, to a command's secrets."""
+    written: Any = OmegaConf.to_container(config, resolve=False)
+    for where, value in leaves(written):
+        if where.startswith(_LINES) and isinstance(value, str):
+            add_secrets_of_overrides(secrets, [value])
+        elif is_under_secret(where):
+            _add_named(secrets, config, where, value)
+        elif isinstance(value, str) and "${" not in value:
+            secrets.add_passwords(value)
+        if isinstance(value, str) and "oc.env" in value:
+            text = _ESCAPED.sub(r"\1", value)
+            _add_variables(secrets, where.removeprefix(_SWEPT), text)
+            if text.count("oc.env") > len(VARIABLE.findall(text)):  # computed name of a variable
+                _add_named(secrets, config, where, value)
+
+
+def add_secrets_of_overrides(secrets: Secrets, lines: Iterable[str]) -> None:
+    """Add the confidential values of overrides."""
+    for line in lines:
+        key, _, value = _ESCAPED.sub(r"\1", line).lstrip("+~").partition("=")
+        if is_under_secret(key) and "${" not in value and not is_count(key, value):
+            secrets.add(value.strip("'\""), named=True)
+        if "oc.env" in value:
+            _add_variables(secrets, key, value)
+
+
+def _add_named(secrets: Secrets, config: DictConfig, where: str, value: Any) -> None:
+    with suppress(OmegaConfBaseException):  # unresolvable interpolations are reported elsewhere
+        value = OmegaConf.select(config, where) if isinstance(value, str) and "${" in value else value
+    if isinstance(value, str | int | float) and not where.endswith("._target_") and not is_count(where, value):
+        secrets.add(str(value), named=True)
+
+
+def _add_variables(secrets: Secrets, where: str, text: str) -> None:
+    for name in VARIABLE.findall(text):
+        value = os.environ.get(name, "")
+        if is_under_secret(where) or is_under_secret(name):
+            secrets.add(value, named=True)
+        elif where.startswith(_PLACES):
+            secrets.add_passwords(value)
+        else:
+            secrets.add_variable(value)
+
+
+def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
+    """Raise ConfigError, with the key, if two files, or a file and an override, define the class of one metric.
+
+    A metric may be redefined after its removal (``~metrics.KEY``), or replaced by an override of its ``_target_``.
+
+    Args:
+        lines: The overrides of one config.
+        folders: The search path of configs; the first folder has the shipped configs, which do not clash.
+    """
+    metrics: list[tuple[str, str, str | None]] = []  # place, key, class; None: removed
+    for override in map(parse, lines):
+        group, _, key = override.key_or_group.partition(".")
+        if group == GROUP and key:
+            target = None if override.is_delete() else _target(override.value())
+            metrics.append(("the command line", key, target))
+    if not any((folder / GROUP).is_dir() for folder in folders[1:]) and not any(target for _, _, target in metrics):
+        return
+    known: dict[str, tuple[str, str]] = {}
+    for place, key, target in [*_chosen_metrics(lines, folders), *metrics]:
+        if target is None:
+            known.pop(key, None)
+        elif target:
+            before = known.get(key, (place, target))
+            if before[1] != target:
+                raise ConfigError(
+                    f"metrics.{key}: {before[0]} makes it {before[1]}, and {place} {target}; one would replace the"
+                    " other, so put one of them under another key, and give it another name"
+                )
+            known[key] = place, target
+
+
+def _chosen_metrics(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[str, str, str]]:
+    """List file, key and class of the metrics in the chosen files, in merge order."""
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from hydra.types import RunMode
+
+    metrics = []
+    try:
+        with hydra_initialized():
+            loader = GlobalHydra.instance().config_loader()
+            chosen = loader.compute_defaults_list(CONFIG, list(lines), RunMode.RUN).defaults
+        for path in dict.fromkeys(str(entry.config_path) for entry in chosen if entry.package == GROUP):
+            files = [folder / f"{path}.yaml" for folder in folders]
+            content = next((yaml.safe_load(file.read_text("utf-8")) for file in files if file.is_file()), None)
+            nodes = content if isinstance(content, Mapping) else {}
+            metrics += [(f"{path}.yaml", key, _target(node)) for key, node in nodes.items()]
+    except (HydraException, yaml.YAMLError, UnicodeDecodeError):
+        return []  # reported when the config is composed
+    return metrics
+
+
+def _target(node: Any) -> str:
+    return str(node.get("_target_") or "") if isinstance(node, Mapping) else ""
+
+
+class ConfigPolicy:
+    """The policy for configs; their confidential values are added to the command's secrets."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    def check_overrides(self, overrides: Sequence[str]) -> None:
+        """Reject exponentially growing interpolations, and a search path that imports a package."""
+        add_secrets_of_overrides(self._secrets, overrides)
+        self._refuse_names(line.lstrip("+~").partition("=")[::2] for line in overrides)
+        if any("${" in line for line in overrides):  # Hydra resolves the job's name during composition
+            _refuse_heavy({key: value for key, _, value in (line.lstrip("+").partition("=") for line in overrides)})
+        for override in [parse(line) for line in overrides if "hydra.searchpath" in line]:
+            if override.key_or_group == "hydra.searchpath":
+                value = override.value()
+                for path in value if isinstance(value, list) else [value]:
+                    check_search_path(str(path))
+
+    def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
+        """Reject files that expand exponentially, and two metrics under one key."""
+        own = [folder for folder in folders if folder != config_folder()]
+        check_files([*own, Path("sweeps")], overrides)
+        refuse_clashes(overrides, folders)
+
+    def check(self, template: Template, folders: Sequence[Path]) -> bool:
+        """Check a composed config, its node ``hydra`` included, before any value is resolved or imported."""
+        try:
+            _refuse_heavy(template.tree)
+        except RecursionError:
+            raise ConfigError("config: interpolations lead from one to the next, too many to follow") from None
+        add_secrets(self._secrets, template.config)
+        _refuse_leaks(template.written)
+        self._refuse_names(_names(template))
+        settings = {key: node for key, node in template.hydra.items() if key not in _TEXT}
+        depends = any(isinstance(value, str) and bool(_ELSEWHERE.search(value)) for _, value in leaves(settings))
+        depends |= _refuse_targets(template)
+        check_hydra({**template.hydra, **_resolved(template.config)})
+        return depends
+
+    def _refuse_names(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Raise ConfigError for a name that contains a secret: names are written to MLflow, the ledger and folders."""
+        for where, text in texts:
+            if where in _NAMES and self._secrets.has_secret(VARIABLE.sub(_value_of_variable, text)):
+                raise ConfigError(f"{where}: contains a secret, and names are written down; give another name")
+
+
+def _names(template: Template) -> Iterator[tuple[str, str]]:
+    """Yield the names in a config as written, and resolved if that is possible outside a job."""
+    for where, value in leaves(template.tree):
+        if where in _NAMES:
+            yield where, str(value)
+            with suppress(OmegaConfBaseException):  # unresolvable interpolations are reported elsewhere
+                yield where, str(OmegaConf.select(template.config, where))
+
+
+def _value_of_variable(found: re.Match[str]) -> str:
+    return os.environ.get(found[1], found[0])
+
+
+def _resolved(config: DictConfig) -> dict[str, Any]:
+    """Resolve the settings that Hydra resolves, as within a job."""
+    within = OmegaConf.merge(config, {"hydra": {"runtime": {"output_dir": FOLDER}, "job": {"num": 0, "id": "0"}}})
+    assert isinstance(within, DictConfig)
+    try:
+        with as_hydra_config(within):
+            nodes = {key: within.hydra[key] for key in _RESOLVED}
+            settings = {
+                key: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+                for key, node in nodes.items()
+            }
+            return {**settings, "sweep": {"dir": within.hydra.sweep.dir}}
+    except OmegaConfBaseException as fault:
+        raise ConfigError(f"{fault.full_key or 'hydra'}: {str(fault).splitlines()[0]}") from None
+
+
+def _refuse_leaks(written: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a secret of the environment under a key whose value is shown and stored."""
+    for where, text in leaves(written):
+        if where.startswith("tracking."):  # stored as typed; shown with secrets masked
+            continue
+        if isinstance(text, str) and "oc.env" in text and not is_under_secret(where):
+            for name in filter(is_secret, VARIABLE.findall(text)):
+                raise ConfigError(f"{where}: {name} is a secret, and the value of {where} is written down")
+
+
+def _refuse_targets(template: Template) -> bool:
+    """Raise ConfigError for a forbidden class outside Hydra's node; return whether any class name is computed."""
+    depends = False
+    for where, value in leaves(template.written):
+        if "._target_" in f".{where}":
+            computed = isinstance(value, str) and "${" in value
+            depends |= computed
+            check_target(OmegaConf.select(template.config, where) if computed else value, where)
+    return depends
+
+
+def _refuse_heavy(tree: Mapping[str, Any]) -> None:
+    """Raise ConfigError for interpolations whose nested expansion grows exponentially."""
+    written = list(leaves(tree))
+    weights: dict[str, int] = {}
+    nested = 0
+
+    def weigh(where: str, value: Any) -> int:
+        nonlocal nested
+        if where in weights:
+            return weights[where]
+        weights[where] = 1  # of a cyclic interpolation
+        if isinstance(value, str) and "${" in value:
+            names = _INNERMOST.findall(value)
+            nested += value.count("${") > len(names)
+            weight = 1 + len(value) // 64
+            weight += sum(weigh(*found) for name in names if (found := _find(tree, absolute(name.strip(), where))))
+        elif isinstance(value, Mapping | list):
+            weight = 1 + sum(weigh(key, item) for key, item in _children(where, value))
+        else:
+            weight = 1 + (len(value) // 64 if isinstance(value, str) else 0)
+        weights[where] = weight
+        return weight
+
+    for where, value in [*written, ("", tree)]:
+        if weigh(where, value) > HEAVIEST + 2 * len(written):
+            raise ConfigError(f"{where or 'config'}: resolved, it would have more than {HEAVIEST} values")
+    if nested > NESTED:
+        raise ConfigError(f"config: {nested} interpolations inside interpolations; write some of them out")
+
+
+def _children(where: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield (f"{where}.{key}" if where else str(key)), item
+    else:
+        for number, item in enumerate(value):
+            yield f"{where}[{number}]", item
+
+
+def _find(tree: Any, key: str) -> tuple[str, Any] | None:
+    """Return the place and value of a key, or of the interpolation that its path ends at."""
+    where, node = "", tree
+    for part in filter(None, key.split(".")):
+        if isinstance(node, Mapping) and part in node:
+            where, node = (f"{where}.{part}" if where else part), node[part]
+        elif isinstance(node, list) and part.isdigit() and int(part) < len(node):
+            where, node = f"{where}[{part}]", node[int(part)]
+        else:
+            return (where, node) if isinstance(node, str) else None
+    return where, node

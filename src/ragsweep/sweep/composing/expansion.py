@@ -1,0 +1,125 @@
+"""Expand overrides into unique jobs: the product of all swept values, for each case."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from ragsweep.sweep.composing.compose import Options, expand_glob, parse
+
+CASES = "hydra.sweeper.cases"
+MOST = 100_000
+"""Largest number of jobs in a sweep; more indicates a mistyped range, or an attack."""
+
+_WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
+
+
+class JobCase(NamedTuple):
+    """The overrides of one job, and its case, if any."""
+
+    overrides: tuple[str, ...]
+    case: int | None = None  # counted from 0
+    keys: tuple[str, ...] = ()  # what the case sets
+
+    def blamed(self, fault: str) -> str:
+        """Return the place of the case if a fault is about a key of the case: ``hydra.sweeper.cases[2]: ``.
+
+        The first line of a fault names the key before a semicolon; remedies follow it.
+        """
+        fact = fault.partition("\n")[0].partition(";")[0]
+        named = (rf"(?<![\w.]){re.escape(key)}(?![\w.])" for key in self.keys)
+        return f"{CASES}[{self.case}]: " if any(re.search(name, fact) for name in named) else ""
+
+
+def expand(
+    typed: Sequence[str],
+    params: Mapping[str, str] | None = None,
+    cases: Any = None,
+    *,
+    once: bool = True,
+    options: Options | None = None,
+) -> list[JobCase]:
+    """Return the product of all swept values, as Hydra's basic sweeper does, for each case if there are any.
+
+    A case is a list of overrides and may sweep values. It overrides ``params``, and the command line overrides both, as
+    everywhere in Hydra: a key keeps its first position and takes its last value. Jobs with equal sets of overrides are
+    deduplicated, unless ``once`` is false as in Hydra's basic sweeper.
+    ``options`` lists the options of a group, for patterns (``retriever=glob(hybrid*)``).
+
+    Raises HydraException for unreadable overrides, for cases that are not lists of overrides, and for too many jobs.
+    """
+    general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params", options)
+    last = _read(typed, "", options)
+    jobs: list[JobCase] = []
+    for number, case in _cases(cases):
+        own = [] if number is None else _read(case, f"{CASES}[{number}]", options)
+        keys = tuple(override.key_or_group for override in own)
+        jobs += [JobCase(job, number, keys) for job in _product([*general, *own, *last])]
+        if len(jobs) > MOST:
+            raise HydraException(f"{CASES}: make more than {MOST} jobs; name fewer values")
+    if not once:
+        return jobs
+    first: dict[frozenset[str], JobCase] = {}
+    for job in jobs:
+        first.setdefault(frozenset(job.overrides), job)
+    return list(first.values())
+
+
+def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
+    """Check and number the cases; without cases return a single empty one."""
+    if cases is None:
+        return [(None, [])]
+    if not isinstance(cases, list) or not cases:
+        raise HydraException(f"{CASES}: must be null or a list of cases, given {cases!r}; {_WAY_OUT}")
+    for number, case in enumerate(cases):
+        where = f"{CASES}[{number}]"
+        if not isinstance(case, list):
+            given, lines = (dict(case), _as_lines(case)) if isinstance(case, Mapping) else (case, case)
+            raise HydraException(f"{where}: must be a list of overrides, given {given!r}; write [{lines}]")
+        if not case:
+            raise HydraException(f"{where}: is empty; name at least one override, or leave the case out")
+        for before, line in zip([None, *case], case, strict=False):
+            if isinstance(line, Mapping):
+                raise HydraException(f"{where}: {dict(line)!r} is no override; write {_as_lines(line)}")
+            if not isinstance(line, str):
+                quoted = f'quote an override with commas: "{before},{line}"' if before else "write KEY=VALUE"
+                raise HydraException(f"{where}: {line!r} is no override; {quoted}")
+    return list(enumerate(cases))
+
+
+def _as_lines(case: Mapping[Any, Any]) -> str:
+    return ", ".join(f'"{key}={value}"' for key, value in case.items())
+
+
+def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Override]:
+    """Parse overrides; ``where``: their place in the config, for errors."""
+    start, overrides = f"{where}: " if where else "", []
+    for line in lines:
+        try:
+            override = parse(expand_glob(line, options) if options else line)
+        except HydraException as fault:
+            raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            raise HydraException(f'{start}"{line}": the grid takes choices and ranges, no intervals')
+        overrides.append(override)
+    return overrides
+
+
+def _product(overrides: Iterable[Override]) -> Iterable[tuple[str, ...]]:
+    choices: dict[str, list[str]] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        if override.is_sweep_override():
+            values = itertools.islice(override.sweep_string_iterator(), MOST + 1)
+            choices[key] = [f"{key}={value}" for value in values]
+        else:
+            choices[key] = [f"{key}={override.get_value_element_as_str()}"]
+        if math.prod(map(len, choices.values())) > MOST:
+            raise HydraException(f'"{override.input_line}": makes more than {MOST} jobs; name fewer values')
+    return itertools.product(*choices.values())

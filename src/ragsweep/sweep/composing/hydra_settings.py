@@ -1,0 +1,237 @@
+"""The allow-list for Hydra's own node: launchers, sweepers and log handlers, with their settings.
+
+Hydra imports and calls the targets in its own node: launchers, sweepers, callbacks, log handlers. Some launchers take
+commands as settings. Anything not listed here is rejected, unless the environment trusts its package.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging.handlers
+import os
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.trust import TRUSTED, check_targets, is_trusted
+from ragsweep.sweep.composing.trees import leaves
+
+FOLDER = "/the-folder-of-the-run"
+"""Placeholder for the run's folder in settings that are checked before the folder exists."""
+
+LAUNCHERS: Mapping[str, frozenset[str]] = {
+    "hydra.BasicLauncher": frozenset(),
+    "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher": frozenset(
+        {"n_jobs", "backend", "prefer", "require", "verbose", "timeout", "pre_dispatch", "batch_size", "max_nbytes",
+         "mmap_mode"}
+    ),
+    "hydra_plugins.hydra_submitit_launcher.submitit_launcher.LocalLauncher": frozenset(
+        {"submitit_folder", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes",
+         "name", "stderr_to_stdout"}
+    ),
+    "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher": frozenset(
+        {"submitit_folder", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes",
+         "name", "stderr_to_stdout", "partition", "qos", "constraint", "mem_per_cpu", "mem_per_gpu", "gpus_per_task",
+         "cpus_per_gpu", "gres", "account", "comment", "exclude", "array_parallelism", "max_num_timeout",
+         "signal_delay_s"}
+    ),  # and not setup, srun_args and additional_parameters: they are commands
+    "hydra_plugins.hydra_ray_launcher.ray_launcher.RayLauncher": frozenset(
+        {"ray.init.address", "ray.init.num_cpus", "ray.init.num_gpus", "ray.init.object_store_memory",
+         "ray.init.include_dashboard", "ray.init.ignore_reinit_error", "ray.init.log_to_driver",
+         "ray.init.configure_logging", "ray.init.logging_level", "ray.remote.num_cpus", "ray.remote.num_gpus",
+         "ray.remote.memory", "ray.remote.max_calls", "ray.remote.max_retries", "ray.remote.resources"}
+    ),
+}  # fmt: skip
+"""Launcher -> the settings allowed in a config; none is a command, a host or a hook."""
+
+OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
+"""Our sweeper, whose jobs return more than a number, by its present and its former name."""
+
+SWEEPERS: Mapping[str, frozenset[str]] = {
+    "hydra.BasicSweeper": frozenset({"max_batch_size", "params"}),
+    "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset(
+        {"max_batch_size", "params", "cases", "race"}
+    ),
+    **dict.fromkeys(OPTUNA_SWEEPERS, frozenset(
+        {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
+         "constraints", "default", "enqueue", "subject", "lapse", "race", "stop", "plots"}
+    )),  # and not custom_search_space: it names a function
+}  # fmt: skip
+"""Sweeper -> the settings allowed in a config."""
+
+LOG_CLASSES = frozenset(
+    {
+        "logging.Formatter",
+        "logging.Filter",
+        "logging.NullHandler",
+        "logging.StreamHandler",
+        "logging.FileHandler",
+        "logging.handlers.RotatingFileHandler",
+        "logging.handlers.TimedRotatingFileHandler",
+        "logging.handlers.WatchedFileHandler",
+    }
+)
+"""Classes that write to the terminal or to a file; other handlers of ``logging`` send logs over a network."""
+
+LOG_FORMAT = "[%(asctime)s][%(name)s][%(levelname)s] %(message)s"
+LOG_FORMATS = frozenset(
+    {
+        LOG_FORMAT,
+        "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s",
+        "[%(asctime)s][HYDRA] %(message)s",
+        "%(message)s",
+    }
+)
+"""Our format and Hydra's: with a free format a config could write any text, such as a line of shell."""
+
+LOG_FILE = ".log"
+"""Suffix of log files: the run's folder may be anywhere, and may contain the user's files."""
+
+HANDLED = frozenset({"class", "level", "formatter", "filters"})
+"""The settings of a handler that ``logging`` itself reads."""
+
+STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
+
+_BUILT_IN = re.compile(r"hydra\.[\w.]+\.(Basic(?:Launcher|Sweeper))")
+"""Aliases for Hydra's launcher and sweeper, whose modules are private."""
+
+_ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
+"""Variables that a config may set for its jobs; others could select a program, a library or a host."""
+
+_PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
+"""joblib evaluates the value as an expression."""
+
+_ADDRESSES = ("auto", "local")
+"""Addresses of a Ray cluster allowed in a config: the host at any other address would receive the jobs and run code."""
+
+_SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
+"""Matches a valid setting of SLURM, which becomes a line of the script that SLURM runs."""
+
+_PACKAGES = frozenset({"hydra", "ragsweep"})
+
+
+def check_search_path(path: str) -> None:
+    """Raise ConfigError for a package on the config search path, since searching it imports it."""
+    if "${" in path:
+        raise ConfigError(f'hydra.searchpath: "{path}" must be written out')
+    if "://" not in path:
+        return
+    scheme, _, name = path.partition("://")
+    package = name.partition("/")[0]
+    if scheme == "file" or (scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package))):
+        return
+    raise ConfigError(
+        f'hydra.searchpath: "{path}" is no folder; give file://FOLDER, or trust the package: {TRUSTED}={package}'
+    )
+
+
+def check_hydra(settings: Mapping[str, Any]) -> None:
+    """Check Hydra's node: its keys with resolved values, with `FOLDER` as the run's folder.
+
+    Raises ConfigError, with the key, for settings that import, call, write elsewhere or send more than our parts do.
+    """
+    _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
+    folder = settings["launcher"].get("submitit_folder", FOLDER)
+    if folder != FOLDER and not _is_inside(PurePath(str(folder)), str(settings["sweep"]["dir"])):
+        raise ConfigError(f"hydra.launcher.submitit_folder: must lie in ${{hydra.sweep.dir}}, given {folder!r}")
+    _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
+    if settings["callbacks"]:
+        raise ConfigError(
+            "hydra.callbacks: are never called, as ragsweep runs jobs in its own loop; leave them out, and read"
+            " results from MLflow, or from results.json of the sweep's run"
+        )
+    for key in ("hydra_logging", "job_logging"):
+        _check_logging(settings[key], f"hydra.{key}")
+    for name in (settings["job"] or {}).get("env_set") or {}:
+        if not _ENVIRONMENT.fullmatch(str(name)):
+            raise ConfigError(
+                f"hydra.job.env_set.{name}: a config sets numbers of threads and devices only; set {name} where you"
+                " type the command"
+            )
+    if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
+        raise ConfigError(f"hydra.output_subdir: must lie in the run's folder, given {settings['output_subdir']!r}")
+    known = ("launcher", "sweeper", "callbacks")
+    check_targets({key: value for key, value in settings.items() if key not in known}, "hydra")
+
+
+def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) -> None:
+    if not isinstance(plugin, Mapping):
+        raise ConfigError(f"{where}: needs a _target_, given {plugin!r}")
+    target = str(plugin.get("_target_"))
+    values = {key: value for key, value in plugin.items() if key != "_target_"}
+    check_targets(values, where)
+    if is_trusted(target):
+        return
+    allowed = known.get(_BUILT_IN.sub(r"hydra.\1", target))
+    if allowed is None:
+        package = ".".join(target.split(".")[:2]) if target.startswith("hydra_plugins.") else target.partition(".")[0]
+        raise ConfigError(
+            f'{where}._target_: "{target}" is not trusted; to use it set the environment variable {TRUSTED}={package}'
+        )
+    for name, value in leaves(values):
+        if value is None:
+            continue
+        if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in allowed):
+            kind = target.rpartition(".")[2]
+            raise ConfigError(f"{where}.{name}: no setting of {kind} for a config{nearest(name, allowed)}")
+        if name == "ray.init.address" and value not in _ADDRESSES:
+            raise ConfigError(
+                f"{where}.{name}: must be auto or local, given {value!r}; set RAY_ADDRESS={value} where you type the"
+                " command"
+            )
+        if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
+            raise ConfigError(f"{where}.{name}: must be one word, given {value!r}")
+        if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
+            raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, given {value!r}")
+
+
+def _check_logging(settings: Any, where: str) -> None:
+    """Check a dictConfig of ``logging``: its classes, named objects, log files and formats."""
+    for name, value in leaves(settings):
+        _check_log_setting(name, value, f"{where}.{name}")
+    if not isinstance(settings, Mapping):
+        return
+    for name, formatter in (settings.get("formatters") or {}).items():
+        if not isinstance(formatter, Mapping) or any(is_trusted(str(formatter.get(key))) for key in ("()", "class")):
+            continue
+        for key, value in formatter.items():
+            if key not in ("()", "class") and not (key in ("format", "fmt") and value in LOG_FORMATS):
+                raise ConfigError(
+                    f"{where}.formatters.{name}.{key}: a config cannot choose how logs are written, given {value!r};"
+                    f' use "{LOG_FORMAT}", or trust a formatter of your own: {TRUSTED}=PACKAGE'
+                )
+    for name, handler in (settings.get("handlers") or {}).items():
+        if isinstance(handler, Mapping) and (kind := str(handler.get("class"))) in LOG_CLASSES:
+            module = logging.handlers if kind.startswith("logging.handlers.") else logging
+            arguments = inspect.signature(getattr(module, kind.rpartition(".")[2])).parameters
+            for key in handler:
+                if key not in (known := {*HANDLED, *arguments}):
+                    raise ConfigError(
+                        f"{where}.handlers.{name}.{key}: {kind} takes no such argument{nearest(str(key), known)}"
+                    )
+
+
+def _check_log_setting(name: str, value: Any, where: str) -> None:
+    """Check one value: a class, a named object, or the log file."""
+    key = name.rpartition(".")[2]
+    if key == "()" and not is_trusted(str(value)):
+        raise ConfigError(f'{where}: "{value}" would be called; name a class of logging under the key class')
+    if key == "class" and value not in LOG_CLASSES and not is_trusted(str(value)):
+        raise ConfigError(f'{where}: "{value}" is no class for logs{nearest(str(value), LOG_CLASSES)}')
+    if isinstance(value, str) and value.startswith(("ext://", "cfg://")) and value not in STREAMS:
+        raise ConfigError(f'{where}: "{value}" names an object{nearest(value, STREAMS)}')
+    is_file = key in ("filename", "baseFilename")
+    if is_file and not (_is_inside(PurePath(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
+        raise ConfigError(
+            f"{where}: must lie in the run's folder and end with {LOG_FILE}, given {value!r}; give"
+            " ${hydra.runtime.output_dir}/NAME.log"
+        )
+    if ".." in f".{name}.":  # logging sets the attributes under the key "."
+        raise ConfigError(f'{where}: attributes cannot be set; leave out the key "."')
+
+
+def _is_inside(path: PurePath, folder: str) -> bool:
+    """Return whether a path lies in a folder, with ``..`` resolved."""
+    return os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)

@@ -1,0 +1,49 @@
+"""A job: one config of a command, made once when the command is composed, and handed on until it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragsweep.sweep.composing.trees import spell
+
+if TYPE_CHECKING:
+    from ragsweep.evaluation.experiment import Experiment
+    from ragsweep.sweep.composing.template import JobConfig, PlainConfig
+
+RUNG = "questions.until"
+"""The config key with the end of a rung; only Hydra's launchers set it, which start a job by overrides alone."""
+
+
+@dataclass
+class Job:
+    """One config of a command, from its overrides to its result."""
+
+    config: JobConfig | PlainConfig
+    name: str
+    overrides: tuple[str, ...]
+    number: int = 0
+    searching: bool = False  # its result decides the next configs
+    experiment: Experiment | None = None  # set when prepared
+    rung: int | None = None  # in a race: the number of questions, in the race's order; None: all
+
+    @property
+    def lines(self) -> list[str]:
+        """The overrides for Hydra's launchers and files, with the end of the rung."""
+        return [*self.overrides, *([] if self.rung is None else [f"{RUNG}={self.rung}"])]
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The config as a user would type it, with the options of its groups, and its language once prepared."""
+        return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
+
+    def spelled(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return parameters of the config with other plain values of its keys."""
+        return {**self.chosen, **spell(self.config.written, values)}
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The options of the config's groups, as parameters."""
+        groups = self.config.written
+        return {group: str(option) for group, option in self.config.choices.items() if group in groups and option}

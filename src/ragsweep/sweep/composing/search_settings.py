@@ -1,0 +1,41 @@
+"""The settings of a command's search: its storage, and the names of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from optuna_sweeper.storage import is_postgresql
+from ragsweep.report.naming import label
+from ragsweep.sweep.composing.hydra_settings import OPTUNA_SWEEPERS
+from ragsweep.sweep.composing.sweep_names import defining, read_settings
+
+
+def is_own(settings: Mapping[str, Any]) -> bool:
+    """Return whether the sweeper is OptunaSweeper."""
+    return settings.get("_target_") in OPTUNA_SWEEPERS
+
+
+def is_shared(settings: Mapping[str, Any]) -> bool:
+    """Return whether several processes can work on one search."""
+    return is_own(settings) and str(settings.get("storage")) not in ("None", "sqlite://", "sqlite:///:memory:")
+
+
+def is_on_server(settings: Mapping[str, Any]) -> bool:
+    """Return whether other machines can work on a search."""
+    return is_own(settings) and is_postgresql(settings.get("storage"))
+
+
+def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
+    """Return the names of a search's trials before they are drawn; other processes may run more than n_trials."""
+    return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
+
+
+def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
+    """Name a trial by its overrides, without those shared by all trials.
+
+    ``groups``: the config groups; ``searched``: the parameters of the space.
+    """
+    general = search.lower().replace("\\", "").split()  # Hydra escapes some characters, and normalises true to True
+    own = [line for line in defining(overrides) if line.lower().replace("\\", "") not in general]
+    return label(read_settings(own), groups, searched) or "defaults"

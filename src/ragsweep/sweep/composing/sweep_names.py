@@ -1,0 +1,84 @@
+"""Names of sweeps and their parameters, from overrides."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ragsweep.records.ledger import Sweep
+from ragsweep.report.naming import short_keys, varying_keys
+from ragsweep.sweep.composing.compose import parse
+
+OPERATIONAL = (
+    *(
+        "answer_headline",
+        "baseline",
+        "budget",
+        "by",
+        "compute",
+        "constraints",
+        "coverage",
+        "finalists",
+        "headline",
+        "hydra",
+        "max_failures",
+        "name",
+    ),
+    *("plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
+)
+"""Operational keys: how, where and at what price a config is run and shown."""
+
+
+REFERENCE = 8
+"""Characters of a sweep's id in commands."""
+
+MOST_KEYS = 4
+"""Most swept parameters in the name of a sweep."""
+
+
+def read_settings(overrides: Sequence[str]) -> dict[str, str]:
+    """Return overrides as key -> value as text, without quotes and escapes."""
+    read = map(parse, overrides)
+    return {one.get_key_element(): "" if one.is_delete() else _spell(one.value()) for one in read}
+
+
+def reference(sweep: Sweep) -> str:
+    """Return the reference of a sweep in commands."""
+    return (sweep.parent or sweep.id)[:REFERENCE]
+
+
+def sweep_title(sweep: Sweep) -> str:
+    """Name a sweep by its swept parameters: ``top_k × retriever``, ``hybrid_tpe, 40 trials``, after a given name."""
+    return study_title(sweep) + ("" if any(sweep.jobs) else f", {len(sweep.names)} trials")
+
+
+def study_title(sweep: Sweep) -> str:
+    """Name a sweep without its number of trials, which may grow."""
+    given = re.search(r"(?:^| )name=(\S+)", sweep.name)
+    return f"{given[1]}: {_what_is_swept(sweep)}" if given else _what_is_swept(sweep)
+
+
+def _what_is_swept(sweep: Sweep) -> str:
+    named = re.search(r"(?:^| )sweeps=(\S+)", sweep.name)
+    if not any(sweep.jobs):
+        return named[1] if named else "search"
+    # Not by Hydra's parser: masked values may be invalid overrides.
+    pairs = ([line.lstrip("+~").partition("=") for line in job] for job in sweep.jobs)
+    keys = varying_keys([{key: value for key, _, value in job} for job in pairs])
+    shown = list(short_keys(keys).values())
+    more = f" and {len(shown) - MOST_KEYS} more" if len(shown) > MOST_KEYS else ""
+    swept = " × ".join(shown[:MOST_KEYS]) + more or sweep.name
+    return f"{named[1]}: {swept}" if named and named[1] != swept else swept
+
+
+def _spell(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return json.dumps(value).replace('"', "").replace(" ", "") if isinstance(value, list | dict) else str(value)
+
+
+def defining(overrides: Sequence[str]) -> list[str]:
+    """Keep the overrides that define a config and may appear in its name."""
+    return [line for line in overrides if re.split(r"[./=@]", line.lstrip("+~"))[0] not in OPERATIONAL]

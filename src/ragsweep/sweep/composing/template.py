@@ -1,0 +1,176 @@
+"""Composed configs: a template with the values of each job, or a config composed elsewhere."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.sweep.composing.trees import keys_read, leaves, value_at, with_values
+
+MISSING = "???"
+"""The text of a value that each job must set."""
+
+
+class Template:
+    """A composed config with its node ``hydra``, in which jobs set plain values."""
+
+    def __init__(self, config: DictConfig, overrides: tuple[str, ...]) -> None:
+        self.config, self.overrides = config, overrides
+        written = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
+        assert isinstance(written, dict)
+        self.hydra: dict[str, Any] = written.pop("hydra")
+        self.written: dict[str, Any] = {str(key): value for key, value in written.items()}
+        task = copy.deepcopy(config)  # without the node hydra, which our keys must not read
+        with read_write(task), open_dict(task):
+            del task["hydra"]
+        self._in_job, self._task = _Settable(config, self.tree), _Settable(task, self.written)
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The whole config with interpolations, the node ``hydra`` included."""
+        return {**self.written, "hydra": self.hydra}
+
+    def accepts(self, key: str) -> bool:
+        """Return whether a key has a single value and is reached through mappings only."""
+        *above, last = key.split(".")
+        node: Any = self.written
+        for part in above:
+            node = node.get(part) if isinstance(node, Mapping) else None
+        return isinstance(node, Mapping) and last in node and not isinstance(node[last], Mapping | list)
+
+    def values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return plain values with resolved interpolations, after setting changes.
+
+        Raises ConfigError for a missing value or an unresolvable interpolation.
+        """
+        if any(map(self._is_read, changes)) or not self._missing <= changes.keys():
+            return to_plain(self._task.set(changes))
+        return with_values(self._values, changes)
+
+    def changed(self, changes: Mapping[str, Any]) -> DictConfig:
+        """Set values in the config in place, and reset those of the previous call; return the config.
+
+        A copy would be too slow for a job. The config is valid for one job, until the next call.
+        """
+        return self._in_job.set(changes)
+
+    def hydra_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the node ``hydra`` with interpolations, with values set at dotted keys of the whole config."""
+        set_values: dict[str, Any] = with_values({"hydra": self.hydra}, changes)["hydra"]
+        return set_values
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        """The template as plain values; each job sets its missing values."""
+        return to_plain(self._task.set({}), allow_missing=True)
+
+    @cached_property
+    def _missing(self) -> frozenset[str]:
+        return frozenset(where for where, value in leaves(self.written) if value == MISSING)
+
+    @cached_property
+    def _read(self) -> frozenset[str] | None:
+        """The keys that interpolations read; None if only resolving them can determine the keys."""
+        read: set[str] = set()
+        for where, text in leaves(self.written):
+            keys = keys_read(text, where) if isinstance(text, str) and "${" in text else set()
+            if keys is None:
+                return None
+            read |= keys
+        return frozenset(read)
+
+    def _is_read(self, key: str) -> bool:
+        if self._read is None:
+            return True
+        return any(key == read or key.startswith(f"{read}.") or read.startswith(f"{key}.") for read in self._read)
+
+
+class _Settable:
+    """A config with values set at dotted keys, and the original config."""
+
+    def __init__(self, config: DictConfig, written: Mapping[str, Any]) -> None:
+        self.config, self._written = config, written
+        self._changes: dict[str, Any] = {}
+        # Flags are set once: setting them for each job would be slower than setting its values.
+        for node in (config, config.get("hydra")):
+            if node is not None:
+                OmegaConf.set_readonly(node, False)
+                OmegaConf.set_struct(node, False)
+
+    def set(self, changes: Mapping[str, Any]) -> DictConfig:
+        """Set values, and reset all others to the original config."""
+        before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
+        for key, written in before.items():
+            value, current = changes.get(key, written), self._changes.get(key, written)
+            if value != current or type(value) is not type(current):
+                OmegaConf.update(self.config, key, value, merge=False)
+        self._changes = dict(changes)
+        return self.config
+
+
+@dataclass(frozen=True)
+class JobConfig:
+    """The config of one job: a template, and the plain values that the job sets."""
+
+    template: Template = field(repr=False)
+    changes: Mapping[str, Any]
+    overrides: tuple[str, ...]
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The config as plain values, without the node ``hydra``. Raises ConfigError as `Template.values` does."""
+        return self.template.values(self.changes)
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The config with interpolations, and ``???`` for missing values."""
+        return with_values(self.template.written, self.changes)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The chosen option of each group."""
+        choices: Mapping[str, str] = self.template.hydra["runtime"]["choices"]
+        return choices
+
+
+@dataclass(frozen=True)
+class PlainConfig:
+    """The config of a job, composed elsewhere."""
+
+    values: dict[str, Any]
+    written: dict[str, Any]
+    choices: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: DictConfig, choices: Mapping[str, str]) -> PlainConfig:
+        """Wrap a composed config without its node ``hydra``. Raises ConfigError as `to_plain` does."""
+        written: Any = OmegaConf.to_container(config, resolve=False)
+        return cls(to_plain(config), written, choices)
+
+
+def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
+    """Convert a config to plain values, with resolved interpolations.
+
+    Raises ConfigError, with the key, for a missing or unresolvable value.
+    """
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)
+    except MissingMandatoryValue as fault:
+        missing = [str(fault.full_key)]
+        with suppress(OmegaConfBaseException):  # of another interpolation
+            missing = sorted(OmegaConf.missing_keys(config)) or missing
+        raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None
+    except OmegaConfBaseException as fault:
+        raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
+    except RecursionError:
+        raise ConfigError("config: an interpolation is circular") from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}

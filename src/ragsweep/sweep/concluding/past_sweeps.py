@@ -1,0 +1,68 @@
+"""The best config of each recorded sweep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objectives
+from ragsweep.report.naming import number_configs
+from ragsweep.report.page import PastSweep, RecordedSweep
+from ragsweep.stats.context_effect import refuses_all
+from ragsweep.sweep.composing.sweep_names import reference, sweep_title
+
+if TYPE_CHECKING:
+    from ragsweep.records.ledger import Ledger, Record
+
+MOST_PAST = 50
+"""Most sweeps in a page's history."""
+
+
+def goodness(summary: Summary) -> float:
+    """Return the value of a metric, negated if lower is better."""
+    return summary.value * (-1 if summary.higher_is_better is False else 1)
+
+
+def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
+    """List the best config of each sweep on these questions, oldest first, up to a given sweep."""
+    found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
+    for sweep in ledger.sweeps():
+        known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
+        if known:
+            best = max(known, key=lambda job: goodness(known[job][1]))
+            name = number_configs({job: label for job, (label, _) in known.items()})[best]
+            title, value = sweep_title(sweep), known[best][1]
+            past.append(PastSweep(reference(sweep), title, sweep.created, len(known), name, value))
+        if sweep.id == until:
+            break
+    return past[-MOST_PAST:]
+
+
+def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
+    """Return the config of a sweep with the best mean of its first objective, by its numbered name, and that mean.
+
+    Configs that are PARTIAL, dropped by a race, or that refuse every question while others answer are ignored; None if
+    no other config has a value.
+    """
+    names = number_configs({record.job: record.outcome.name for record in records})
+    valued = [
+        (names[record.job], record.outcome, record.outcome.summaries[metric])
+        for record in records
+        if isinstance(record.outcome, Result) and record.outcome.state == COMPLETE
+        for metric in objectives(record.outcome.config)[:1]
+        if metric in record.outcome.summaries and math.isfinite(record.outcome.summaries[metric].value)
+    ]
+    answering = [one for one in valued if not refuses_all(one[1])]
+    return max(answering or valued, key=lambda one: goodness(one[2]), default=None)
+
+
+def recorded_sweeps(ledger: Ledger) -> Iterator[RecordedSweep]:
+    """Yield the sweeps with a measured config, oldest first."""
+    for sweep in ledger.sweeps():
+        records = ledger.records(sweep.id)
+        if best := best_of(records):
+            name, result, summary = best
+            measured = sum(isinstance(record.outcome, Result) for record in records)
+            past = PastSweep(reference(sweep), sweep_title(sweep), sweep.created, measured, name, summary)
+            yield RecordedSweep(past, result)

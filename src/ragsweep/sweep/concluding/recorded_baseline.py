@@ -1,0 +1,53 @@
+"""The declared baseline among the records: a config of the sweep, or one recorded earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.report.naming import without_number
+from ragsweep.sweep.composing.baseline import KEY, read_number
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
+
+
+def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
+    """Find a baseline declared by a name or a run; None for any other declaration.
+
+    Raises InputError if there is no such config.
+    """
+    if not isinstance(declared, str) or read_number(declared) is not None or "=" in declared:
+        return None
+    try:
+        return find_run(str(ledger.path.parent), declared)
+    except InputError as fault:
+        raise InputError(f"{KEY}={declared}: {fault}") from None
+
+
+def find_baseline(
+    declared: object, names: Mapping[int, str], results: Sequence[Result], ledger: Ledger
+) -> Result | None:
+    """Return the declared baseline: a result of the sweep or a recorded one, or None.
+
+    Args:
+        declared: The declaration as typed; None: that of the latest result's config.
+        names: Names of the sweep's jobs by number, from 0.
+        results: Results of the sweep's jobs.
+        ledger: The ledger with the records of other sweeps.
+    """
+    if declared is None and results:  # a resuming command may declare another baseline
+        declared = max(results, key=lambda one: one.ended).config.get(KEY)
+    if declared is None or not results:
+        return None
+    if (number := read_number(declared)) is not None:
+        return next((one for one in results if one.name == names.get(number - 1)), None)
+    try:
+        found = find_recorded(declared, ledger)
+    except InputError:  # deleted since
+        return None
+    if found is None or found.result.dataset.golden_digest != results[0].dataset.golden_digest:
+        return None
+    same = next((one for one in results if one.signature == found.result.signature), None)
+    return same or replace(found.result, name=f"{declared} {without_number(found.result.name)}")

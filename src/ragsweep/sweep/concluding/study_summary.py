@@ -1,0 +1,70 @@
+"""The summary of a search's study, as the sweeper exports it beside the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from optuna_sweeper.summary import FILE, FORMAT
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """The summary of a study."""
+
+    study: str = ""
+    sampler: str = ""
+    states: Mapping[str, int] = field(default_factory=dict)
+    n_trials: int = 0
+    stopped: str = ""  # why it ended early
+    stop: Any = None  # the configured rule of the early end
+    trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by job number
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the study was stopped, or no trial is running."""
+        return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
+
+    def broken(self) -> dict[int, str]:
+        """Return the constraints that each infeasible job violates."""
+        return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags of the parent run."""
+        words = {state: "failed" if state == "FAIL" else state.lower() for state in sorted(self.states)}
+        counts = ", ".join(f"{self.states[state]} {word}" for state, word in words.items())
+        tags = {"study": self.study, "sampler": self.sampler, "trials": counts, "stopped": self.stopped}
+        return {f"ragsweep.{name}": value for name, value in tags.items() if value}
+
+    def trial_tags(self) -> dict[int, dict[str, str]]:
+        """Return the tags of each job's run."""
+        tags = {}
+        for job, trial in self.trials.items():
+            tags[job] = {"ragsweep.trial": str(trial["trial"]), "ragsweep.trial_state": str(trial["state"])}
+            if "seconds" in trial:
+                tags[job]["ragsweep.trial_seconds"] = f"{trial['seconds']:.3f}"
+        return tags
+
+
+def study_folder(ledger: Path, sweep: str) -> Path:
+    """Return the folder of a search's summary; ``ledger`` is the ledger's file."""
+    return ledger.parent / "searches" / sweep
+
+
+def read_summary(folder: Path) -> StudySummary | None:
+    """Read the summary of a search; None if it is missing or unreadable."""
+    try:
+        plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        assert plain["format"] == FORMAT
+        return StudySummary(
+            **{key: plain[key] for key in ("study", "states", "n_trials", "stopped", "stop")},
+            sampler=str(plain["sampler"].get("name", "")),
+            trials={int(trial["job"]): trial for trial in plain["trials"] if "job" in trial},
+            pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.*"))},
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError):
+        return None

@@ -1,0 +1,141 @@
+"""The rule of a race: anytime-valid bets that identify inferior configs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.stats.inference.confidence_sequence import (
+    betting,
+    cluster_differences,
+    current_leaders,
+    deficits,
+    evidence,
+    lower_bound,
+)
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+WHERE = "hydra.sweeper.race"
+"""The config key of a race."""
+
+LARGEST = 700.0
+"""Logarithm of the largest reported evidence, which keeps it finite."""
+
+
+@dataclass(frozen=True)
+class RaceDecision:
+    """The state of a race after some questions.
+
+    ``evidence`` is, for each remaining config, the largest capital so far of the bet that it is worse than the best: a
+    config that reaches 1 / (1 - level) is dropped, unless it leads. ``deficit`` is, for each dropped config, a lower
+    bound of its difference to the best at the same level.
+    """
+
+    leaders: tuple[str, ...]
+    dropped: tuple[str, ...]
+    evidence: Mapping[str, float]
+    deficit: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Betting:
+    """Drops configs that are shown to be worse than the best by more than a margin, by anytime-valid bets.
+
+    Each question is a bet that a config scores less than the leader before that question. The best config, or one
+    within the margin of it, is dropped with probability at most 1 - level, whatever the number of configs and
+    decisions. Assumptions: configs are fixed before their questions are asked, and the clusters of questions are a
+    random sample; scores need bounds, but no distribution. The probability holds for each config within the margin
+    separately, not for all of them jointly.
+
+    Args:
+        margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
+        level: Lower bound of the probability that the best config is not dropped.
+        spread: The width of the metric's range.
+        higher_is_better: Whether more of the metric is better.
+    """
+
+    margin: float = 0.0
+    level: float = 0.95
+    spread: float = 1.0
+    higher_is_better: bool = True
+
+    def check(self) -> None:
+        """Raise ConfigError for a margin below 0 or as large as the spread, and for a level outside (0, 1)."""
+        if not (self.spread > 0 and math.isfinite(self.spread)):
+            raise ConfigError(f"spread: must be a number above 0, given {self.spread!r}")
+        if not 0 <= self.margin < self.spread:
+            raise ConfigError(f"margin: must be 0 or more and less than {self.spread:g}, given {self.margin!r}")
+        if not 0 < self.level < 1:
+            raise ConfigError(f"level: must lie between 0 and 1, given {self.level!r}")
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee of the rule in words."""
+        within = f", or one within {self.margin:g} of it," if self.margin else ""
+        return (
+            f"the best config{within} is dropped with probability at most {1 - self.level:.3g}, if what it gains does"
+            " not depend on how many questions a document has"
+        )
+
+    def decide(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> RaceDecision:
+        """Decide from all scores so far; the same scores give the same decision.
+
+        Args:
+            scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
+                before have fewer; they are needed, as they may have led.
+            groups: The cluster of each question, in order; by default each question is its own cluster.
+
+        Raises:
+            InputError: Two scores of a question are further apart than ``spread``, or the clusters are too few.
+        """
+        asked = np.array([len(row) for row in scores.values()], dtype=np.int64)
+        values = np.full((len(asked), asked.max(initial=0)), np.nan)  # NaN after the config is dropped
+        for row, known in zip(values, scores.values(), strict=True):
+            row[: len(known)] = known
+        values *= 1.0 if self.higher_is_better else -1.0
+        self._check_scores(values, groups)
+        numbers, starts = _number_clusters(groups, values.shape[1])
+        sums, sizes = cluster_differences(deficits(values, asked, starts), numbers)
+        strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)  # logarithms
+        leaders, running = current_leaders(values, asked), asked == values.shape[1]
+        out = running & ~leaders & (strength >= -math.log(1 - self.level))
+        bounds = lower_bound(sums[out], sizes[out], self.level, self.spread)
+        capital = np.exp(np.minimum(strength[running], LARGEST)).tolist()
+        dropped = tuple(compress(scores, out))
+        return RaceDecision(
+            tuple(compress(scores, leaders)),
+            dropped,
+            dict(zip(compress(scores, running), capital, strict=True)),
+            dict(zip(dropped, bounds.tolist(), strict=True)),
+        )
+
+    def _capital(self, sums: Doubles, sizes: Doubles) -> Doubles:
+        return betting(sums, sizes, self.margin, self.spread)
+
+    def _check_scores(self, values: Doubles, groups: Sequence[Hashable] | None) -> None:
+        if groups is not None and len(groups) < values.shape[1]:
+            raise InputError(f"the clusters of {len(groups)} questions were given, and the scores of {values.shape[1]}")
+        apart = np.fmax.reduce(values, axis=0, initial=-np.inf) - np.fmin.reduce(values, axis=0, initial=np.inf)
+        widest = float(apart.max(initial=0.0))
+        if widest > self.spread * (1 + 1e-9):
+            raise InputError(
+                f"two scores of one question are {widest:g} apart, and spread is {self.spread:g}: give the metric's"
+                " highest value less its lowest; a metric without bounds cannot be raced"
+            )
+
+
+def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
+    """Number the clusters in order; return for each question the start position of its cluster."""
+    if groups is None:
+        return np.arange(questions), np.arange(questions)
+    seen: dict[Hashable, int] = {}
+    begins = np.array([seen.setdefault(group, place) for place, group in enumerate(groups[:questions])])
+    return np.unique(begins, return_inverse=True)[1].reshape(-1), begins

@@ -1,0 +1,69 @@
+"""One config on a rung of a race."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.results import RACING, Result, objectives
+from ragsweep.core.types import Dataset, JudgedMetric, Metric
+from ragsweep.evaluation.evaluator import Evaluator, facts
+from ragsweep.evaluation.experiment import Experiment
+from ragsweep.evaluation.question_table import tabulate
+from ragsweep.stages.executor import Executor
+from ragsweep.sweep.racing.question_order import ordered
+
+_MEASURED_AT_END = frozenset({"latency", "exact"})
+"""Needs of metrics that are measured separately, and only for configs that are not dropped."""
+
+
+def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int) -> Result:
+    """Evaluate a config on the first questions of the race, in whole clusters.
+
+    Rankings are computed for all questions: they are a stage of the whole config, and need no call. Answers, and the
+    verdicts that the objective needs, are requested for these questions only; other verdicts, latency, and the misses
+    of an approximate index are measured at the end. The result is RACING and has the whole config's signature.
+    """
+    whole, objective = experiment.dataset, objectives(experiment.config)[0]
+    if experiment.graph.route is None and experiment.graph.query is None:
+        evaluator.executor.get(experiment.graph.context, tabulate(whole.golden.questions).queries)
+    metrics = tuple(metric for metric in experiment.metrics if metric.name == objective or _is_cheap(metric))
+    verdicts = {name: node for name, node in experiment.graph.verdicts.items() if name == objective}
+    repeated = tuple(
+        one._replace(verdicts={name: node for name, node in one.verdicts.items() if name in verdicts})
+        for one in experiment.graph.repetitions
+    )
+    kept: dict[str, Any] = {"latency": {}, "candidates": 0, "verdicts": verdicts, "repetitions": repeated}
+    if not any("exact" in metric.needs for metric in metrics):
+        kept["approximate"] = {}
+    shortened = replace(
+        experiment,
+        dataset=_first_questions(whole, int(experiment.config["seed"]), until),
+        graph=replace(experiment.graph, **kept),
+        metrics=metrics,
+        coverage=0.0,
+        targets={},
+    )
+    result = _evaluator(evaluator.executor, until).evaluate(shortened)
+    asked = {"asked": len(result.outcomes["question_id"]), "of": len(whole.golden.questions)}
+    return replace(result, dataset=facts(whole), state=RACING, race=asked)
+
+
+@lru_cache(1)
+def _evaluator(executor: Executor, until: int) -> Evaluator:
+    """Return the evaluator that the configs of one rung share."""
+    return Evaluator(executor)
+
+
+def _is_cheap(metric: Metric) -> bool:
+    return not isinstance(metric, JudgedMetric) and not _MEASURED_AT_END & set(metric.needs)
+
+
+@memoize_by_identity
+def _first_questions(dataset: Dataset, seed: int, until: int) -> Dataset:
+    """Return a dataset with the first questions of the race, in its order."""
+    questions = dataset.golden.questions
+    first = ordered(questions, seed).first(until)
+    return replace(dataset, golden=replace(dataset.golden, questions=tuple(questions[n] for n in first)))

@@ -1,0 +1,158 @@
+"""Race the configs of a sweep: decide which configs get the next questions, and which are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from optuna_sweeper.race_loop import Rung
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
+from ragsweep.core.types import Metric, weights_of
+from ragsweep.evaluation.experiment import Experiment
+from ragsweep.sweep.composing.job import RUNG
+from ragsweep.sweep.racing.betting import WHERE, Betting
+from ragsweep.sweep.racing.question_order import QuestionOrder, ordered
+
+if TYPE_CHECKING:
+    from ragsweep.sweep.races import BettingRace
+
+FREE = "nothing is asked by question here (no llm, no judge): a race would save nothing, and all configs are run whole"
+
+
+@dataclass(frozen=True)
+class RacePlan:
+    """The ordered questions of a race, and its metric."""
+
+    questions: tuple[str, ...]  # ids
+    clusters: tuple[str, ...]
+    metric: Metric
+    weights: tuple[float, ...] = ()  # of the questions, with a mean of 1; empty if all are equal
+
+    def count(self, until: int) -> int:
+        """Return the number of questions of a rung, rounded up to whole clusters."""
+        return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
+
+
+class RaceRecords(Protocol):
+    """The records of a running sweep, as its race reads and changes them."""
+
+    def results(self) -> dict[int, Result]:
+        """Read the results of each config so far, by job number."""
+
+    def drop(self, job: int, result: Result) -> None:
+        """Record the scores of a dropped config."""
+
+    def end(self) -> None:
+        """Free what earlier rungs leave."""
+
+    def report(self, text: str) -> None:
+        """Print a line of progress."""
+
+
+@dataclass
+class SweepRace:
+    """A race between the configs of a sweep, decided from their records so far (see race_loop.Race)."""
+
+    plan: RacePlan
+    rule: Betting
+    block: int
+    has_cost: bool  # a question costs an answer or a verdict
+    records: RaceRecords | None = None  # set when the sweep runs
+
+    key = RUNG
+
+    def begin(self, jobs: Sequence[int]) -> Rung:
+        """Return the first rung; after an interruption, the last rung that all remaining configs have completed."""
+        if not self.has_cost:
+            self._running.report(FREE)
+            return Rung(None)
+        known = self._running.results()
+        dropped = tuple(job for job in jobs if job in known and known[job].state == DROPPED)
+        alive = [job for job in jobs if job not in dropped]
+        reached = [known[job].race["asked"] if job in known and known[job].state == RACING else 0 for job in alive]
+        complete = sum(result.state == COMPLETE for job, result in known.items() if job not in alive)
+        if len(alive) + complete < 2:
+            return Rung(None, dropped)
+        return Rung(self._next(max(min(reached, default=0) - self.block, 0)), dropped)
+
+    def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
+        """Drop the configs that are shown to be worse, and return the next rung."""
+        records, count = self._running, self.plan.count(until)
+        known = records.results()
+        scores = {str(job): self._scores(result, count) for job, result in known.items()}
+        racing = {job for job in returned if job in known and known[job].state == RACING}
+        deficits = self.rule.decide(scores, self.plan.clusters).deficit
+        dropped = {int(job): deficit for job, deficit in deficits.items() if int(job) in racing}
+        for job, deficit in dropped.items():
+            facts = {**known[job].race, "ahead": deficit, "rule": "betting", "guarantee": self.rule.guarantee}
+            records.drop(job, replace(known[job], state=DROPPED, race=facts))
+        rivals = [job for job, result in known.items() if job not in dropped and result.state in (RACING, COMPLETE)]
+        total, gone = len(self.plan.questions), f", {len(dropped)} dropped" if dropped else ""
+        records.report(f"{count:,} of {total:,} questions · {len(returned)} configs{gone}")
+        return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
+
+    def end(self, returned: Mapping[int, Any]) -> None:
+        """Report a race without a drop; the results of complete configs are in the ledger."""
+        self._running.end()
+        if self.has_cost and all(result.state != DROPPED for result in self._running.results().values()):
+            self._running.report(f"no config has been dropped; no questions saved; {self.rule.guarantee}")
+
+    @property
+    def _running(self) -> RaceRecords:
+        assert self.records, "a race needs a running sweep"
+        return self.records
+
+    def _scores(self, result: Result, count: int) -> list[float]:
+        """Return a config's weighted scores of the first questions; fewer if it was dropped before."""
+        known = dict(zip(result.outcomes["question_id"], result.outcomes[self.plan.metric.name], strict=True))
+        count = count if result.state == COMPLETE else min(count, len(known))
+        scores = [float(known[question]) for question in self.plan.questions[:count]]
+        if not self.plan.weights:
+            return scores
+        return [score * weight for score, weight in zip(scores, self.plan.weights, strict=False)]
+
+    def _next(self, count: int) -> int | None:
+        """Return the end of the next rung; None for all questions."""
+        until = self.plan.count(count + self.block)
+        return until if until < len(self.plan.questions) else None
+
+
+def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
+    """Check a race against its configs.
+
+    Args:
+        settings: The configured settings.
+        experiments: The configs of the race; for a search, some of them.
+        configs: Number of configs in the race.
+
+    Raises:
+        ConfigError: There is only one config, the configs have different questions or objectives, the objective is not
+            a mean with a direction, or the settings do not fit it.
+    """
+    first = experiments[0]
+    if configs < 2:
+        raise ConfigError(f"{WHERE}: a race needs several configs, and there is only one; sweep over more")
+    for experiment in experiments:
+        for key in ("seed", "objective"):
+            if experiment.config[key] != first.config[key]:
+                raise ConfigError(f"{key}: cannot differ in a race")
+        if experiment.dataset.golden.digest != first.dataset.golden.digest:
+            raise ConfigError(f"{WHERE}: all configs must be asked the same questions; {experiment.name} has others")
+    name, questions = objectives(first.config)[0], first.dataset.golden.questions
+    metric = next(metric for metric in first.metrics if metric.name == name)
+    if metric.quantile is not None or metric.higher_is_better is None:
+        kind = "is a quantile, no mean" if metric.quantile is not None else "has no direction"
+        raise ConfigError(f"{WHERE}: objective={name} {kind}, and cannot be raced; choose another objective")
+    if not 1 <= settings.block < len(questions):
+        raise ConfigError(
+            f"{WHERE}.block: must be at least 1 and less than the {len(questions)} questions, given {settings.block}"
+        )
+    order = ordered(questions, int(first.config["seed"]))
+    in_order = [questions[n] for n in order.positions]
+    weights = weights_of(in_order) or ()
+    relative = tuple(weight * len(weights) / sum(weights) for weight in weights)
+    plan = RacePlan(tuple(question.id for question in in_order), order.clusters, metric, relative)
+    has_cost = any(experiment.graph.asked for experiment in experiments)
+    return SweepRace(plan, settings.betting(metric, max(relative, default=1.0)), settings.block, has_cost)

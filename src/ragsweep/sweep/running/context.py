@@ -1,0 +1,33 @@
+"""The context of a command's jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragsweep.core.results import HumanLabel
+    from ragsweep.core.secrets import Secrets
+    from ragsweep.parts.tracking import Tracker
+    from ragsweep.records.ledger import Ledger, Sweep
+    from ragsweep.report.terminal import Terminal
+    from ragsweep.sweep.running.session import Session
+
+
+@dataclass
+class RunContext:
+    """The context shared by the jobs of one command."""
+
+    session: Session
+    tracker: Tracker
+    terminal: Terminal
+    secrets: Secrets
+    sweep: Sweep | None = None
+    search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
+    labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the command's store."""
+        return self.session.ledger

@@ -1,0 +1,210 @@
+"""Outcomes of jobs on other machines: sent through the remote half of the store, recorded by the command.
+
+A worker on another machine has a store, but not the command's ledger. It puts each outcome into the object store, and
+the command records the available outcomes when its launcher returns or fails. So a worker that dies loses only its
+current job, and a command that dies loses nothing: the same command launches the jobs again, and skips those with an
+outcome.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragsweep.core.errors import InputError, RagsweepError
+from ragsweep.core.identity import content_hash
+from ragsweep.core.results import PARTIAL, Failure, Result
+from ragsweep.records.ledger import Sweep
+from ragsweep.records.transport import from_bytes, to_bytes
+from ragsweep.report.tables import partial_note
+from ragsweep.stages.leases import Leases
+from ragsweep.stages.remote import PAUSE, Remote
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.search_settings import is_own, trial_names
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.jobs import JobValue, Partial, attempt, job_value, name_job, rung_value
+from ragsweep.sweep.running.launching import Launch
+from ragsweep.sweep.running.recording import OutcomeWriter, masked
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+DELIVERED = "delivered"
+"""The return value of a worker's job whose outcome is in the object store."""
+
+ATTEMPTS = 10
+"""Most attempts of a worker to send an outcome, with pauses between."""
+
+_log = logging.getLogger(__name__)
+
+
+class Delivery(NamedTuple):
+    """An outcome, and the cost of its calls."""
+
+    outcome: Result | Failure
+    spent: Mapping[str, float]
+
+
+class Outbox:
+    """The outcomes of one sweep of one ledger, by job and rung."""
+
+    def __init__(self, remote: Remote, sweep: Sweep) -> None:
+        self._remote = remote
+        self._sweep = content_hash([sweep.id, sweep.created])
+        self._leases = Leases(remote)
+
+    @contextmanager
+    def alone(self, job: Job) -> Iterator[bool]:
+        """Lock a job; yield whether its outcome is still missing."""
+        name = self._name(job)
+        with self._leases.alone(name):
+            yield not self._remote.has(name)
+
+    def send(self, job: Job, delivery: Delivery) -> None:
+        """Put an outcome; raises RagsweepError if the object store stays unreachable."""
+        name = self._name(job)
+        data = to_bytes(name, *delivery)
+        for n in range(ATTEMPTS):
+            if n:
+                time.sleep(PAUSE)
+            if self._remote.put(name, data) is not None:
+                return
+        raise RagsweepError(f"the outcome of job {job.number} cannot be sent: {self._remote.url} is out of reach")
+
+    def receive(self, job: Job) -> Delivery | None:
+        """Return an outcome; None if it is missing or corrupt, so that the job must be run again."""
+        name = self._name(job)
+        data = self._remote.get(name)
+        try:
+            return None if data is None else Delivery(*from_bytes(name, data))
+        except InputError as fault:
+            self._remote.warn(f"{self._remote.url}/{name}: {fault}; the job is run again")
+            self.remove(job)
+            return None
+
+    def remove(self, job: Job) -> None:
+        """Delete a recorded outcome."""
+        self._remote.remove(self._name(job))
+
+    def _name(self, job: Job) -> str:
+        return f"outcomes/{self._sweep}/{job.number}{'' if job.rung is None else f'-{job.rung}'}"
+
+
+# --- in a worker --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Sender:
+    """Sends one job's outcome, with masked secrets."""
+
+    outbox: Outbox
+    context: RunContext
+    job: Job
+
+    @property
+    def number(self) -> int:
+        return self.job.number
+
+    def keep(self, result: Result, spent: Mapping[str, float]) -> None:
+        self._send(masked(result, self.context.secrets), spent)
+
+    def keep_failure(self, failure: Failure) -> None:
+        self._send(masked(failure, self.context.secrets), {})
+
+    def _send(self, outcome: Result | Failure, spent: Mapping[str, float]) -> None:
+        self.outbox.send(self.job, Delivery(outcome, spent))
+
+
+def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
+    """Evaluate one config and send its outcome, unless already sent; a failure is sent and re-raised."""
+    remote = context.session.remote
+    assert remote is not None
+    outbox = Outbox(remote, sweep)
+    with outbox.alone(job) as missing:
+        if missing:
+            name_job(context, sweep, job)
+            before, sender = context.session.services.meter.totals, _Sender(outbox, context, job)
+            result = attempt(context, job, sender)
+            sender.keep(result, context.session.services.meter.since(before))
+    return DELIVERED
+
+
+# --- in the command -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Collector:
+    """A launcher that records the outcomes sent by its jobs."""
+
+    context: RunContext
+    sweep: Sweep
+    launcher: Launch
+
+    def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
+        """Launch jobs and record their outcomes; a failing launcher loses no finished job."""
+        try:
+            returned = list(self.launcher(jobs))
+        except Exception as fault:
+            _log.debug("the launcher failed", exc_info=fault)
+            returned = [_failed(fault) for _ in jobs]
+        assert self.context.session.remote is not None
+        outbox = Outbox(self.context.session.remote, self.sweep)
+        return [self._collect(outbox, job, result) for job, result in zip(jobs, returned, strict=True)]
+
+    def _collect(self, outbox: Outbox, job: Job, result: JobReturn) -> JobReturn:
+        delivery = outbox.receive(job)
+        if delivery is None:
+            lost = getattr(result, "_return_value", None) == DELIVERED
+            fault = RagsweepError(f"the outcome of job {job.number} is out of reach")
+            return _failed(fault) if lost else result
+        self._record(job, delivery)
+        outbox.remove(job)
+        return self._returned(job, delivery)
+
+    def _record(self, job: Job, delivery: Delivery) -> None:
+        """Record an outcome, unless an earlier command did."""
+        search, claims = self.context.search, self.context.ledger.claims
+        assigned = search is not None and is_own(search)
+        if claims.claim_job(self.sweep.id, job.number, assigned=assigned) is not None:
+            return
+        names = trial_names(search, job.number + 1) if search else self.sweep.names
+        writer = OutcomeWriter(self.context, job.number, position=(job.number, len(names)), fenced=assigned)
+        try:
+            if isinstance(delivery.outcome, Failure):
+                writer.keep_failure(delivery.outcome)
+            elif job.rung is not None:
+                writer.keep_rung(delivery.outcome)
+            else:
+                writer.keep(delivery.outcome)
+        finally:
+            claims.release_job(self.sweep.id, job.number)
+
+    def _returned(self, job: Job, delivery: Delivery) -> JobReturn:
+        outcome = delivery.outcome
+        if isinstance(outcome, Failure):
+            return _failed(RuntimeError(outcome.error))
+        if job.rung is not None:
+            return _completed(rung_value(outcome, delivery.spent))
+        if outcome.state == PARTIAL:
+            return _failed(Partial(f"{outcome.name}: {partial_note(outcome)}"))
+        return _completed(job_value(self.context, job.number, outcome, delivery.spent))
+
+
+def _completed(value: JobValue) -> JobReturn:
+    from hydra.core.utils import JobReturn, JobStatus
+
+    result = JobReturn()
+    result.return_value, result.status = value, JobStatus.COMPLETED
+    return result
+
+
+def _failed(fault: Exception) -> JobReturn:
+    from hydra.core.utils import JobReturn, JobStatus
+
+    result = JobReturn()
+    result.return_value, result.status = fault, JobStatus.FAILED
+    return result

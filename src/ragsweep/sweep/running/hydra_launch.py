@@ -1,0 +1,193 @@
+"""Start jobs by external launchers and sweepers, through Hydra's own multirun."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.locks import Holder, myself
+from ragsweep.core.secrets import Secrets
+from ragsweep.parts.tracking import NoTracking
+from ragsweep.records.ledger import Sweep
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.composing.command import Command, searches
+from ragsweep.sweep.composing.compose import CONFIG, VERSION_BASE, config_folder
+from ragsweep.sweep.composing.config_policy import add_secrets
+from ragsweep.sweep.composing.job import RUNG, Job
+from ragsweep.sweep.composing.template import PlainConfig
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.delivery import Collector, deliver_job
+from ragsweep.sweep.running.jobs import JobValue, run_job
+from ragsweep.sweep.running.launching import Launch
+from ragsweep.sweep.running.loop import to_yaml
+from ragsweep.sweep.running.session import Session, open_session
+from ragsweep.sweep.running.slurm import through_queue, withdrawable
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+
+@dataclass
+class HydraTask:
+    """The task function that Hydra calls with each job's config, in this process or a worker.
+
+    Args:
+        sweep: Id of the sweep that the jobs belong to.
+        context: The jobs' context in the command's process; a worker builds its own.
+        body: Called once by our sweepers, with Hydra's launcher, in the command's process.
+    """
+
+    sweep: str = ""
+    context: RunContext | None = None
+    body: Callable[[Launch, Path], str] | None = None
+    sent: Sweep | None = field(default=None, init=False)  # the sweep, if workers send outcomes to the command
+    result: str | BaseException = field(default="", init=False)  # of the body
+    command: Holder = field(default_factory=myself, init=False)
+
+    def __post_init__(self) -> None:
+        """Make workers send outcomes if the store has a remote half, for this process to record."""
+        if self.body and self.context and self.context.session.remote:
+            self.sent = self.context.sweep
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle only the sweep and the command's process for a worker."""
+        return {**vars(self), "context": None, "body": None, "result": ""}
+
+    def drive(self, launch: Callable[..., Sequence[JobReturn]], master: DictConfig) -> None:
+        """Run the body with Hydra's launcher, which gets overrides and the number of the first job.
+
+        Its result or exception is kept for the caller of `through_hydra`.
+        """
+        assert self.body is not None
+        assert self.context is not None
+        folder = Path(str(master.hydra.sweep.dir))
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_masked(folder / "multirun.yaml", master, self.context.secrets)
+        started = through_queue(master.hydra.launcher, lambda jobs: launch([job.lines for job in jobs], jobs[0].number))
+        if self.sent:
+            started = Collector(self.context, self.sent, started).launch
+        try:
+            _join_cluster(master.hydra.launcher)
+            self.result = self.body(started, folder)
+        except BaseException as fault:
+            self.result = fault
+
+    def __call__(self, config: DictConfig) -> JobValue | str:
+        """Run the job that Hydra has started; a worker exits if its command is killed."""
+        try:
+            with withdrawable():
+                return self._run(config)
+        finally:
+            if not self.command.lives(0):
+                # Nothing reads the job's value: a worker of joblib would wait forever to write it.
+                signal.raise_signal(signal.SIGKILL)
+
+    def _run(self, config: DictConfig) -> JobValue | str:
+        """Run a job: its number and settings are those of `HydraConfig`."""
+        from hydra.core.hydra_config import HydraConfig
+
+        whole: Any = HydraConfig.instance().cfg
+        hydra = HydraConfig.get()
+        rung, config.questions.until = config.questions.until, None  # the end of a rung is not part of a config
+        if self.sent and self.context is None and config.store.worker_path:
+            config.store.path = config.store.worker_path
+        choices: Any = OmegaConf.to_container(hydra.runtime.choices)
+        plain = PlainConfig.of(config, choices)
+        context = self.context or _worker_context(self, plain, whole)
+        _mask_files(context.secrets, config, whole)
+        typed: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+        overrides = tuple(line for line in map(str, typed) if not line.startswith(f"{RUNG}="))
+        job = Job(plain, "", overrides, int(hydra.job.num) if self.sweep else 0, rung=rung)
+        with context.secrets.masking():
+            if self.sent and self.context is None:
+                return deliver_job(context, self.sent, job)
+            return run_job(context, job)
+
+
+def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunContext:
+    """Build a job's context in a process started by a launcher."""
+    store = plain.values["store"]
+    session = _session(Path(store["path"]).absolute(), store["stages"], store["remote"])
+    settings: Any = OmegaConf.to_container(whole.hydra.sweeper, resolve=True)
+    return RunContext(
+        session,
+        NoTracking() if task.sent else session.tracker(plain.values),
+        Terminal.current(plain=True),
+        Secrets(),
+        session.ledger.sweep(task.sweep) if task.sweep and not task.sent else None,
+        settings if searches(str(settings["_target_"])) else None,
+    )
+
+
+def _join_cluster(launcher: DictConfig) -> None:
+    """Connect to the Ray cluster that a launcher or the environment names: the launcher can only start one.
+
+    Raises ConfigError if the cluster is unreachable.
+    """
+    if not str(launcher["_target_"]).endswith(".RayLauncher"):
+        return
+    settings: Any = OmegaConf.to_container(launcher.ray.init, resolve=True)
+    address = settings.get("address") or os.environ.get("RAY_ADDRESS")
+    if address in (None, "", "local"):
+        return
+    import ray
+
+    try:
+        ray.init(**settings)
+    except (ConnectionError, ValueError) as fault:
+        raise ConfigError(f"hydra.launcher.ray.init: no Ray cluster at {address}: {fault}") from None
+
+
+@cache
+def _session(folder: Path, stages: bool, remote: str | None) -> Session:
+    """Return this worker's session, whose loaded models its jobs share."""
+    store = {"path": str(folder), "stages": stages, "remote": remote}
+    return open_session({"store": store}, Terminal.current(plain=True))
+
+
+def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None:
+    """Mask the secrets in Hydra's files of a job."""
+    add_secrets(secrets, config)
+    add_secrets(secrets, whole)
+    if whole.hydra.output_subdir is not None:
+        folder = Path(whole.hydra.runtime.output_dir, whole.hydra.output_subdir)
+        for name, part in {"config": config, "hydra": whole, "overrides": whole.hydra.overrides.task}.items():
+            _write_masked(folder / f"{name}.yaml", part, secrets)
+
+
+def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
+    written = OmegaConf.to_container(node, resolve=False, enum_to_str=True)
+    path.write_text(to_yaml(secrets.mask_tree(written)), encoding="utf-8")
+
+
+def through_hydra(command: Command, task: HydraTask) -> str:
+    """Run a command through Hydra; return the result of the task's body, or raise its exception."""
+    arguments = [*(["--multirun"] if command.multirun else []), *command.overrides]
+    if command.config_dir:
+        arguments += ["--config-dir", command.config_dir]
+    call_hydra(arguments, task)
+    if isinstance(task.result, BaseException):
+        raise task.result
+    return task.result
+
+
+def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008
+    """Call Hydra's command line, also for options that Hydra itself handles, such as ``--cfg`` and ``--help``."""
+    import hydra
+
+    before = sys.argv
+    sys.argv = [before[0], *arguments]
+    try:
+        hydra.main(config_path=str(config_folder()), config_name=CONFIG, version_base=VERSION_BASE)(task)()
+    finally:
+        sys.argv = before
+    return 0

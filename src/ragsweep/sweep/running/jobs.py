@@ -1,0 +1,221 @@
+"""Run one config: claim it, evaluate it, record the outcome."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from ragsweep.core.errors import RagsweepError, describe_fault
+from ragsweep.core.interruption import deadline
+from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, Summary, objectives
+from ragsweep.core.secrets import mask_text
+from ragsweep.parts.targets import misses_target
+from ragsweep.records.claims import Claim
+from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.report.live_questions import live_line
+from ragsweep.report.tables import partial_note
+from ragsweep.stages.graph import walk
+from ragsweep.stats.comparable import is_mean
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.power import estimate_power
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.search_settings import is_own, trial_name, trial_names
+from ragsweep.sweep.racing.rungs import evaluate_rung
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.recording import OutcomeWriter
+
+JobValue = float | tuple[float, ...] | dict[str, object] | None
+"""The return value of a job for its sweeper."""
+
+
+class TargetsMissed(Exception):
+    """A single config misses enforced targets; its result is recorded and shown."""
+
+
+class Partial(Exception):
+    """Too few questions were scored: the result is recorded, but not used as a value for a search."""
+
+
+def run_job(context: RunContext, job: Job) -> JobValue:
+    """Evaluate one config: record it, show it, track it; return the objective.
+
+    A job that is done, or claimed by another process, is skipped. A failure is recorded and re-raised, so that the
+    launcher continues with the other jobs.
+    """
+    ledger, sweep, search = context.ledger, context.sweep, context.search
+    assigned = search is not None and is_own(search)  # the study decides which process runs a job
+    position = None
+    if sweep:
+        names = (
+            trial_names(search, job.number + 1) if search else sweep.names
+        )  # the number of trials may have been raised since
+        limit = job.config.values["max_failures"]
+        if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
+            raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}")
+        if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
+            reached = _stored(ledger, sweep, job.number)
+            if reached.race["asked"] >= job.rung:  # before an interruption
+                return rung_value(reached, {})
+        claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
+        if claimed == "finished":
+            stored = _stored(ledger, sweep, job.number)
+            if stored.state == DROPPED:
+                raise RagsweepError(f"{stored.name}: was dropped by the race")
+            return job_value(context, job.number, stored, {})
+        if isinstance(claimed, Claim):
+            raise RagsweepError(f"{names[job.number]}: {claimed.holder} works on it")
+        position = job.number, len(names)
+    name_job(context, sweep, job)
+    writer = OutcomeWriter(context, job.number, position=position, fenced=assigned)
+    before = context.session.services.meter.totals
+    result = attempt(context, job, writer)
+    if job.rung is not None:
+        writer.keep_rung(result)
+        return rung_value(result, context.session.services.meter.since(before))
+    if not sweep:
+        context.terminal.spent(context.session.services.meter)
+    try:
+        writer.keep(result)
+    except BaseException:
+        if sweep:
+            ledger.claims.release_job(sweep.id, job.number)  # it could not be recorded, for example on a full disk
+        raise
+    if result.state == PARTIAL:
+        raise Partial(f"{result.name}: {partial_note(result)}")
+    if not sweep and misses_target(result):
+        raise TargetsMissed(result.name)
+    return job_value(context, job.number, result, context.session.services.meter.since(before))
+
+
+def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
+    """Set a job's name as in its sweep, with masked secrets, and whether its result decides the next jobs."""
+    search = context.search
+    if sweep and not search:
+        job.name = sweep.names[job.number]
+    elif sweep and search:
+        job.name = trial_name(job.overrides, sweep.name, job.config.choices, search.get("params") or ())
+    job.name = context.secrets.mask_text(job.name or trial_name(job.overrides, "", job.config.choices))
+    job.searching = search is not None
+
+
+class FailureWriter(Protocol):
+    """A recorder of a job's failure."""
+
+    @property
+    def number(self) -> int:
+        """The job's number."""
+
+    def keep_failure(self, failure: Failure) -> None:
+        """Record a failure."""
+
+
+def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Result:
+    """Evaluate a job; a failure is recorded and re-raised."""
+    started, session = time.time(), context.session
+    evaluator = session.evaluator
+    try:
+        with deadline(job.config.values["timeout"]):
+            prepared = session.experiment(job)
+            experiment = replace(prepared, name=job.name, parameters={**job.chosen, **prepared.parameters})
+            shows = job.config.values.get("progress") == "questions"
+            live = live_line(experiment.dataset.golden.questions, experiment.metrics) if shows else None
+            with session.services, context.terminal.listening(evaluator.executor, session.services.meter, live):
+                result = evaluate_rung(evaluator, experiment, job.rung) if job.rung else evaluator.evaluate(experiment)
+            if evaluator.executor.store:
+                used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
+                evaluator.executor.store.used(used, experiment.signature)
+            return result
+    except (Exception, SystemExit) as fault:
+        log_once(fault)
+        writer.keep_failure(_failure(job, fault, started))
+        if isinstance(fault, SystemExit):
+            raise RuntimeError(f"it called sys.exit({fault.code!r})") from fault
+        raise
+    except BaseException:
+        if context.sweep:
+            context.ledger.claims.release_job(context.sweep.id, writer.number)
+        raise
+
+
+def log_once(fault: BaseException) -> list[str]:
+    """Write a traceback to the job's log, unless it is there already; return the log's files."""
+    if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
+        logging.getLogger(__name__).error("the job failed", exc_info=fault)
+        fault.logged = True  # type: ignore[attr-defined]
+    handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler)]
+    return [one.baseFilename for one in handlers if Path(one.baseFilename).exists()]
+
+
+def _failure(job: Job, fault: BaseException, started: float) -> Failure:
+    known = isinstance(fault, RagsweepError)
+    error = str(fault).partition("\n")[0] if known and str(fault) else describe_fault(fault)
+    return Failure(
+        name=job.name,
+        overrides=job.overrides,
+        parameters=job.parameters,
+        error=mask_text(error),
+        traceback="" if known else mask_text(traceback.format_exc()),
+        started=started,
+        ended=time.time(),
+    )
+
+
+def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
+    outcome = ledger.record(sweep.id, number).outcome
+    assert isinstance(outcome, Result)
+    return outcome
+
+
+# --- values for the sweeper ---------------------------------------------------------------------------------------
+
+
+def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
+    """Return a config's mean so far and its number of questions; the race reads the scores from the ledger."""
+    value = result.summaries[objectives(result.config)[0]].value
+    return {"values": None if math.isnan(value) else value, "asked": result.race["asked"], "cost": dict(spent)}
+
+
+def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
+    """Return the objective or objectives; NaN is not a value for a search.
+
+    Our sweeper also gets the values for its constraints and stop rule, and the cost.
+    """
+    summaries = [result.summaries[name] for name in objectives(result.config)]
+    unknown = [summary for summary in summaries if math.isnan(summary.value)]
+    sweep, search = context.sweep, context.search
+    if search is None or not is_own(search):
+        values = tuple(summary.value for summary in summaries)
+        return None if unknown else values if len(values) > 1 else values[0]
+    differences: list[float] = []
+    patient = sweep and number and (search.get("stop") or {}).get("patience")
+    if sweep and patient and 0 in context.ledger.jobs(sweep.id, "finished"):
+        first = _stored(context.ledger, sweep, 0)
+        differences = [_detectable(result, first, summary) for summary in summaries]
+    return {
+        "values": [None if math.isnan(summary.value) else summary.value for summary in summaries],
+        "reason": "; ".join(_unmeasured(summary) for summary in unknown),
+        "measured": {name: summary.value for name, summary in result.summaries.items()},
+        "differences": differences,
+        "cost": dict(spent),
+    }
+
+
+def _unmeasured(summary: Summary) -> str:
+    why = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
+    return f"{summary.name} was not measured{f' ({why})' if why else ''}"
+
+
+def _detectable(result: Result, first: Result, summary: Summary) -> float:
+    """Return the smallest detectable difference to the first result, or half the width of the value's interval."""
+    try:
+        power = estimate_power(score_matrix([first, result], summary.name)).typical
+    except (RagsweepError, KeyError):
+        power = math.nan
+    mean = is_mean(result, summary.name) and not math.isnan(power)
+    return power if mean else (summary.high - summary.low) / 2

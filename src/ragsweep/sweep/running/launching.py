@@ -1,0 +1,41 @@
+"""Launch jobs in batches of consecutive numbers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+    from ragsweep.sweep.composing.job import Job
+
+Launch = Callable[[Sequence["Job"]], "Sequence[JobReturn]"]
+"""Run jobs with consecutive numbers; return the outcome of each."""
+
+
+def launch_batches(
+    launch: Launch, jobs: Mapping[int, Job], rung: int | None, longest: int | None = None
+) -> dict[int, JobReturn | Exception]:
+    """Launch jobs in batches up to the end of a rung; a batch that cannot be launched stops no other."""
+    outcomes: dict[int, JobReturn | Exception] = {}
+    for batch in consecutive_batches(jobs, longest):
+        try:
+            outcomes |= zip(batch, launch([replace(jobs[number], rung=rung) for number in batch]), strict=True)
+        except Exception as fault:
+            logging.getLogger(__name__).debug("jobs %s could not be launched", batch, exc_info=fault)
+            outcomes |= dict.fromkeys(batch, fault)
+    return outcomes
+
+
+def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
+    """Group job numbers into consecutive runs, in ascending order, no longer than a batch."""
+    batches: list[range] = []
+    for number in sorted(set(numbers)):
+        if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):
+            batches[-1] = range(batches[-1].start, number + 1)
+        else:
+            batches.append(range(number, number + 1))
+    return batches

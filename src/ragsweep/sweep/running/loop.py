@@ -1,0 +1,171 @@
+"""Run jobs sequentially in this process, with Hydra's folders, files and logs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml  # type: ignore[import-untyped]
+from omegaconf import OmegaConf
+
+from ragsweep.core.secrets import Secrets
+from ragsweep.sweep.composing.command import Command
+from ragsweep.sweep.composing.compose import as_hydra_config, parse
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.composing.trees import keys_read, value_at
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.jobs import log_once, run_job
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+_FLOAT = re.compile(
+    r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
+    r"|\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+"""Text that OmegaConf reads as a number if unquoted; PyYAML requires a point in 1e3."""
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Dumps YAML that OmegaConf reads back unchanged."""
+
+
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+
+
+class JobLoop:
+    """Folders, files and logs of one command's jobs.
+
+    Args:
+        command: The command.
+        first: Its first job, whose config fixes the time in the names of all folders.
+        secrets: The values to mask in the files of jobs.
+    """
+
+    def __init__(self, command: Command, first: Job, secrets: Secrets) -> None:
+        assert isinstance(first.config, JobConfig)
+        self._multirun, self._secrets = command.multirun, secrets
+        self._folder_key = "hydra.sweep.dir" if command.multirun else "hydra.run.dir"
+        self._first = first.config.template
+        self.logs: list[str] = []
+        """The files with the traceback of the last failed job."""
+        self._branches: dict[str, tuple[Any, str]] = {}
+        config = self._first.changed(first.config.changes)
+        with as_hydra_config(config):
+            self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
+        text = str(value_at(self._first.tree, self._folder_key))
+        self._one_folder = "${hydra" not in text and keys_read(text, self._folder_key) == set()
+
+    def write_multirun(self) -> None:
+        """Write the config of the multirun to the sweep's folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "multirun.yaml").write_text(self._masked_yaml(self._first.tree), encoding="utf-8")
+
+    def run(self, task: Callable[[], object], job: Job) -> JobReturn:
+        """Run a job in its folder; the result has the task's return value or exception."""
+        from hydra.core.utils import JobReturn, JobStatus
+
+        job_return = JobReturn()
+        job_return.overrides = job.lines
+        with self._job_environment(job):
+            try:
+                job_return.return_value, job_return.status = task(), JobStatus.COMPLETED
+            except Exception as fault:
+                self.logs = log_once(fault)
+                job_return.return_value, job_return.status = fault, JobStatus.FAILED
+        return job_return
+
+    @contextmanager
+    def logging(self) -> Iterator[None]:
+        """Configure logging by ``hydra.job_logging`` for the block, and by ``hydra.hydra_logging`` after it."""
+        from hydra.core.utils import configure_log
+
+        try:
+            yield
+        finally:
+            hydra = self._first.config.hydra
+            configure_log(hydra.hydra_logging, hydra.verbose)
+
+    @contextmanager
+    def _job_environment(self, job: Job) -> Iterator[None]:
+        """Set a job's number, folder, files, logs and environment variables as Hydra does."""
+        from hydra.core.utils import configure_log, env_override
+
+        config, overrides = job.config, job.lines
+        assert isinstance(config, JobConfig)
+        template = config.template
+        rule = template.hydra["job"]["config"]["override_dirname"]
+        named = sorted(line for line in overrides if parse(line).key_or_group not in rule["exclude_keys"])
+        dirname = rule["item_sep"].join(named).replace("=", rule["kv_sep"])
+        own: dict[str, Any] = {"hydra.overrides.task": overrides, "hydra.job.override_dirname": dirname}
+        if self._multirun:
+            own |= {"hydra.job.num": job.number, "hydra.job.id": str(job.number)}
+        if template is not self._first:
+            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # the time in names
+        with ExitStack() as stack:
+            whole = template.changed({**config.changes, **own})
+            stack.enter_context(as_hydra_config(whole))
+            shared = self._one_folder and template is self._first
+            folder = self.folder if shared else Path(str(OmegaConf.select(whole, self._folder_key)))
+            if self._multirun:
+                folder /= str(OmegaConf.select(whole, "hydra.sweep.subdir"))
+            own["hydra.runtime.output_dir"] = str(folder.absolute())
+            template.changed({**config.changes, **own})
+            folder.mkdir(parents=True, exist_ok=True)
+            if whole.hydra.job.chdir:
+                stack.callback(os.chdir, Path.cwd())
+                os.chdir(folder)
+            configure_log(whole.hydra.job_logging, whole.hydra.verbose)
+            self._write(config.written, template.hydra_with(own), overrides)
+            stack.enter_context(env_override(template.hydra["job"]["env_set"]))
+            yield
+
+    def _write(self, written: Mapping[str, Any], hydra: Mapping[str, Any], overrides: Sequence[str]) -> None:
+        """Write a job's files: its config, its node ``hydra`` and its overrides, with masked secrets.
+
+        The YAML of branches shared with the previous job is reused.
+        """
+        if hydra["output_subdir"] is None:
+            return
+        folder = Path(hydra["runtime"]["output_dir"], hydra["output_subdir"])
+        folder.mkdir(parents=True, exist_ok=True)
+        for key, branch in written.items():
+            if self._secrets or key not in self._branches or self._branches[key][0] is not branch:
+                self._branches[key] = branch, self._masked_yaml({key: branch})
+        files = {
+            "config": "".join(self._branches[key][1] for key in written),
+            "hydra": self._masked_yaml({"hydra": hydra}),
+            "overrides": self._masked_yaml(list(overrides)),
+        }
+        for name, text in files.items():
+            (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    def _masked_yaml(self, tree: Any) -> str:
+        return to_yaml(self._secrets.mask_tree(tree))
+
+
+def to_yaml(tree: Any) -> str:
+    """Format plain values as YAML."""
+    text: str = yaml.dump(tree, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
+    return text
+
+
+class InProcess:
+    """Launch the jobs of a sweep in this process; ``first`` is the first job."""
+
+    def __init__(self, command: Command, context: RunContext, first: Job) -> None:
+        self._context = context
+        self._folders = JobLoop(command, first, context.secrets)
+        self._folders.write_multirun()
+        self.folder = self._folders.folder
+
+    def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
+        """Run jobs in order."""
+        with self._folders.logging():
+            return [self._folders.run(partial(run_job, self._context, job), job) for job in jobs]

@@ -1,0 +1,261 @@
+"""Synchronise the tracker with the ledger: complete runs after a kill or an outage, and end abandoned runs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from ragsweep.core.errors import TrackingError
+from ragsweep.core.locks import Holder
+from ragsweep.core.results import NO_TRACES, PARTIAL, Result
+from ragsweep.core.secrets import Secrets
+from ragsweep.parts.tracking import Child, RunPlacement, Tracker
+from ragsweep.records.claims import CONFIG, FINALIST, Claim, job_tag
+from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.composing.sweep_names import reference, sweep_title
+from ragsweep.sweep.concluding.parent_run import ParentRun, parent_run
+from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.recording import log_outcome, log_single
+from ragsweep.sweep.running.session import Session
+
+SWEEP_TAG = "ragsweep.sweep"
+NAMES_TAG = "ragsweep.names"
+"""The tag of the name that the user gave to a run."""
+
+
+def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
+    """Open a sweep's parent run, or find the run of a process that died before recording it."""
+    parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
+    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, parent)
+    if sweep.tracker == tracker.identity:
+        ledger.set_parent(sweep.id, parent)
+    return parent
+
+
+def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = False) -> Sweep:
+    """Reopen a sweep's parent run, upload its missing records, and end its runs without a record.
+
+    If the tracker has lost the sweep (its database was deleted), all records are uploaded again. ``elsewhere``: other
+    machines may be working on it, whose runs have no record here.
+    """
+    parent = tracker.find({SWEEP_TAG: sweep.id})
+    if parent:
+        tracker.reopen_sweep(parent)
+    else:
+        ledger.forget_runs(sweep.id)
+        parent = open_parent(ledger, tracker, sweep, None)
+    # Claims are read before records: in the other order, a job that ends in between would be in neither list.
+    claimed = [*ledger.claims.jobs(sweep.id), *ledger.claims.jobs(sweep.id, FINALIST)]
+    at_work = [job_tag(claim.kind, claim.number) for claim in claimed if claim.lives]
+    untracked = ledger.untracked(sweep.id)
+    _upload(ledger, tracker, untracked, parent)
+    if not elsewhere:
+        tracker.end_abandoned(parent, [*at_work, *(record.tag for record in untracked)])
+    return replace(sweep, parent=parent)
+
+
+def catch_up(context: RunContext, sweep: Sweep) -> None:
+    """Upload records of processes that died between ledger and tracker; wait for other processes' uploads."""
+    if not context.tracker.identity:
+        return
+    try:
+        _upload(context.ledger, context.tracker, context.ledger.untracked(sweep.id), sweep.parent)
+    except TrackingError as fault:
+        context.terminal.line("warning", str(fault))
+
+
+def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, elsewhere: bool) -> bool:
+    """End abandoned runs, write a sweep's parent run, and end it; return whether the tracker was reachable.
+
+    An unreachable tracker is updated later, by `ragsweep sync` or the same command. ``elsewhere``: other machines may
+    be working on the sweep; if a trial has moved between machines, one of its two runs is ended.
+    """
+    ledger, tracker = context.ledger, context.tracker
+    with suppress(TrackingError):
+        if elsewhere:
+            tracker.children(sweep.parent)
+        else:
+            tracker.end_abandoned(sweep.parent)  # a run whose creation no process has seen confirmed
+    try:
+        tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
+        _complete_children(ledger, tracker, sweep, parent)
+    except TrackingError as fault:
+        context.terminal.line(
+            "warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+        )
+        return False
+    return True
+
+
+def end_abandoned(context: RunContext) -> None:
+    """Mark sweeps of dead processes as KILLED, which would otherwise be shown as running forever."""
+    ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
+    for sweep in ledger.abandoned():
+        if sweep.tracker != tracker.identity:
+            continue
+        with _alone(ledger, sweep) as other:
+            if other or ledger.sweep(sweep.id).status != RUNNING:  # resumed meanwhile
+                continue
+            terminal.line("killed", f'"{sweep.name}" was left by a process that died; the same command continues it')
+            try:
+                if sweep.parent:
+                    tracker.end_abandoned(sweep.parent)
+                    tracker.close_sweep(sweep.parent, KILLED, {}, {})
+            except TrackingError as fault:
+                terminal.line("warning", str(fault))
+            else:
+                ledger.set_status(sweep.id, KILLED)
+
+
+def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool) -> int:
+    """Upload the ledger's records that the tracker lacks, print failures, and return the number of sent records.
+
+    These are the records assigned to this tracker and missing there, after an outage or the loss of its database. With
+    ``everything``, also records tracked elsewhere or not at all. Existing runs are found by their tags.
+    """
+    sent = traced = 0
+    for sweep in ledger.sweeps():
+        if not everything and sweep.tracker != tracker.identity:
+            continue
+        with _alone(ledger, sweep) as other:
+            if other:
+                terminal.line("running", f'"{sweep.name}" is left alone: {other} works on it')
+            else:
+                found = sync_sweep(ledger, tracker, sweep)
+                sent, traced = sent + len(found), traced + _count_traced(found)
+    singles = [record for record in ledger.singles() if everything or record.tracker == tracker.identity]
+    found = [record for record in singles if _sync_single(ledger, tracker, record)]
+    if traced := traced + _count_traced(found):
+        terminal.line("traces", f"those of {traced} results are not in the ledger, so not sent; rerun=true makes them")
+    return sent + len(found)
+
+
+def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
+    """Count the records that have not reached the other trackers they are assigned to: ((URI, experiment), count)."""
+    records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
+    lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
+    outcomes = [record.outcome for record in lost if isinstance(record.outcome, Result)]
+    settings = [outcome.config.get("tracking") or {} for outcome in outcomes]
+    return Counter((str(one.get("uri") or ""), str(one.get("experiment") or "")) for one in settings).most_common()
+
+
+def _count_traced(records: Sequence[Record]) -> int:
+    """Count the results that had traces in their tracker."""
+    configs = [record.outcome.config for record in records if isinstance(record.outcome, Result)]
+    return sum((config.get("tracking") or {}).get("traces", NO_TRACES) != NO_TRACES for config in configs)
+
+
+@contextmanager
+def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
+    """Claim a sweep exclusively; yield the other holder, if any, without waiting, since it may run for hours."""
+    taken = ledger.claims.claim_key(sweep.key)
+    try:
+        taken = taken or ledger.claims.claim_sweep(sweep.id)
+        yield taken.holder if taken else None
+    finally:
+        ledger.claims.leave_sweep(sweep.id)
+        ledger.claims.release_key(sweep.key)
+
+
+def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> list[Record]:
+    """Upload the records of a sweep that the tracker lacks, and end its parent run; return the sent records."""
+    here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
+    records = [*trials, *ledger.finalists(sweep.id)]
+    parent = tracker.find({SWEEP_TAG: sweep.id})
+    if parent and here:
+        missing = [record for record in records if not record.tracked]
+    else:
+        children = tracker.children(parent) if parent else {}
+        shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
+        missing = [record for record in records if record.tag not in shown]
+    if parent and not missing and not (here and _is_left_open(tracker, sweep, parent, len(trials))):
+        return []
+    if here and not parent:
+        ledger.forget_runs(sweep.id)
+    parent = open_parent(ledger, tracker, sweep, parent)
+    _upload(ledger, tracker, missing, parent, here)
+    summary = summarise_sweep(ledger, trials)
+    whole = [result for result in summary.results if result.state != PARTIAL]
+    expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
+    status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
+    texts = Session().page_texts(summary.results, Secrets())
+    content = parent_run(summary, sweep.name, sweep_title(sweep), reference(sweep), texts, tracker.tables)
+    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
+    _tag_names(ledger, tracker, parent, sweep.id)
+    if here:
+        _complete_children(ledger, tracker, sweep, content)
+        ledger.set_status(sweep.id, status)
+    return missing
+
+
+def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) -> bool:
+    """Return whether a sweep was uploaded but not closed, by an interruption or an outage of the tracker."""
+    if sweep.status in (FINISHED, FAILED):
+        return not tracker.has_ended(parent)
+    return recorded >= len(sweep.jobs)
+
+
+def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
+    """Add to each config's run the data derived from the whole sweep: tags, and a table of its questions."""
+    for job in sorted({*parent.children, *parent.tables}):
+        record = ledger.record(sweep.id, job)
+        if not record.run or not record.tracked:
+            continue
+        if tags := parent.children.get(job):
+            tracker.tag(record.run, tags)
+        if table := parent.tables.get(job):
+            tracker.log_table(record.run, table)
+
+
+def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
+    """Upload records, reusing the runs of earlier attempts."""
+    try:
+        # Claimed before the runs are read: a process that uploads a record in between creates another run.
+        ours = [record for record in records if not here or _claim_upload(ledger, record)]
+        children: Mapping[str, Child] = tracker.children(parent, [record.tag for record in ours]) if ours else {}
+        for record in ours:
+            child = children.get(record.tag)
+            at = RunPlacement(parent, record.tag, child.run_id if child else None)
+            run = log_outcome(tracker, record.outcome, at)
+            if record.kind == CONFIG:
+                _tag_names(ledger, tracker, run, f"{record.sweep}#{record.job + 1}")
+            if here:
+                ledger.mark_tracked(record.id, run)
+    finally:
+        if here:
+            ledger.claims.release_uploads()
+
+
+def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
+    """Tag a run with the names that the user has given to its record."""
+    if names := ledger.names.of(target):
+        tracker.tag(run, {NAMES_TAG: ", ".join(names)})
+
+
+def _claim_upload(ledger: Ledger, record: Record) -> bool:
+    """Claim the upload of a record, waiting for another process that holds the claim; False if it is uploaded."""
+    while isinstance(taken := ledger.claims.claim_upload(record.id), Claim):
+        time.sleep(0.1)
+    return taken
+
+
+def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> bool:
+    here, outcome = record.tracker == tracker.identity, record.outcome
+    run_before = tracker.find({"ragsweep.kind": "config"}, outcome.started)
+    if run_before and (record.tracked or not here):
+        return False
+    at = RunPlacement(adopt=run_before)
+    if isinstance(outcome, Result):
+        views = ledger.holdout_views(outcome.dataset.undivided)
+        run = log_single(tracker, outcome, at, views, Session().page_texts([outcome], Secrets()))
+    else:
+        run = tracker.log_failure(outcome, at)
+    _tag_names(ledger, tracker, run, f"record {record.id}")
+    if here:
+        ledger.mark_tracked(record.id, run)
+    return True

@@ -1,0 +1,189 @@
+"""Write the outcome of a job: to the ledger first, then to the terminal and the tracker, which may be unreachable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ragsweep.core.errors import TrackingError
+from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_texts import FIELDS
+from ragsweep.core.results import Failure, Result
+from ragsweep.core.secrets import Secrets, texts
+from ragsweep.parts.tracking import RunPlacement, Tracker
+from ragsweep.records.claims import CONFIG, job_tag
+from ragsweep.report import artifacts
+from ragsweep.report.naming import number_configs
+from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.question_rows import question_rows
+from ragsweep.report.tables import headline
+from ragsweep.report.verdict import holdout_use
+from ragsweep.sweep.composing.sweep_names import OPERATIONAL
+from ragsweep.sweep.running.context import RunContext
+
+_JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
+"""Keys of a config that reading its results requires: names of metrics, numbers."""
+
+_WORDS = ("name", "overrides", "parameters", "warnings", "error", "traceback")
+
+_KEYED = ("config", "summaries", "first_stage")
+"""Mappings of an outcome whose keys are names of settings and metrics."""
+
+Outcome = TypeVar("Outcome", Result, Failure)
+
+
+@dataclass(frozen=True)
+class OutcomeWriter:
+    """Writes one job's outcome everywhere, with masked secrets.
+
+    Args:
+        context: The command and its sweep; without a sweep the job is a single config.
+        number: The job's number.
+        kind: CONFIG or FINALIST.
+        position: The number shown with the total; None: the job's number.
+        fenced: The job may be reassigned to another process; a late result then raises InputError.
+    """
+
+    context: RunContext
+    number: int
+    kind: str = CONFIG
+    position: tuple[int, int] | None = None
+    fenced: bool = False
+
+    def keep(self, result: Result) -> None:
+        """Record and show a result; in a sweep it is shown last.
+
+        Raises TrackingError for a single config that cannot be tracked, after it is recorded and shown.
+        """
+        result, terminal, tracker = masked(result, self.context.secrets), self.context.terminal, self.context.tracker
+        record, metrics = self._write(result), headline([result])
+        if not self.context.sweep and (name := result.config.get("name")):
+            self.context.ledger.names.give(name, f"record {record}", result.signature)
+        if self.context.sweep:
+            self._track(record, result)
+            terminal.finished(result, *self._position, metrics)
+            return
+        terminal.result(result, metrics)
+        views = self.context.ledger.holdout_views(result.dataset.undivided)
+        terminal.block("LIMITS", holdout_use(views))
+        texts = self.context.session.page_texts([result], self.context.secrets)
+        run = log_single(tracker, result, self._placement(record), views, texts)
+        self.context.ledger.mark_tracked(record, run)
+        terminal.next_steps([(tracker.view_command(), f"the run {run[:8]}")])
+
+    def keep_rung(self, result: Result) -> None:
+        """Record the scores so far of a racing config, in the ledger only."""
+        self._write(masked(result, self.context.secrets))
+
+    def keep_dropped(self, result: Result) -> None:
+        """Record the scores of a config that a race has dropped."""
+        result = masked(result, self.context.secrets)
+        self._track(self._write(result), result)
+
+    def keep_failure(self, failure: Failure) -> None:
+        """Record and show a failure; the caller shows that of a single config."""
+        failure = masked(failure, self.context.secrets)
+        self._track(self._write(failure), failure)
+        if self.context.sweep:
+            self.context.terminal.failed(failure, *self._position)
+
+    @property
+    def _position(self) -> tuple[int, int]:
+        return self.position or (self.number, len(self.context.sweep.jobs) if self.context.sweep else 1)
+
+    def _write(self, outcome: Result | Failure) -> int:
+        sweep = self.context.sweep.id if self.context.sweep else None
+        identity = self.context.tracker.identity
+        return self.context.ledger.write(sweep, self.number, outcome, identity, self.kind, self.fenced)
+
+    def _track(self, record: int, outcome: Result | Failure) -> None:
+        """Track a record of the ledger; a failing tracker only causes a warning."""
+        ledger, tracker = self.context.ledger, self.context.tracker
+        if not tracker.identity:
+            return
+        if ledger.claims.claim_upload(record) is not True:  # a command that resumes the sweep retries
+            return
+        try:
+            run = log_outcome(tracker, outcome, self._placement(record))
+        except TrackingError as fault:
+            self.context.terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}")
+        else:
+            ledger.mark_tracked(record, run)
+        finally:
+            ledger.claims.release_uploads()
+
+    def _placement(self, record: int) -> RunPlacement:
+        if sweep := self.context.sweep:
+            return RunPlacement(sweep.parent, job_tag(self.kind, self.number), self.context.ledger.run(record))
+        return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` created
+
+
+def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
+    """Mask all secrets in an outcome, except in names of metrics, columns and settings, and in deciding settings."""
+    words: dict[str, Any] = {name: getattr(outcome, name) for name in _WORDS if hasattr(outcome, name)}
+    if isinstance(outcome, Result):
+        words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
+        words["dataset"] = outcome.dataset.notes
+        words["traces"] = list(outcome.traces)
+        words["groups"] = outcome.groups
+        words |= {"summaries": outcome.summaries, "first_stage": outcome.first_stage, "targets": outcome.targets}
+    columns: list[Any] = list(_question_texts(outcome.outcomes)) if isinstance(outcome, Result) else []
+    if not secrets.has_secret("\n".join(texts([words, columns]))):
+        return outcome
+    hidden = secrets.mask_values({name: value for name, value in words.items() if name not in _KEYED})
+    for name in _KEYED:
+        if name in words:
+            hidden[name] = {key: secrets.mask_values(value) for key, value in words[name].items()}
+    if isinstance(outcome, Result):
+        hidden["config"] = {**outcome.config, **hidden["config"]}
+        hidden["dataset"] = replace(outcome.dataset, notes=hidden["dataset"])
+        hidden["outcomes"] = _mask_questions(outcome.outcomes, secrets)
+    return replace(outcome, **hidden)
+
+
+def _question_texts(questions: QuestionResults) -> Iterator[Any]:
+    """Yield the texts in results by question, most of them once."""
+    yield list({id(row): row for row in questions.unscored}.values())
+    yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
+    for name, column in questions.items():
+        if _is_text(name, column):
+            yield column if name == FIELDS else list(set(column))
+
+
+def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionResults:
+    columns = {name: column for name, column in questions.items() if _is_text(name, column)}
+    hidden = {name: secrets.mask_values(column) for name, column in columns.items()}
+    steps = {
+        name: replace(step, model=secrets.mask_values(step.model), words=secrets.mask_values(step.words))
+        for name, step in questions.steps.items()
+    }
+    unscored = secrets.mask_values(questions.unscored)
+    return replace(questions.with_columns(hidden), unscored=unscored, steps=steps)
+
+
+def _is_text(name: str, column: Sequence[Any]) -> bool:
+    """Return whether a column has texts; its values have one type, or are None."""
+    if name == "question_id" or not isinstance(column, list | tuple):
+        return False
+    return isinstance(next((value for value in column if value is not None), None), str | Mapping)
+
+
+def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:
+    """Log an outcome to the tracker under its number in the sweep, and return the run's id."""
+    if at.parent and at.job and at.job.isdigit():
+        outcome = replace(outcome, name=number_configs({int(at.job): outcome.name})[int(at.job)])
+    if isinstance(outcome, Result):
+        return tracker.log_result(outcome, at)
+    return tracker.log_failure(outcome, at)
+
+
+def log_single(tracker: Tracker, result: Result, at: RunPlacement, views: int, texts: PageTexts) -> str:
+    """Log the result of a single config, with its questions and the files of a sweep's parent; return the run's id."""
+    run = tracker.log_result(result, at)
+    if tracker.identity:  # drawing charts takes longer than everything else
+        facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
+        tracker.log_artifacts(run, artifacts(facts, [result], [], headline([result])))
+        tracker.log_table(run, question_rows(result, texts.chunk))
+    return run

@@ -1,0 +1,100 @@
+"""The retrieved chunks of a recorded config: its stored rankings, else the contexts in its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.errors import RagsweepError
+from ragsweep.core.results import Result
+from ragsweep.core.types import Corpus
+from ragsweep.evaluation.config_graph import chunks_of
+from ragsweep.evaluation.question_table import ChunkNames, chunk_place, has_evidence
+from ragsweep.golden.judged_spans import DocumentSpan, difference_bounds, judged_share, locate_labels
+from ragsweep.report.numbers import number, signed
+from ragsweep.stages.graph import Wanted, plan
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.template import PlainConfig
+from ragsweep.sweep.running.session import Session
+
+
+class Retrieved(NamedTuple):
+    """Names of chunks by question id, best first; ``whole``: the rankings are not truncated."""
+
+    chunks: Mapping[str, Sequence[str]]
+    whole: bool = True
+
+
+def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
+    """Return the first retrieved chunks of a config for each question, without computing anything."""
+    columns = result.outcomes
+    contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}
+    if int(result.config["top_k"]) >= depth and not result.config.get("context_budget"):
+        return Retrieved(contexts)
+    values = dict(result.config)
+    try:
+        graph = session.prepare(Job(PlainConfig(values, values, {}), result.name, result.overrides)).graph
+    except RagsweepError:
+        return Retrieved(contexts, whole=False)
+    searched = [n for n, count in enumerate(columns["retrieved"]) if count > 0]  # NaN: the search failed
+    texts = columns.get("query", columns["question"])
+    rows, executor = [texts[n] for n in searched], session.evaluator.executor
+    if plan([[Wanted(graph.ranking, rows), Wanted(graph.chunks, ())]], executor).missing:
+        return Retrieved(contexts, whole=False)
+    found = executor.get(graph.ranking, rows).positions[:, :depth]
+    named = ChunkNames(chunks_of(graph, executor.get)).of(found)
+    return Retrieved(contexts | {columns["question_id"][n]: names for n, names in zip(searched, named, strict=True)})
+
+
+def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[DocumentSpan]]:
+    """Find named chunks in the corpus, by question."""
+    return {
+        question: [
+            DocumentSpan(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))
+        ]
+        for question, names in chunks.items()
+    }
+
+
+class JudgedContexts(NamedTuple):
+    """The judged share of two configs' contexts.
+
+    ``low`` and ``high``: bounds of the difference of nDCG over all relevance labels of the unjudged chunks.
+    """
+
+    depth: int
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Describe it in one sentence."""
+        share = f"judged@{self.depth}: {number(100 * self.share)} % of what both retrieved"
+        if self.low == self.high:
+            return f"{share}; the rest cannot change the difference of ndcg@{self.depth}"
+        bounds = f"between {signed(self.low)} and {signed(self.high)}"
+        return f"{share}; whichever of the rest is relevant, the difference of ndcg@{self.depth} lies {bounds}"
+
+
+def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
+    """Measure the judged share of two configs' contexts; None if corpus or labels have changed."""
+    dataset = session.recorded_dataset(before)
+    if dataset is None or dataset.golden.digest not in (before.dataset.golden_digest, before.dataset.undivided):
+        return None
+    depth = min(int(one.config["top_k"]) for one in (before, after))
+    found = [places_of(read_retrieved(session, one, depth).chunks, dataset.corpus) for one in (before, after)]
+    counts, bounds, weights = [], [], []
+    for question in dataset.golden.questions:
+        if has_evidence(question) and all(question.id in some for some in found):
+            contexts = [some[question.id] for some in found]
+            labels = locate_labels(question.evidence, question.distractors, dataset.corpus)
+            counts.append(judged_share(contexts, labels))
+            bounds.append(difference_bounds(contexts[0], contexts[1], labels, depth))
+            weights.append(question.weight or 1.0)
+    judged, chunks = np.sum(counts, axis=0) if counts else (0, 0)
+    if not chunks:
+        return None
+    low, high = np.average(bounds, axis=0, weights=weights).tolist()
+    return JudgedContexts(depth, float(judged / chunks), low, high)

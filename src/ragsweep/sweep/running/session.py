@@ -1,0 +1,293 @@
+"""Build experiments from configs: the boundary between config and domain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragsweep.core.building import Builder, check_members
+from ragsweep.core.errors import ConfigError, RagsweepError, nearest
+from ragsweep.core.identity import BuiltPart, content_hash
+from ragsweep.core.secrets import Secrets, mask
+from ragsweep.core.types import NEEDS, Dataset, JudgedMetric, Metric, Passage, Request
+from ragsweep.evaluation.assembly import build_graph, optional_part
+from ragsweep.evaluation.corpus_language import resolve_language
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.experiment import Experiment
+from ragsweep.evaluation.external_system import ExternalSystem, external_graph
+from ragsweep.evaluation.question_table import chunk_text, tabulate
+from ragsweep.golden import partition
+from ragsweep.golden.golden_set import weigh_unanswerable
+from ragsweep.golden.partition import ALL
+from ragsweep.parts.local_model import LocalModel
+from ragsweep.parts.targets import ENFORCE, TargetRule
+from ragsweep.records.ledger import Ledger
+from ragsweep.report.page_texts import PageTexts, PromptReader
+from ragsweep.report.progress import Lines
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import LIMITS, Budget
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.ray_shards import LOCAL, RAY, RayShards, check_compute
+from ragsweep.stages.remote import Remote, open_remote
+from ragsweep.stages.shared_store import open_shared_store
+from ragsweep.stats.context_effect import resolve_success
+from ragsweep.sweep.composing.settings import check_config, checked_metrics
+
+if TYPE_CHECKING:
+    from ragsweep.core.results import Result
+    from ragsweep.evaluation.config_graph import ConfigGraph
+    from ragsweep.parts.prices import Prices
+    from ragsweep.parts.tracking import Tracker
+    from ragsweep.report.terminal import Terminal
+    from ragsweep.sweep.composing.job import Job
+
+EXPECTED = frozenset({"distractors", "section", "count"})
+"""Needs of metrics that the digest of a golden set does not cover."""
+
+"""Required attributes of a metric, see types.Metric."""
+
+
+class MetricSet(NamedTuple):
+    """The metrics of a config, and those that call a judge, by name."""
+
+    parts: list[BuiltPart]
+    judged: dict[str, BuiltPart]
+
+
+@dataclass
+class Session:
+    """State shared by the jobs of one process: parts, datasets and computed results."""
+
+    evaluator: Evaluator = field(default_factory=Evaluator)
+    folder: Path = Path(".ragsweep")
+    services: ServiceSession = field(default_factory=ServiceSession)
+    remote: Remote | None = None  # the remote half of the store
+    _datasets: dict[str, Dataset] = field(default_factory=dict)
+    _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.builder = Builder(self._connect)
+
+    def _connect(self, part: object) -> None:
+        self.services.connect(part)
+        if isinstance(part, LocalModel) and self.evaluator.executor.store is not None:
+            part.exports = self.folder / "models"
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Open the ledger beside the store; a command without runs creates none."""
+        return Ledger(self.folder)
+
+    def experiment(self, job: Job) -> Experiment:
+        """Return the experiment of a job, prepared once, and apply the job's budget and prices."""
+        if job.experiment is None:
+            job.experiment = self.prepare(job)
+        self._apply_budget(job.config.values)
+        return job.experiment
+
+    def prepare(self, job: Job) -> Experiment:
+        """Build and check everything that a config names, without loading models or computing.
+
+        Raises a RagsweepError, with the key or the file and line, for anything that would fail later.
+        """
+        plain = job.config.values
+        check_config(plain)
+        prices = self._apply_budget(plain)
+        dataset = self._dataset(plain, job.searching)
+        plain = resolve_language(plain, dataset.corpus)
+        built = self._metrics(plain)
+        system = optional_part(self.builder, plain, "system")
+        if system:
+            graph = self._external(plain, dataset, system, built)
+        else:
+            exact = any("exact" in part.value.needs for part in built.parts)
+            graph = build_graph(self.builder, plain, dataset.corpus, built.judged, exact, dataset.excluded)
+        metrics = checked_metrics(built.parts, plain, dataset)
+        threshold = float(plain["evidence"]["threshold"])
+        definitions = [part.spec.digest for part in built.parts]
+        searched = [leg.exact.address for leg in graph.approximate.values()]
+        answers = (graph.answer, graph.route, graph.query, *(one.answer for one in graph.repetitions))
+        answered = [node.address for node in answers if node]
+        expected = [dataset.golden.expectations] if any(EXPECTED & set(metric.needs) for metric in metrics) else []
+        output = self.builder.build(plain["output"], "output")
+        read = [output.spec.digest] if any("output" in metric.needs for metric in metrics) else []
+        measured = [graph.context.address, searched, dataset.golden.digest, threshold, definitions]
+        signature = content_hash([*measured, *answered, *expected, *read])
+        return Experiment(
+            job.name,
+            job.overrides,
+            mask({**plain, "success": resolve_success(plain, {metric.name: metric for metric in metrics})}),
+            job.spelled(plain),
+            dataset,
+            graph,
+            plain["depth"] if system else plain["top_k"],
+            metrics,
+            threshold,
+            signature,
+            float(plain["coverage"]),
+            self._targets(plain["targets"]),
+            prices.money,
+            prices.currency,
+            output.value if read else None,
+        )
+
+    def tracker(self, values: Mapping[str, Any]) -> Tracker:
+        """Build the tracker that a config names."""
+        tracker: Tracker = self.builder.build(values["tracking"], "tracking").value
+        return tracker
+
+    def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
+        """Load the questions that a config may use; every command loads them here."""
+        node, typed = plain["dataset"], plain["partition"]
+        partition.check(typed, searching)
+        share = (plain.get("success") or {}).get("unanswerable")
+        drawn = self._load(node, share)
+        if typed in (None, ALL) and not searching:
+            return drawn
+        # Partition before sampling: a question that a sample shows to a search is never in the full holdout.
+        whole = self._load({**node, "limit": None}, share) if node.get("limit") else drawn
+        chosen = partition.choose(typed, len(whole.golden.questions), searching)
+        key = f"{id(drawn)} {chosen}"  # cached
+        if key not in self._datasets:
+            divided = drawn if chosen.name == ALL else partition.select_partition(whole, chosen.name, drawn)
+            self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.note])))
+        return self._datasets[key]
+
+    def _load(self, node: Any, unanswerable: object) -> Dataset:
+        """Load a dataset, its unanswerable questions weighted by ``success.unanswerable``."""
+        built = self.builder.build(node, "dataset")
+        if built.spec.digest not in self._datasets:
+            self._datasets[built.spec.digest] = built.value.load()
+        key = f"{built.spec.digest} {unanswerable}"
+        if key not in self._datasets:
+            self._datasets[key] = weigh_unanswerable(self._datasets[built.spec.digest], unanswerable)
+        return self._datasets[key]
+
+    def recorded_dataset(self, result: Result) -> Dataset | None:
+        """Load a result's questions with their corpus; None if the corpus is missing or has changed."""
+        try:
+            share = (result.config.get("success") or {}).get("unanswerable")
+            dataset = self._load(result.config["dataset"], share) if result.config.get("dataset") else None
+        except RagsweepError:
+            return None
+        return dataset if dataset and dataset.corpus.digest == result.dataset.corpus_digest else None
+
+    def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
+        """Return the page's texts beyond the records, if corpus and questions are available."""
+        dataset = self.recorded_dataset(results[0]) if results else None
+        if dataset is None:
+            return PageTexts(secrets)
+        evidence = {
+            question.id: [
+                f"{one.document}: {one.anchor}" if one.anchor else one.document
+                for one in question.evidence
+                if one.grade > 0
+            ]
+            for question in dataset.golden.questions
+        }
+        return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
+
+    def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
+        """Return a function that reconstructs a config's prompts as sent; None if it has no prompts."""
+        node = (result.config.get("llm") or {}).get("prompt")
+        if not node:
+            return None
+        try:
+            prompt = self.builder.build(node, "prompt").value
+        except RagsweepError:
+            return None
+        questions = {question.id: question for question in dataset.golden.questions}
+
+        def read(name: str, context: Sequence[str]) -> Sequence[Mapping[str, str]]:
+            if name not in questions:
+                return []
+            passages = tuple(Passage(chunk, chunk_text(dataset.corpus, chunk)) for chunk in context)
+            messages: list[dict[str, str]] = prompt.messages(
+                Request(questions[name].text, passages, questions[name].history)
+            )
+            return messages
+
+        return read
+
+    def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
+        """Set the budget and the prices of later calls."""
+        prices: Prices = self.builder.build(plain["prices"], "prices").value
+        limits = plain["budget"] or {}
+        for key in limits:
+            if key not in LIMITS:
+                raise ConfigError(f"budget.{key}: no such limit{nearest(key, LIMITS)}")
+        budget = Budget(**limits)
+        budget.check()
+        if self.services.meter.limit(budget, prices.money, prices.currency):
+            self.evaluator.executor.forget_failed()
+        return prices
+
+    def _external(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
+        """Build the graph of an external system."""
+        for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
+            if optional_part(self.builder, plain, group):
+                raise ConfigError(f"{group}: not used with an external system; choose {group}={silent} with system=...")
+        questions = tabulate(dataset.golden.questions).wordings
+        labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
+        documents = [document for document in dataset.corpus.ids if document in labelled]
+        return external_graph(
+            ExternalSystem(dataset.corpus, system, questions, plain["depth"], documents, built.judged, dataset.excluded)
+        )
+
+    def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
+        """Build the parts of a group with several parts, skipping null ones."""
+        return {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
+
+    def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:
+        rules = dict(nodes or {})
+        if not isinstance(enforced := rules.pop(ENFORCE, False), bool):
+            raise ConfigError(f"targets.{ENFORCE}: must be true or false, given {enforced!r}")
+        return {name: built.value for name, built in self._built(rules, "targets").items()}
+
+    def _metrics(self, plain: Mapping[str, Any]) -> MetricSet:
+        nodes = plain["metrics"] or {}
+        key = json.dumps(nodes, default=str)
+        if key not in self._metric_sets:
+            built = self._built(nodes, "metrics")
+            for name, part in built.items():
+                check_members(part.value, (Metric,), f"metrics.{name}")
+                if unknown := sorted(set(part.value.needs) - set(NEEDS)):
+                    raise ConfigError(f"metrics.{name}: needs names {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
+            parts = list(built.values())
+            judged = {part.value.name: part for part in parts if isinstance(part.value, JudgedMetric)}
+            self._metric_sets[key] = MetricSet(parts, judged)
+        return self._metric_sets[key]
+
+
+def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
+    """Open a session on the store that a config names. Raises ConfigError for invalid settings."""
+    path, stages, url = values["store"]["path"], values["store"]["stages"], values["store"].get("remote")
+    if not isinstance(path, str) or not path:
+        raise ConfigError(f"store.path: must be a folder, given {path!r}")
+    if not isinstance(stages, bool):
+        raise ConfigError(f"store.stages: must be true or false, given {stages!r}")
+    check_compute(compute := values.get("compute", LOCAL))
+    shards = RayShards() if compute == RAY else None
+    folder, executor = Path(path).absolute(), Executor(listener=Lines(terminal), shards=shards)
+    if (workers := values["store"].get("worker_path")) is not None:
+        if not isinstance(workers, str) or not workers:
+            raise ConfigError(f"store.worker_path: must be a folder, given {workers!r}")
+        if url is None:
+            raise ConfigError(
+                "store.worker_path: needs store.remote, through which jobs with a folder of their own send what they"
+                " compute"
+            )
+    if url is not None and not stages:
+        raise ConfigError("store.remote: shares the results of stages, and store.stages=false keeps none")
+
+    def warn(text: str) -> None:  # looked up at each warning: a progress line may be active by then
+        executor.listener.warned(text)
+
+    remote = open_remote(url, warn)
+    if stages:
+        executor.store = open_shared_store(folder / "stages", warn, remote)
+    return Session(Evaluator(executor), folder=folder, remote=remote)

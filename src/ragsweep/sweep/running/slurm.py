@@ -1,0 +1,196 @@
+"""SLURM support: the states of jobs by squeue, and the preemption of jobs.
+
+submitit reads the jobs' states from ``sacct``. Without SLURM accounting that fails, and submitit waits forever for a
+killed job; with accounting it detects it after up to ten minutes, and treats a suspended job as ended. ``squeue`` works
+everywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
+
+from ragsweep.core.interruption import stop_raising
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+    from ragsweep.sweep.composing.job import Job
+    from ragsweep.sweep.running.launching import Launch
+
+POLL = 10.0
+"""Seconds between two calls of squeue."""
+
+PATIENCE = 30.0
+"""Timeout in seconds of a SLURM command, which retries for minutes while the controller is down."""
+
+LIST = ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%i %T")
+
+ENDED = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
+)
+"""Final states of a job; SLURM lists it for some more minutes."""
+
+GONE = "COMPLETED"
+"""The state of a job that SLURM no longer lists."""
+
+_log = logging.getLogger(__name__)
+
+
+class SlurmQueue:
+    """The jobs of one launch in SLURM's queue, with the interface of submitit's watcher."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, str] = {}
+        self._next = 0.0
+
+    def register_job(self, job_id: str) -> None:
+        """Add a job id; in an array, with ``_`` and the index."""
+        self._states.setdefault(job_id, "UNKNOWN")
+
+    def get_state(self, job_id: str, mode: str = "standard") -> str:
+        """Return SLURM's state of a job; squeue is called at most every `POLL` seconds in any mode."""
+        self.register_job(job_id)
+        if mode != "cache":
+            self._refresh()
+        return self._states[job_id]
+
+    def is_done(self, job_id: str, mode: str = "standard") -> bool:
+        """Return whether a job has ended, successfully or not."""
+        return self.get_state(job_id, mode) in ENDED
+
+    def wait(self) -> None:
+        """Wait until all jobs have ended."""
+        while self._living():
+            time.sleep(1)
+
+    def cancel(self) -> None:
+        """Cancel the pending and running jobs."""
+        self._next = 0.0
+        if living := self._living():
+            _call("scancel", *living)
+
+    def _living(self) -> list[str]:
+        return [job for job in list(self._states) if not self.is_done(job)]
+
+    def _refresh(self) -> None:
+        """Update the states of the user's jobs; keep the known states while squeue fails."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + POLL
+        listed = _call(*LIST, f"--user={os.getuid()}")
+        if listed is None:
+            return
+        found = dict(line.split(maxsplit=1) for line in listed.splitlines() if line.strip())
+        for job, known in self._states.items():
+            self._states[job] = found.get(job, known if known in ENDED else GONE).strip()
+
+
+def _call(*command: str) -> str | None:
+    """Run a SLURM command; None on failure or timeout."""
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as fault:
+        _log.debug("%s", fault)
+        return None
+    return done.stdout
+
+
+def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
+    """Wrap a launcher so that a SLURM launcher leaves no job behind in the queue.
+
+    submitit stops waiting at the first lost job; the wrapper waits for the others, so that their outcomes are recorded
+    and none of them is launched twice. The jobs of an interrupted command are cancelled.
+    """
+    if not str(launcher["_target_"]).endswith(".SlurmLauncher"):
+        return launch
+
+    def watched(jobs: Sequence[Job]) -> Sequence[JobReturn]:
+        with _watching() as queue:
+            try:
+                return launch(jobs)
+            except Exception as fault:
+                fault.args = (" ".join(str(fault).splitlines()[:2]),)  # without the complete log of the job
+                queue.wait()
+                raise
+
+    return watched
+
+
+@contextmanager
+def _watching() -> Iterator[SlurmQueue]:
+    """Make submitit look jobs up in our queue."""
+    from submitit import SlurmJob
+
+    kind: Any = SlurmJob
+    queue, before = SlurmQueue(), kind.watcher
+    kind.watcher = queue
+    try:
+        yield queue
+    except Exception:
+        raise
+    except BaseException:
+        stop_raising()  # otherwise the signal would also interrupt this command
+        queue.cancel()
+        raise
+    finally:
+        kind.watcher = before
+
+
+# --- in a job -----------------------------------------------------------------------------------------------------
+
+
+class _Withdrawn(BaseException):
+    """SLURM preempts the job; ``cause`` is submitit's exception, whether or not it requeued the job."""
+
+    def __init__(self, cause: Exception | SystemExit) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+@contextmanager
+def withdrawable() -> Iterator[None]:
+    """Do not record a preempted SLURM job as a failed config.
+
+    SLURM sends a signal before a job's timeout or preemption. submitit's handler requeues the job and raises
+    SystemExit, or, if it must not be requeued, another error.
+    """
+    number = _warning_signal()
+    before = signal.getsignal(number) if number else None
+    if number is None or not callable(before):
+        yield
+        return
+    inner: Callable[[int, FrameType | None], object] = before
+
+    def withdraw(received: int, frame: FrameType | None) -> None:
+        try:
+            inner(received, frame)
+        except (Exception, SystemExit) as fault:
+            raise _Withdrawn(fault) from fault
+
+    signal.signal(number, withdraw)
+    try:
+        yield
+    except _Withdrawn as taken:
+        raise taken.cause from None
+    finally:
+        signal.signal(number, before)
+
+
+def _warning_signal() -> int | None:
+    """Return the signal with which SLURM warns submitit's jobs; None outside SLURM."""
+    if "SUBMITIT_EXECUTOR" not in os.environ or threading.current_thread() is not threading.main_thread():
+        return None
+    from submitit import JobEnvironment
+
+    return getattr(signal, f"SIG{JobEnvironment.USR_SIG}", None)

@@ -1,1 +1,0 @@
-"""Search with Optuna: space, samplers, trials shared by processes, early stop, summary."""

@@ -1,0 +1,1 @@
+"""Searches of a command: their directions, their plan, and their run."""

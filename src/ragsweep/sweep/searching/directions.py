@@ -1,0 +1,55 @@
+"""The directions of a search's objectives, and the check of its settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from optuna_sweeper.settings import SearchSettings
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import objectives
+from ragsweep.evaluation.experiment import Experiment
+from ragsweep.sweep.composing.command import Command
+from ragsweep.sweep.composing.composition_errors import one_sentence
+from ragsweep.sweep.composing.search_settings import is_own
+
+
+def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
+    """Set the direction of each objective if none is configured.
+
+    Raises:
+        ConfigError: A direction is wrong or unknown, or a constraint names a metric that is not measured.
+    """
+    settings = dict(command.search or {})
+    # The finalists may differ when a search is repeated: they only matter at its end.
+    command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
+    if not is_own(settings):
+        return command
+    names, typed = objectives(config), settings.get("direction")
+    higher = {metric.name: metric.higher_is_better for metric in first.metrics}
+    listed = [None] * len(names) if typed is None else typed if isinstance(typed, list) else [typed]
+    if len(listed) != len(names):
+        raise ConfigError(
+            f"hydra.sweeper.direction: {len(listed)} for {len(names)} objectives; leave it out, or give one for each"
+        )
+    directions = [_direction(name, higher[name], direction) for name, direction in zip(names, listed, strict=True)]
+    for line in settings.get("constraints") or []:
+        bounded = re.split("[<>]", str(line))[0].strip()
+        if bounded not in higher:
+            raise ConfigError(f'hydra.sweeper.constraints: no metric "{bounded}" is measured, given "{line}"')
+    settings["direction"] = directions if len(directions) > 1 else directions[0]
+    with one_sentence():  # a race is prepared elsewhere
+        SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
+    return replace(command, search=settings)
+
+
+def _direction(name: str, higher: bool | None, typed: str | None) -> str:
+    direction = {True: "maximize", False: "minimize", None: typed}[higher]
+    if direction is None:
+        raise ConfigError(f"objective={name}: has no direction; give hydra.sweeper.direction")
+    if typed not in (direction, None):
+        better = "higher" if higher else "lower"
+        raise ConfigError(f"objective={name} is better when {better}; leave hydra.sweeper.direction out")
+    return direction

@@ -1,0 +1,242 @@
+"""The plan of a search: an upper bound of its trials' computations, from a few configs of its space."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from optuna_sweeper.parameters import Categorical
+from optuna_sweeper.space import Space, read_space
+from ragsweep.core.errors import RagsweepError
+from ragsweep.core.identity import Node, Rows
+from ragsweep.evaluation.cost_estimate import estimate_costs
+from ragsweep.evaluation.experiment import Experiment
+from ragsweep.golden.partition import TUNE
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.graph import SOURCE, Charge, Plan, StageCount, plan, walk
+from ragsweep.sweep.composing.command import Command
+from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.search_settings import is_own
+from ragsweep.sweep.running.session import Session
+
+Part = tuple[str, str]
+"""A stage and the digest of a spec: nodes of one part differ in their inputs only."""
+
+
+@dataclass(frozen=True)
+class SearchSize:
+    """The number of trials, the number of finalist evaluations, and the ranges of the space.
+
+    ``ranges`` has the overrides of the configs at both ends of each range, and the number of values in between and at
+    the ends; infinite for a continuous range.
+    """
+
+    trials: int
+    finalists: int = 0
+    ranges: Sequence[tuple[tuple[str, ...], tuple[str, ...], float]] = ()
+
+
+def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
+    """Bound the work of a search from above; None for a sweeper whose space is unknown.
+
+    ``experiments`` are those of the command's jobs. Combinations of options that these do not show, such as each
+    embedder beside a retriever that embeds, are prepared as well; those that cannot work are skipped.
+    """
+    settings = command.search or {}
+    if not is_own(settings):
+        return None
+    space = read_space(command.task, settings["params"], command.composer.loader)
+    most = int(settings["n_trials"])
+    trials = min(most, space.count_points(most) + len(settings["enqueue"] or ()))
+    division = experiments[0].dataset.division
+    finalists = int(experiments[0].config["finalists"]) if division and division.name == TUNE else 0
+    found = list(experiments)
+    for lines in _richest(space, experiments):
+        with suppress(RagsweepError):
+            job = Job(compose(command.composer, [*command.fixed, *lines]), "", lines, searching=True)
+            found.append(session.prepare(job))
+    return plan_search(found, SearchSize(trials, finalists, space.ranges()), session.evaluator.executor)
+
+
+def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
+    """List overrides with each choice, combined with the choices of the other parameters that have most stages."""
+    stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
+    best: dict[str, tuple[int, str]] = {}
+    for parameter, probes in space.probes_by_parameter():
+        if isinstance(parameter.domain, Categorical):
+            for text, probe in zip(parameter.domain.values, probes, strict=True):
+                choice = stages.get(probe, 0), text
+                best[parameter.name] = max(best.get(parameter.name, choice), choice, key=lambda one: one[0])
+    others = {name: text for name, (_, text) in best.items()}
+    richer = (
+        probe
+        for parameter, probes in space.probes_by_parameter(others)
+        if isinstance(parameter.domain, Categorical)
+        for probe in probes
+    )
+    return [probe for probe in dict.fromkeys(richer) if probe not in stages]
+
+
+def plan_search(experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> Plan:
+    """Bound the work of a search from above.
+
+    Each part is counted once for each combination of the parts below it that the space allows, and no stage has more
+    nodes or takes longer than ``size.trials`` times the config with most. Stored results of the given configs are not
+    counted.
+
+    Args:
+        experiments: Configs that contain each choice of each parameter, and both ends of each range, at least once.
+        size: The size of the search.
+        executor: The executor with the stored results and the measured speeds.
+    """
+    space = _Space.of(experiments, size, executor)
+    bound = Plan(configs=size.trials, upper=True, currency=experiments[0].currency if experiments else "")
+    for stage in dict.fromkeys(stage for stage, _ in space.nodes):
+        bound.stages[stage] = space.bound(stage)
+    for stage, (charge, rows) in _dearest(experiments, executor).items():
+        count = bound.stages[stage]
+        runs = size.trials + size.finalists  # the requests of a part depend on the retrieved chunks
+        tokens, money = runs * charge.most_tokens, runs * charge.most_money
+        count.rows = runs * rows
+        count.charge = Charge(runs * charge.calls, tokens, money, bool(charge.calls), tokens, money)
+    return bound
+
+
+class _Unknown:
+    """An empty store: everything is planned."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.estimate = executor.estimate
+
+    def known(self, node: Node, rows: Rows | None = None) -> bool:
+        return False
+
+    def missing(self, node: Node, rows: Rows) -> Rows:
+        return rows
+
+
+@dataclass
+class _Space:
+    """The nodes of some configs of a space, and bounds on the computations of their parts."""
+
+    size: SearchSize
+    nodes: dict[Part, dict[str, Node]] = field(default_factory=lambda: defaultdict(dict))
+    slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage and leg
+    stored: set[str] = field(default_factory=set)
+    seconds: dict[Part, float | None] = field(default_factory=dict)  # highest of one node
+    weights: dict[Part, float] = field(default_factory=dict)  # parts of a range per observed part
+    most: dict[str, StageCount] = field(default_factory=dict)  # highest of one config
+    growing: set[str] = field(default_factory=set)  # stages with an unknown number of rows
+
+    @classmethod
+    def of(cls, experiments: Sequence[Experiment], size: SearchSize, executor: Executor) -> _Space:
+        space = cls(size)
+        configs = {one.overrides: list(_nodes(one)) for one in experiments}
+        whole = plan([one.wanted for one in experiments], _Unknown(executor))
+        missing = plan([one.wanted for one in experiments], executor).missing
+        distinct = {node.address: node for nodes in configs.values() for node in nodes}
+        cost = {
+            address: executor.estimate(node, whole.missing[address]) if node.stored else 0.0
+            for address, node in distinct.items()
+        }
+        for nodes in configs.values():
+            for node in nodes:
+                part = _part(node)
+                space.nodes[part][node.address] = node
+                space.slots[node.stage, node.label].add(part)
+                space.seconds[part] = _highest(space.seconds.get(part, 0.0), cost[node.address])
+                if node.address not in missing:
+                    space.stored.add(node.address)
+            for stage, number in Counter(node.stage for node in nodes).items():
+                taken = _total(cost[node.address] for node in nodes if node.stage == stage)
+                before = space.most.get(stage, StageCount())
+                space.most[stage] = StageCount(max(before.asked, number), seconds=_highest(before.seconds, taken))
+        space.growing = {stage for stage, count in whole.stages.items() if count.rows}
+        space.weigh(configs)
+        return space
+
+    def weigh(self, configs: Mapping[tuple[str, ...], Sequence[Node]]) -> None:
+        """Count the parts of a range, two of which are observed at its ends."""
+        for low, high, values in self.size.ranges:
+            first, last = ({_part(node) for node in configs[end]} for end in (low, high))
+            for part in first ^ last:
+                weight = min(values, self.size.trials) / 2
+                self.weights[part] = max(self.weights.get(part, 1.0), weight)
+
+    def bound(self, stage: str) -> StageCount:
+        """Bound a stage: all nodes, the distinct and the stored ones, and the seconds of the others."""
+        most, parts = self.most[stage], [part for part in self.nodes if part[0] == stage]
+        runs = self.size.trials
+        if any(node.kind == "rows" for part in parts for node in self.nodes[part].values()):
+            runs += self.size.finalists
+        limit = runs * most.asked
+        counts = {part: min(self._combinations(part), limit) for part in parts}
+        stored = {part: len(self.stored & self.nodes[part].keys()) for part in parts}
+        distinct = max(min(math.ceil(sum(counts.values())), limit), sum(stored.values()))
+        left = {part: max(counts[part] - stored[part], 0.0) for part in parts}
+        # Rows that depend on the retrieved chunks, such as the pairs of a reranker, may be new in each trial.
+        of_trials = stage in self.growing
+        seconds = math.inf if of_trials else _total(_times(self.seconds[part], left[part]) for part in parts)
+        if of_trials and most.seconds is None:
+            seconds = None
+        if seconds is not None and most.seconds is not None:
+            seconds = min(seconds, runs * most.seconds)
+        return StageCount(max(limit, distinct), distinct, sum(stored.values()), seconds)
+
+    def _combinations(self, part: Part) -> float:
+        """Count the nodes of a part: one for each combination of the space's parts in the slots below."""
+        below = walk(self.nodes[part].values())
+        slots = {(node.stage, node.label) for node in below if node.stage != SOURCE and _part(node) != part}
+        seen = (sum(self.weights.get(one, 1.0) for one in self.slots[slot]) for slot in slots)
+        return self.weights.get(part, 1.0) * math.prod(seen)
+
+
+def _nodes(experiment: Experiment) -> Iterable[Node]:
+    return (node for node in walk([one.node for one in experiment.wanted]) if node.stage != SOURCE)
+
+
+def _part(node: Node) -> Part:
+    return node.stage, node.spec.digest
+
+
+def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str, tuple[Charge, int]]:
+    """Return the highest charge of one config, and its rows, by stage."""
+    found: dict[str, tuple[Charge, int]] = {}
+    for one in experiments:
+        if one.graph.paid_stages:
+            planned = plan([one.wanted], executor)
+            estimate_costs(planned, [one], executor)
+            for stage, count in planned.stages.items():
+                charge, rows = found.get(stage, (Charge(), 0))
+                found[stage] = _higher(charge, count.charge), max(rows, count.rows)
+    return {stage: (charge, rows) for stage, (charge, rows) in found.items() if charge.calls or rows}
+
+
+def _higher(one: Charge, other: Charge) -> Charge:
+    """Return the maximum of each amount; unknown if either is unknown."""
+    calls, tokens, money = (
+        math.nan if math.isnan(sum(pair)) else max(pair)
+        for pair in (
+            (one.calls, other.calls),
+            (one.most_tokens, other.most_tokens),
+            (one.most_money, other.most_money),
+        )
+    )
+    return Charge(calls, tokens, money, True, tokens, money)
+
+
+def _highest(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def _times(seconds: float | None, number: float) -> float | None:
+    return 0.0 if not number else None if seconds is None else seconds * number
+
+
+def _total(seconds: Iterable[float | None]) -> float | None:
+    found = list(seconds)
+    return None if None in found else math.fsum(one for one in found if one is not None)

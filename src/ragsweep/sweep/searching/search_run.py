@@ -1,0 +1,246 @@
+"""Run a search: a multirun whose results decide its jobs, possibly shared by several commands."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+
+from optuna_sweeper.loop import run_search
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.storage import check_reachable
+from optuna_sweeper.trials import Evaluation
+from ragsweep.core import interruption
+from ragsweep.core.identity import content_hash
+from ragsweep.core.results import PARTIAL, Failure, Result, objectives
+from ragsweep.golden.partition import HOLDOUT
+from ragsweep.records.claims import FINALIST
+from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
+from ragsweep.report.terminal import Terminal
+from ragsweep.stages.graph import Plan
+from ragsweep.sweep.composing.command import Command, compose_jobs, trial_composer
+from ragsweep.sweep.composing.composition_errors import compose, one_sentence
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.search_settings import is_on_server, is_own, is_shared, trial_name, trial_names
+from ragsweep.sweep.composing.sweep_names import read_settings, study_title
+from ragsweep.sweep.concluding.finalists import SUFFIX
+from ragsweep.sweep.concluding.study_summary import read_summary, study_folder
+from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.running.hydra_launch import HydraTask, through_hydra
+from ragsweep.sweep.running.jobs import attempt
+from ragsweep.sweep.running.launching import Launch
+from ragsweep.sweep.running.multirun import DONE, Multirun, lost_job
+from ragsweep.sweep.running.recording import OutcomeWriter
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+PATIENCE = 2.0
+"""Seconds of waiting after which a message is printed."""
+
+_SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
+
+
+@contextmanager
+def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
+    """Lock the opening, joining, leaving and closing of sweeps of this key."""
+    begun, reported = time.monotonic(), False
+    while taken := ledger.claims.claim_key(key):
+        if not reported and time.monotonic() - begun > PATIENCE:
+            terminal.line("waits", f"{taken.holder} opens or closes this search")
+            reported = True
+        time.sleep(0.1)
+    try:
+        yield
+    finally:
+        ledger.claims.release_key(key)
+
+
+def leave(ledger: Ledger, sweep: Sweep) -> str:
+    """Leave a sweep that another process will close, and return a message; "" if this process closes it."""
+    others = ledger.claims.others(sweep.id)
+    if not others and ledger.sweep(sweep.id).status == RUNNING:
+        return ""
+    ledger.claims.leave_sweep(sweep.id)
+    if not others:
+        return "another process has closed this search already"
+    return f"{' and '.join(map(str, others))} at work on this search; the last to end writes the verdict"
+
+
+def search_key(command: Command, signature: str, tracker: str) -> str:
+    """Return the key of a search, from its space, storage, base config and tracking place.
+
+    The number of trials, the sampler, and the user of the database may change when a search is continued.
+    """
+    settings = command.search or {}
+    searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
+    if is_on_server(settings):
+        searched["storage"] = str(searched["storage"]).rpartition("@")[2]
+    own = [line for line in _own_overrides(command) if not line.startswith("name=")]
+    return content_hash(["search", searched, own, signature, tracker])
+
+
+def _own_overrides(command: Command) -> list[str]:
+    """List the overrides of a search without those of Hydra and of labels, which change no trial."""
+    others = ("hydra.", "hydra/", "judge.labels=", "by=")
+    return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
+
+
+class Search(Multirun):
+    """A search: the sweeper decides its jobs and its end."""
+
+    def __post_init__(self) -> None:
+        """Determine which processes may share the search."""
+        super().__post_init__()
+        self.settings: dict[str, Any] = dict(self.command.search or {})
+        self.is_shared, self.elsewhere = is_shared(self.settings), is_on_server(self.settings)
+
+    def _describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
+        names = trial_names(self.settings)
+        name = self.secrets.mask_text(" ".join(_own_overrides(self.command)) or "search")
+        sweep = Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
+        return search_key(self.command, signatures[0], self.tracker.identity), sweep
+
+    def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
+        if self.elsewhere:
+            with one_sentence():
+                check_reachable(str(self.settings["storage"]))
+        with exclusive(self.ledger, key, self.terminal) if self.ledger.is_writable else nullcontext():
+            return super()._enter(key, new, planned)
+
+    def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
+        """Return whether a finished search is complete for the same number of trials and stop rule."""
+        summary, wanted = read_summary(self._folder(sweep)), len(new.names)
+        if len(sweep.jobs) != wanted or (summary and summary.n_trials < wanted):
+            return False
+        if summary and summary.stopped and summary.stop != self.settings.get("stop"):
+            return False
+        outcomes = [record.outcome for record in self.ledger.finalists(sweep.id)]
+        complete = {result.name for result in outcomes if isinstance(result, Result) and result.state != PARTIAL}
+        return all(name + SUFFIX in complete for name, _ in self._finalists(sweep))
+
+    def _folder(self, sweep: Sweep) -> Path:
+        return study_folder(self.ledger.path, sweep.id)
+
+    def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
+        """Set the number of a search's trials, which may have grown. Failed trials stay failed."""
+        self.ledger.set_jobs(sweep.id, names)
+        done = len(self.ledger.jobs(sweep.id, *DONE))
+        sweep = replace(sweep, jobs=((),) * len(names), names=names)
+        return sweep, f"{done} of {len(names)} trials are done already"
+
+    def _launch(self, body: Any) -> str:
+        if is_own(self.settings):
+            return super()._launch(body)
+        assert self.context.sweep
+        return through_hydra(self.command, HydraTask(self.context.sweep.id, self.context))
+
+    def _run_jobs(self, launch: Launch, folder: Path) -> str:
+        """Make our sweeper launch trials until the study is complete."""
+        command, sweep = self.command, self.context.sweep
+        assert sweep
+        own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
+        settings = SearchSettings.read({**self.settings, **own, "folder": str(self._folder(sweep))})
+        composed = trial_composer(command, study_title(sweep), lambda: OmegaConf.create(dict(self.values)))
+
+        def launch_trials(trials: Sequence[Evaluation], rung: int | None) -> Sequence[JobReturn]:
+            return launch([self._job(trial, rung) for trial in trials])
+
+        run_search(settings, command.task, launch_trials, composed, folder, partial(self._attributes, sweep.id))
+        return ""
+
+    def _job(self, trial: Evaluation, rung: int | None) -> Job:
+        """Make the job of a trial; an earlier process has composed the config of a retry."""
+        command, lines = self.command, trial.overrides
+        config = trial.config or compose(command.composer, [*command.fixed, *lines])
+        return Job(config, "", lines, trial.job, searching=True, rung=rung)
+
+    def _attributes(self, sweep: str, job: int) -> dict[str, str]:
+        run = self.ledger.job_run(sweep, job)
+        return {"mlflow_run_id": run} if run else {}
+
+    def _record_dead_jobs(self, sweep: Sweep) -> None:
+        """Record the trials without a record that failed: their process died, or they could not be composed."""
+        study = None if self.elsewhere else read_summary(self._folder(sweep))
+        recorded = self.ledger.jobs(sweep.id, *DONE)
+        for job, trial in (study.trials if study else {}).items():
+            if trial["state"] == "FAIL" and job not in recorded:
+                overrides = tuple(trial.get("overrides", ()))
+                groups = [key for key in read_settings(overrides) if self.command.composer.is_group(key, overrides)]
+                name = trial_name(overrides, sweep.name, groups, self.settings.get("params") or ())
+                failure = Failure(name, overrides, {}, str(trial.get("reason", "")))
+                OutcomeWriter(self.context, job).keep_failure(failure)
+        super()._record_dead_jobs(sweep)
+
+    def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+        """Allow a search to end early; if it was stopped, only the next trial counts as not run."""
+        return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
+
+    def _close(self, sweep: Sweep, status: str, why: str) -> str:
+        """Close the search, or only show it if other processes still work on it or have closed it."""
+        with exclusive(self.ledger, sweep.key, self.terminal):
+            left = leave(self.ledger, sweep)
+            if not left:
+                self._record_dead_jobs(sweep)
+                reached = KILLED
+                try:
+                    if status == FINISHED and not why:
+                        self._evaluate_finalists(sweep)
+                    reached = status
+                finally:
+                    interruption.stop_raising()
+                    status = super()._close(sweep, reached, why)
+        records = self.ledger.records(sweep.id)
+        if left:
+            summary, status = self._summarise(sweep, records, status, why, weighed=False)
+            summary.show(self.terminal)
+            self.terminal.line("left", left)
+        if self.elsewhere and len(records) < len(sweep.jobs):
+            self.terminal.line("ledger", f"has the {len(records)} trials of this machine; MLflow shows all")
+        return status
+
+    # --- finalists ---------------------------------------------------------------------------------------------
+
+    def _finalists(self, sweep: Sweep) -> list[tuple[str, Result]]:
+        """Choose the finalists by uncorrected scores, so that later labels do not use the holdout again.
+
+        Each is returned with its trial's name in the ledger.
+        """
+        records = self.ledger.records(sweep.id)
+        names = {record.job: record.outcome.name for record in records}
+        summary = summarise_sweep(self.ledger, records, labels=())
+        stored = {result.name: names[job] for job, result in summary.jobs.items()}
+        return [(stored[result.name], result) for result in summary.contenders(self.values["finalists"])]
+
+    def _evaluate_finalists(self, sweep: Sweep) -> None:
+        """Evaluate the pending finalists; a failure is recorded, and stops no other."""
+        chosen = self._finalists(sweep)
+        if not chosen:
+            return
+        jobs = tuple(
+            (*(line for line in result.overrides if not line.startswith("partition=")), f"partition={HOLDOUT}")
+            for _, result in chosen
+        )
+        finalists = compose_jobs(replace(self.command, jobs=jobs, cases=()))
+        # Finalists of an earlier attempt or choice keep their numbers.
+        earlier = self.ledger.finalists(sweep.id)
+        numbers = {record.outcome.name.removesuffix(SUFFIX): record.job for record in earlier}
+        for position, ((name, _), job) in enumerate(zip(chosen, finalists, strict=True)):
+            number = numbers.setdefault(name, max(numbers.values(), default=-1) + 1)
+            if self.ledger.claims.claim_job(sweep.id, number, FINALIST) is not None:
+                continue
+            writer = OutcomeWriter(self.context, number, FINALIST, (position, len(chosen)))
+            try:
+                job = replace(job, name=name + SUFFIX, number=number, searching=False)
+                evaluated = attempt(self.context, job, writer)
+            except Exception as fault:  # recorded by attempt
+                logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
+            else:
+                writer.keep(evaluated)

@@ -1,0 +1,126 @@
+"""The space of a search: domains in Hydra's sweep syntax, conditions, points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import optuna
+import pytest
+from hydra.errors import HydraException
+
+from optuna_sweeper.parameters import Categorical, Numeric, parse_override, read_domain
+from optuna_sweeper.space import read_space
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("a,b", Categorical(("a", "b"))),
+        ("choice(1,true,'x y',[1,2])", Categorical(("1", "true", "x\\ y", "[1,2]"))),
+        ("range(1,5)", Numeric(1, 4, 1, whole=True)),  # half-open: 5 is none of its values
+        ("range(1,6,2)", Numeric(1, 5, 2, whole=True)),
+        ("range(1,5,2)", Numeric(1, 3, 2, whole=True)),
+        ("range(0,1,0.25)", Numeric(0, 0.75, 0.25)),
+        ("interval(0,1)", Numeric(0, 1)),
+        ("int(interval(1,8))", Numeric(1, 8, 1, whole=True)),
+        ("tag(log,interval(0.001,1))", Numeric(0.001, 1, log=True)),
+        ("tag(log,int(interval(1,64)))", Numeric(1, 64, None, log=True, whole=True)),
+        ("float(range(1,3))", Numeric(1, 2, 1)),
+    ],
+)
+def test_hydras_sweeps_are_read_as_hydra_defines_them(typed: str, expected: Categorical | Numeric) -> None:
+    assert read_domain(parse_override(f"key={typed}", ""), "key") == expected
+
+
+@pytest.mark.parametrize("typed", ["range(1,9,3)", "range(0,1,0.1)", "range(5)", "range(4,0,-1)"])
+def test_a_range_lists_the_values_that_hydra_lists(typed: str) -> None:
+    override = parse_override(f"key={typed}", "")
+    found = read_domain(override, "key").listed()
+    assert sorted(map(float, found or ())) == pytest.approx(sorted(map(float, override.sweep_string_iterator())))
+
+
+def test_value_drawn_from_a_range_is_written_as_the_range_lists_it() -> None:
+    stepped = read_domain(parse_override("key=range(0,1.05,0.05)", ""), "key")
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
+    drawn = {stepped.suggest(study.ask(), "key") for _ in range(200)}
+    assert drawn == set(stepped.listed() or ())
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("interval(2,1)", "must go from a lower to a higher number"),
+        ("tag(log,interval(0,1))", "has no logarithm at 0"),
+        ("range(3,3)", "has 0 values"),
+        ("tag(log,a,b)", "tag"),
+        ("tag(log,range(1,9,2))", "goes in whole steps of 1"),
+    ],
+)
+def test_a_sweep_that_means_nothing_is_refused(typed: str, message: str) -> None:
+    with pytest.raises(HydraException, match=message):
+        read_domain(parse_override(f"key={typed}", "key"), "key")
+
+
+KINDS = {
+    "kind": "plain,convex,rrf",
+    "alpha": {"over": "range(0,1,0.5)", "when": "kind=convex"},
+    "k": {"over": "20,60,80", "when": ["kind=rrf"]},
+}
+
+
+def test_conditions_make_unions_and_not_products() -> None:
+    points = list(read_space([], KINDS).points())
+    assert points[:2] == [{"kind": "plain"}, {"kind": "convex", "alpha": "0.0"}]
+    assert len(points) == 1 + 2 + 3
+
+
+def test_typed_value_decides_conditions() -> None:
+    space = read_space(["kind=convex", "more=1"], KINDS)
+    assert [one.name for one in space.parameters] == ["alpha"]
+    assert space.parameters[0].when == ()
+    assert space.fixed == ("kind=convex", "more=1")
+    assert [one.name for one in read_space(["kind=other"], KINDS).parameters] == []
+
+
+def test_command_line_replaces_a_sweep_and_keeps_its_condition() -> None:
+    space = read_space(["alpha=interval(0.2,0.4)"], KINDS)
+    alpha = next(one for one in space.parameters if one.name == "alpha")
+    assert (alpha.domain, [str(one) for one in alpha.when]) == (Numeric(0.2, 0.4), ["kind=convex"])
+
+
+def test_fewer_typed_values_of_a_parent_drop_what_depends_on_the_others() -> None:
+    assert [one.name for one in read_space(["kind=plain,rrf"], KINDS).parameters] == ["kind", "k"]
+    assert [point["kind"] for point in read_space(["kind=plain,rrf"], KINDS).points()] == ["plain", "rrf", "rrf", "rrf"]
+
+
+def test_parents_come_before_their_children_however_they_are_written() -> None:
+    params = {"c": {"over": "1,2", "when": "b=2"}, "b": {"over": "1,2", "when": "a=2"}, "a": "1,2"}
+    assert [one.name for one in read_space([], params).parameters] == ["a", "b", "c"]
+    assert [dict(point) for point in read_space([], params).points()][-1] == {"a": "2", "b": "2", "c": "2"}
+    # What depends on a parameter that never exists does not exist either.
+    assert read_space(["a=1"], params).parameters == ()
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"a": {"over": "1,2", "when": "kimd=x"}, "kind": "x,y"}, 'no parameter "kimd"; did you mean "kind"'),
+        ({"a": {"over": "1,2", "when": "b=1"}, "b": {"over": "1,2", "when": "a=1"}}, "exists only if the other does"),
+        ({"a": {"over": "1,2", "when": "a=1"}}, "exists only if the other does"),
+        ({"a": {"over": "1,2", "when": "kind=z"}, "kind": "x,y"}, "kind is never z; it is one of x, y"),
+        ({"a": {"over": "1,2", "when": "b=1"}, "b": "interval(0,1)"}, "b has infinitely many values"),
+        ({"a": {"over": "1,2", "whenn": "b=1"}, "b": "1,2"}, "must be a sweep, or"),
+        ({"a": {"over": "interval(0", "1)": None, "when": "b=1"}, "b": "1,2"}, "in quotes"),
+        ({"a": {"over": "1,2", "when": 3}, "b": "1,2"}, "when must be"),
+    ],
+)
+def test_condition_that_is_never_true_is_refused(params: Any, message: str) -> None:
+    with pytest.raises(HydraException, match=message):
+        read_space([], params)
+
+
+def test_probes_contain_every_choice_and_every_end_with_its_parents() -> None:
+    probes = read_space(["fixed=1"], KINDS).probes()
+    assert ("kind=convex", "alpha=0.5", "fixed=1") in probes
+    assert ("kind=rrf", "k=80", "fixed=1") in probes
+    assert len(probes) == 1 + 2 + 3  # plain, two of alpha, three of k

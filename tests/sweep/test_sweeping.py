@@ -1,0 +1,69 @@
+"""A command hands its jobs on: each config is composed once, and the command returns the sweep that it ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from command_line import write_dataset
+from ragsweep.records.ledger import Ledger
+from ragsweep.sweep import sweeping
+from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.template import JobConfig
+
+SWEEP = ["top_k=1,2", "depth=4"]
+SEARCH = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=random", "hydra.sweeper.plots=false", "top_k=range(1,40)",
+          "depth=40", "hydra.sweeper.n_trials=4"]  # fmt: skip
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    return [*write_dataset(tmp_path), "store.path=store", "tracking=none"]
+
+
+def run(*overrides: str) -> sweeping.CommandOutcome:
+    return sweeping.run(read_command(overrides, multirun=True))
+
+
+@pytest.mark.parametrize("swept", [SWEEP, SEARCH], ids=["sweep", "search"])
+def test_each_config_of_a_sweep_is_composed_once(
+    swept: list[str], typed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a search: each drawn trial; trial 0 and the ends of ranges are composed before it to check the space."""
+    composed, compose = Counter[frozenset[str]](), Composer.compose
+
+    def counted(composer: Composer, overrides: Sequence[str]) -> JobConfig:
+        composed[frozenset(line for line in overrides if not line.startswith("hydra"))] += 1
+        return compose(composer, overrides)
+
+    monkeypatch.setattr(Composer, "compose", counted)
+    status, sweep = run(*typed, *swept)
+    assert status == 0
+    assert sweep
+    records = Ledger(Path("store")).records(sweep)
+    names = [frozenset(record.outcome.overrides) for record in records if swept is SWEEP or record.job]
+    ends = [name for name in names if swept is SEARCH and {"top_k=1", "top_k=39"} & name]
+    assert {composed[name] for name in names if name not in ends} == {1}
+
+
+def test_a_command_returns_its_own_sweep_though_a_later_one_has_equal_jobs(typed: list[str]) -> None:
+    first = run(*typed, *SWEEP)
+    corpus = Path("corpus.jsonl")
+    before = corpus.read_text()
+    corpus.write_text(before.replace("at strangers", "at all strangers"))
+    later = run(*typed, *SWEEP)
+    corpus.write_text(before)
+    assert run(*typed, *SWEEP) == first
+    assert first.sweep != later.sweep
+    sweeps = {sweep.id: sweep for sweep in Ledger(Path("store")).sweeps()}
+    assert sweeps[str(first.sweep)].jobs == sweeps[str(later.sweep)].jobs
+
+
+def test_a_single_config_and_a_plan_have_no_sweep(typed: list[str]) -> None:
+    assert sweeping.run(read_command([*typed, "depth=4", "top_k=1"], multirun=False)) == (0, None)
+    assert run(*typed, *SWEEP, "plan=true") == (0, None)
