@@ -11,10 +11,10 @@ import numpy as np
 from ragsweep.commands.command_line import usual_metrics
 from ragsweep.commands.labels import check_labelled
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.report.evidence import pair_words
 from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import change_with_interval
 from ragsweep.report.tables import Row
+from ragsweep.report.verdict import pair_words
 from ragsweep.stats.comparable import (
     Factor,
     check_same_questions,
