@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragsweep.core.results import Result
+from ragsweep.report.document import Statement
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number, signed
 from ragsweep.report.tables import csv_table
 from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.context_effect import KINDS, SERVED, ContextEffect, Success
-from ragsweep.stats.distractor_loss import distractor_loss
+from ragsweep.stats.distractor_loss import DistractorLoss
 from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.risk_coverage import CoveragePoint
 
@@ -182,18 +183,15 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
     return files
 
 
-def distractor_lines(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the effect of a known distractor in the context, if its interval excludes 0."""
-    metrics = {str((result.config.get("success") or {}).get("metric", "")) for result in results}
-    if len(metrics) != 1:
-        return
-    found = distractor_loss([result.outcomes for result in results], metrics.pop())
-    if found and not found.low <= 0 <= found.high:
+def distractor_statements(found: DistractorLoss | None) -> Iterator[Statement]:
+    """Yield the effect of a known distractor in the context."""
+    if found:
         change = f"{signed(found.change)} [{signed(found.low)}, {signed(found.high)}]"
-        yield (
+        text = (
             f"With a known distractor in the context {found.metric} differs by {change}: {found.questions:,} questions "
             "have one under some configs only."
         )
+        yield Statement("", text, found._asdict())
 
 
 def _without_context(result: Result) -> bool:

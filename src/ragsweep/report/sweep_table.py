@@ -13,10 +13,9 @@ import numpy as np
 from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, judged_metrics, objectives
-from ragsweep.report.evidence import verdict_word
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.verdict import change
+from ragsweep.report.verdict import change, verdict_word
 from ragsweep.stats.comparable import OF_NO_MATTER
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 

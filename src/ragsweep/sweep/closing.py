@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import starmap
 
 from ragsweep.core.errors import InputError, RagsweepError, describe_fault
-from ragsweep.core.escaping import markdown_text
 from ragsweep.core.results import (
     COMPLETE,
     DROPPED,
@@ -25,21 +25,27 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.parts.tracking import ALL, CHOSEN, DESCRIPTION
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
-from ragsweep.report.answers import distractor_lines
-from ragsweep.report.conclusion import Decision
-from ragsweep.report.evidence_losses import degraded_slices
+from ragsweep.report.conclusion_facts import result_texts
+from ragsweep.report.document import Statement
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PageSource, PastSweep, build_document, write_page
+from ragsweep.report.page import page_document
 from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_lines, race_numbers
-from ragsweep.report.sweep_table import GAP, slice_table, sweep_table, swept
-from ragsweep.report.tables import headline, markdown
-from ragsweep.report.terminal import Terminal, fixes
-from ragsweep.report.verdict import compared_first, gap_line, holdout_use, limits
+from ragsweep.report.result_blocks import failure_lines
+from ragsweep.report.sweep_document import description_document, sweep_document
+from ragsweep.report.sweep_report import PastSweep, SweepReport
+from ragsweep.report.sweep_table import swept
+from ragsweep.report.tables import headline
+from ragsweep.report.terminal import Terminal
+from ragsweep.report.verdict import gap_line
 from ragsweep.report.verdict_files import numbers
+from ragsweep.report.writers.html import as_html
+from ragsweep.report.writers.markdown import as_markdown
+from ragsweep.report.writers.terminal import show
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
+from ragsweep.stats.conclusion import SweepConclusion, compared_first, conclude
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.baseline import find_baseline
@@ -48,8 +54,6 @@ from ragsweep.sweep.past_sweeps import goodness, past_sweeps
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 from ragsweep.sweep.settings import read_sweep_labels
 
-INTERVALS = "in brackets: 95 % intervals; differences are paired by question. Expected gains below are shrunk towards 0"
-"""The legend of the table's numbers."""
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose configs by earlier scores."""
 PAGE = "report.html"
@@ -71,12 +75,11 @@ class ParentRun:
 
 @dataclass(frozen=True)
 class SweepSummary:
-    """A sweep's results, and the conclusions from them."""
+    """A sweep's results, and what it shows."""
 
     results: Sequence[Result]
     failures: Sequence[Failure]
-    holdout_views: int = 0  # uses of these holdout questions so far
-    verdict: SweepComparison | NoComparison | None = None  # None: nothing was measured, or the sweep was interrupted
+    conclusion: SweepConclusion = field(default_factory=SweepConclusion)
     excluded: Sequence[ExcludedConfig] = ()  # configs that violate a constraint of the search
     study: StudySummary | None = None  # of a search
     jobs: Mapping[int, Result] = field(default_factory=dict)
@@ -97,83 +100,55 @@ class SweepSummary:
             address: The page of the sweep's parent run.
             by: A label; the table is also printed for each of its values.
         """
-        shown = [result for result in self.results if result.state != DROPPED]
-        if shown:
-            same = shown[0].name if len(shown) == 1 else "the same config"
-            name = f"{given}: " if (given := shown[0].config.get("name")) else ""
-            terminal.heading(f"{name}{swept(shown) or same}", shown[0].dataset)
-            self._show_table(terminal, shown, reference, by)
-            terminal.details(shown, headline(shown))
-        terminal.failures(self.failures)
-        terminal.lines(race_lines(self.results))
-        terminal.lines(front_lines(self.front, self.objectives, len(self.results)))
-        terminal.failures(self.finalists.failures)
-        terminal.lines(self.finalists.lines())
-        terminal.lines(gap_line(self.gap))
-        if self.study and self.study.stopped:
-            terminal.line("stopped", f"{self.study.stopped}; with other settings the same command continues")
-        if self.decision:
-            terminal.block("CHOICE", self.decision.choice())
-            terminal.block("EVIDENCE", self.decision.evidence())
-        terminal.block("LIMITS", self._limits())
-        terminal.block("FIX", fixes(self.results))
         page = [(f"ragsweep report {reference}", "everything on one page")] if reference and self.results else []
-        terminal.next_steps([*self._next_steps(reference), *page, (view, address or f"the runs of {reference}")])
+        commands = [*page, (view, address or f"the runs of {reference}")]
+        report = self.report(reference=reference)
+        report = replace(report, commands=[*report.commands, *starmap(Statement, commands)])
+        show(sweep_document(report, terminal.width, by), terminal)
 
-    def _show_table(self, terminal: Terminal, shown: Sequence[Result], reference: str, by: str | None) -> None:
-        rows = [*shown, *self.baselines]
-        table = sweep_table(rows, headline(shown), self.verdict, self.chosen, terminal.width)
-        terminal.table(table.header, table.rows, GAP, terminal.width)
-        terminal.block("", [INTERVALS])
-        for line in table.omissions(reference):
-            terminal.line("", line)
-        if by:
-            metric = self.verdict.metric if isinstance(self.verdict, SweepComparison) else self.objectives[0]
-            terminal.block("", [f"{metric} by {by}:"])
-            slices = slice_table(rows, by, metric, [row[0] for row in table.rows], terminal.width)
-            terminal.table(slices.header, slices.rows, GAP)
+    def report(self, title: str = "", reference: str = "", texts: PageTexts | None = None) -> SweepReport:
+        """Return the content of the sweep's documents; ``reference`` names the sweep in commands."""
+        return SweepReport(
+            title,
+            self.results,
+            self.failures,
+            self.conclusion,
+            list(self._notes()),
+            list(self._next_steps(reference)),
+            reference,
+            self.study.sampler if self.study else "",
+            texts or PageTexts(),
+            baselines=self.baselines,
+        )
 
-    def _limits(self) -> Iterator[str]:
-        """Yield the limits of the results."""
-        if isinstance(self.verdict, SweepComparison):
-            yield from limits(self.verdict)
-            yield from self._degraded_slices(self.verdict)
-        yield from distractor_lines(self.results)
-        everything = (*self.results, *self.finalists.results)
-        on_holdout = sum(result.dataset.partition == HOLDOUT for result in everything)
-        yield from holdout_use(self.holdout_views, on_holdout)
+    def _notes(self) -> Iterator[Statement]:
+        """Yield the notes of a race or a search, and of its finalists."""
+        yield from starmap(Statement, race_lines(self.results))
+        yield from starmap(Statement, front_lines(self.front, self.objectives, len(self.results)))
+        yield from failure_lines(self.finalists.failures).items
+        yield from starmap(Statement, self.finalists.lines())
+        yield from gap_line(self.gap)
+        if self.study and self.study.stopped:
+            yield Statement("stopped", f"{self.study.stopped}; with other settings the same command continues")
 
-    def _degraded_slices(self, verdict: SweepComparison) -> Iterator[str]:
-        """Yield slices where the choice, or else the config with the best mean, is worse than one of its legs."""
-        name = self.chosen or verdict.matrix.configs[verdict.selection_bias.winner]
-        everything = (*self.finalists.results, *self.results)
-        if chosen := next((result for result in everything if result.name == name), None):
-            yield from degraded_slices(chosen)
-
-    def _next_steps(self, reference: str) -> Iterator[tuple[str, str]]:
+    def _next_steps(self, reference: str) -> Iterator[Statement]:
         """Yield commands for the next steps, with descriptions."""
-        if reference and isinstance(self.verdict, SweepComparison):
-            names = [one.partition(" ")[0] for one in compared_first(self.verdict)]
+        if reference and self.conclusion.compared:
+            names = [one.partition(" ")[0] for one in compared_first(self.conclusion.compared)]
             names = [reference + one if one.startswith("#") else one for one in names]
-            yield f"ragsweep compare {' '.join(names)}", "which questions changed"
+            yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
         elif reference and self.results and self.verdict is None:  # it was interrupted
-            yield f"ragsweep list {reference}", "the configs that are done, the best first"
+            yield Statement(f"ragsweep list {reference}", "the configs that are done, the best first")
 
     @property
     def chosen(self) -> str | None:
         """The name of the choice, or None."""
-        return self.decision.chosen if self.decision else None
+        return self.conclusion.chosen
 
     @property
-    def decision(self) -> Decision | None:
-        """The deciding comparison: that of a search's finalists on held-out questions, if measured."""
-        if self.verdict is None:
-            return None
-        if self.finalists.verdict is not None:
-            return Decision(
-                self.finalists.verdict, f"on {self.finalists.questions:,} questions that the search has not seen"
-            )
-        return Decision(self.verdict, "on the questions by which the search chose" if self.study else "")
+    def verdict(self) -> SweepComparison | NoComparison | None:
+        """The comparison of the sweep's configs; None: nothing was measured, or the sweep was interrupted."""
+        return self.conclusion.comparison
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -198,7 +173,7 @@ class SweepSummary:
 
         ``texts`` are the page's additional texts. ``tables``: which configs get a table of questions.
         """
-        facts: dict[str, object] = {"name": name, "holdout_looks": self.holdout_views}
+        facts: dict[str, object] = {"name": name, "holdout_looks": self.conclusion.holdout_views}
         facts |= {"gap": self.gap and self.gap._asdict(), **race_facts(self.results)}
         if len(self.objectives) > 1:
             facts["front"] = [result.name for result in self.front]
@@ -207,27 +182,27 @@ class SweepSummary:
         if study := self.study:
             facts["search"] = {"study": study.study, "sampler": study.sampler, "trials": dict(study.states),
                                "stopped": study.stopped}  # fmt: skip
-        files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict, self.decision)
+        files = artifacts(facts, self.results, self.failures, headline(self.results), self.conclusion)
         if len(self.objectives) > 1:
             files["front.csv"] = front_csv(self.front, self.objectives)
         files |= study.pictures if study else {}
         files |= self._page_file(title or name, reference, texts)
         tags, metrics = self._facts()
         tags |= study.tags() if study else {}
-        if self.verdict is not None and self.decision is not None:
-            metrics |= numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
+        if self.verdict is not None:
+            metrics |= numbers(self.conclusion.compared) if self.conclusion.compared else {}
             metrics |= {"verdict_holdout_gap": self.gap.change} if self.gap else {}
             metrics |= race_numbers(self.results)
             tags |= {DESCRIPTION: self.description()}
-            tags |= {VERDICT_TAG: " ".join([*self.decision.choice(), *self.decision.evidence()])}
-            tags |= {RESULT_TAG: self.decision.kind}
+            tags |= {VERDICT_TAG: " ".join(result_texts(self.conclusion))}
+            tags |= {RESULT_TAG: self.conclusion.kind}
         tabled = self._tables(texts.chunk if texts else None, tables)
         dataset = self.results[0].dataset if self.results else None
         return ParentRun(files, metrics, tags, self._children(), tabled, dataset)
 
     def _tables(self, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
         """Return the tables of questions by job: of all configs, or of the two compared first."""
-        verdict = self.decision.verdict if self.decision else None
+        verdict = self.conclusion.deciding
         pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
         everything = tables == ALL or len(self.jobs) == 1
         return {job: question_rows(one, chunk) for job, one in self.jobs.items() if everything or one.name in pair}
@@ -257,33 +232,16 @@ class SweepSummary:
 
     def page(self, title: str, reference: str = "", texts: PageTexts | None = None) -> bytes:
         """Write the sweep as one self-contained HTML file."""
-        notes = [*race_lines(self.results), *front_lines(self.front, self.objectives, len(self.results)),
-                 *self.finalists.lines(), *gap_line(self.gap)]  # fmt: skip
-        source = PageSource(
-            title, self.results, self.failures, self.verdict, self.decision, self._blocks(), notes,
-            [*self._next_steps(reference)], self.study.sampler if self.study else "", texts or PageTexts(),
-            self._history(), self.baselines,
-        )  # fmt: skip
-        return write_page(build_document(source))
+        report = replace(self.report(title, reference, texts), history=self._history())
+        return as_html(page_document(report), report.texts.secrets)
 
     def _history(self) -> list[PastSweep]:
         facts = self.results[0].dataset if self.results and self.objectives else None
         return self.past_sweeps(facts, self.objectives[0]) if facts else []
 
-    def _blocks(self) -> dict[str, list[str]]:
-        """Return the conclusions: a heading, and its sentences."""
-        decided = {"Choice": self.decision.choice(), "Evidence": self.decision.evidence()} if self.decision else {}
-        blocks = {**decided, "Limits": self._limits(), "Fix": fixes(self.results)}
-        texts = {word: list(dict.fromkeys(sentences)) for word, sentences in blocks.items()}
-        return {word: sentences for word, sentences in texts.items() if sentences}
-
     def description(self) -> str:
         """Format the result as Markdown: conclusions first, then the table."""
-        shown = [result for result in self.results if result.state != DROPPED]
-        table = sweep_table([*shown, *self.baselines], headline(shown), self.verdict, self.chosen, width=10_000)
-        header = [name.removeprefix(">") or " " for name in table.header]
-        parts = [f"**{word}.** {markdown_text(' '.join(sentences))}\n" for word, sentences in self._blocks().items()]
-        return "\n".join([*parts, markdown([dict(zip(header, row, strict=True)) for row in table.rows])])
+        return as_markdown(description_document(self.report()))
 
     def _children(self) -> dict[int, dict[str, str]]:
         """Return tags of each job: its trial, and whether it is on the Pareto front."""
@@ -338,8 +296,7 @@ def summarise_sweep(
     return SweepSummary(
         results,
         failures,
-        ledger.holdout_views(results[0].dataset.undivided) if results else 0,
-        verdict,
+        _conclude(ledger, verdict, results, finalists, study is not None),
         excluded,
         study,
         {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
@@ -347,6 +304,24 @@ def summarise_sweep(
         partial(past_sweeps, ledger, sweep) if sweep else lambda *_: [],
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
         beside,
+    )
+
+
+def _conclude(
+    ledger: Ledger,
+    verdict: SweepComparison | NoComparison | None,
+    results: Sequence[Result],
+    finalists: Finalists,
+    is_search: bool,
+) -> SweepConclusion:
+    """Conclude a sweep, from the holdout where a search evaluated its finalists there."""
+    where = "on the questions by which the search chose" if is_search else ""
+    if finalists.verdict:
+        where = f"on {finalists.questions:,} questions that the search has not seen"
+    return replace(
+        conclude(verdict, results, finalists.verdict, finalists.results, where),
+        holdout_views=ledger.holdout_views(results[0].dataset.undivided) if results else 0,
+        holdout_configs=sum(one.dataset.partition == HOLDOUT for one in (*results, *finalists.results)),
     )
 
 

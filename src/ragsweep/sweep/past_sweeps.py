@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objectives
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PastSweep, RecordedSweep
+from ragsweep.report.page import RecordedSweep
+from ragsweep.report.sweep_report import PastSweep
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.command import reference, sweep_title
 
