@@ -49,15 +49,12 @@ def _list_document(ledger: Ledger, every: bool) -> Document:
     """Build the document of the latest sweeps and single runs; of all if ``every``."""
     names = ledger.names.all()
     rows = sorted([*_sweeps(ledger, names), *_singles(ledger, names)])
-    shown = [row for _, row in (rows if every else rows[-MOST:])]
-    header = HEADER
-    if not any(row[NAME] for row in shown):
-        header, *shown = ([*row[:NAME], *row[NAME + 1 :]] for row in (HEADER, *shown))
-    blocks: list[Block] = [Table(header, shown)]
-    if hidden := len(rows) - len(shown):
-        text = f"... {hidden:,} earlier ones: ragsweep list --all"
-        blocks.append(lines(Statement("", text, {"hidden": hidden})))
-    return Document("Sweeps and runs", [Section(blocks)])
+    shown: Sequence[Sequence[str]] = [HEADER, *(row for _, row in (rows if every else rows[-MOST:]))]
+    if not any(row[NAME] for row in shown[1:]):
+        shown = [[*row[:NAME], *row[NAME + 1 :]] for row in shown]
+    hidden = len(rows) + 1 - len(shown)
+    earlier = [Statement("", f"... {hidden:,} earlier ones: ragsweep list --all", {"hidden": hidden})] if hidden else []
+    return Document("Sweeps and runs", [Section([Table(shown[0], shown[1:]), lines(earlier)])])
 
 
 def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:

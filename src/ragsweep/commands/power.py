@@ -4,42 +4,32 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
-from ragsweep.commands.power_report import (
-    CORRELATION,
-    GoldenSetPlan,
-    Planned,
-    PowerFindings,
-    plan_document,
-    power_document,
-)
+from ragsweep.commands.power_report import GoldenSetPlan, PowerFindings, plan_document, power_document
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import COMPLETE, Result
+from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
-from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.differences import compare_amounts, has_ratios, transform_amounts
-from ragsweep.stats.inference.matrix import WEIGHT, Matrix, score_matrix
-from ragsweep.stats.inference.planning import (
-    MEASURED,
-    Design,
-    check_design,
-    detectable,
-    find_variation,
-    pilot_variation,
-    questions_for,
+from ragsweep.stats.detectable_rows import (
+    EFFECT,
+    Planned,
+    comparison_level,
+    detectable_row,
+    paired,
+    plan_rows,
+    worth_finding,
 )
-from ragsweep.stats.inference.power import LEVEL, each_level, estimate_power, noise_floor, shared_level
+from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
+from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
+from ragsweep.stats.inference.planning import MEASURED, Design, check_design, find_variation, pilot_variation
+from ragsweep.stats.inference.power import noise_floor
 from ragsweep.sweep.recorded_runs import RecordedRun, find_run, open_ledger, sweep_results
 
-EFFECT = 0.02
-"""The default effect size: two points of a share, or 2 % of the mean of an amount."""
 REPEATED = (".replicate", ".seed")
 
 _ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
@@ -71,7 +61,9 @@ def power(arguments: Sequence[str]) -> int:
     for metric in metrics:
         repeats_of = [np.array(result.outcomes[metric], dtype=np.float64) for result in repeated]
         noise[metric] = noise_floor(repeats_of, results[0].outcomes.get(WEIGHT))
-        row = _row([run.result for run in runs], metric, options.effect, _level(siblings, metric, configs))
+        row = detectable_row(
+            [run.result for run in runs], metric, options.effect, comparison_level(siblings, metric, configs)
+        )
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
     print_document(power_document(PowerFindings(runs, repeats, rows, noise, configs, len(siblings))), options)
     return 0
@@ -122,51 +114,6 @@ def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
     return [] if others or sweep is None else sweep_results(open_ledger(path), sweep)
 
 
-def _level(siblings: Sequence[Result], metric: str, configs: int) -> float:
-    """Return the level of each comparison for simultaneous coverage: in a sweep by its own critical value."""
-    whole = [result for result in siblings if result.state == COMPLETE and metric in result.summaries]
-    if len(whole) < 2:
-        return shared_level(configs, LEVEL)
-    return each_level(compare_amounts(score_matrix(whole, metric), 0, whole[0].summaries[metric].unit))
-
-
-def _row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return the differences that one metric can show."""
-    matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
-    effect = _worth_finding(matrix, unit) if effect is None else effect
-    ratios, compared = has_ratios(matrix, unit), _paired(transform_amounts(matrix, unit))
-
-    found = estimate_power(compared, level=level)
-    needed = found.questions_for(math.log1p(effect / float(matrix.values[0].mean())) if ratios else effect)
-    return {
-        "metric": metric,
-        "detectable": math.expm1(found.typical) if ratios else found.typical,  # a share of an amount
-        "detectable_alone": math.expm1(found.alone) if ratios else found.alone,
-        "ratios": ratios,
-        "effect": effect,
-        "questions_needed": needed,
-        "questions": found.questions,
-        "clusters": found.clusters,
-        "spread": float(found.spread[1]),
-        "note": found.note,
-        "unit": unit,
-    }
-
-
-def _worth_finding(matrix: Matrix, unit: str) -> float:
-    mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
-    return EFFECT * abs(mean) if unit else EFFECT
-
-
-def _paired(matrix: Matrix) -> Matrix:
-    """Return two rows of scores; for one config, rows whose difference has the variance implied by CORRELATION."""
-    if len(matrix.values) > 1:
-        return matrix
-    scores = matrix.values[0]
-    apart = (scores - scores.mean()) * math.sqrt(2 * (1 - CORRELATION))
-    return replace(matrix, values=np.stack([scores, scores + apart]), configs=("", ""))
-
-
 # --- plans -------------------------------------------------------------------------------------------------------
 
 
@@ -177,7 +124,7 @@ def _plan(options: argparse.Namespace) -> int:
     design = Design(options.questions, clusters, options.configs or 1)
     check_design(design)
     planned = _from_pilot(runs, options) if runs else _from_measured(options)
-    rows = [row for one in planned for row in _plan_rows(one, design, options.cost_per_question)]
+    rows = [row for one in planned for row in plan_rows(one, design, options.cost_per_question)]
     print_document(plan_document(GoldenSetPlan(runs, design, planned, rows, options.cost_per_question)), options)
     return 0
 
@@ -202,28 +149,6 @@ def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> lis
                 " plan without it, from measured variances"
             )
         kind = "another config" if len(runs) == 1 else "such a change"
-        effect = options.effect or _worth_finding(matrix, unit)
-        planned.append(Planned(metric, pilot_variation(_paired(matrix), kind), effect, unit))
+        effect = options.effect or worth_finding(matrix, unit)
+        planned.append(Planned(metric, pilot_variation(paired(matrix), kind), effect, unit))
     return planned
-
-
-def _plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row]:
-    """Yield a row for each kind of change: the detectable difference, and the size that the effect needs."""
-    for kind, spread in one.variation.spreads.items():
-        correlation = one.variation.correlation
-        needed = questions_for(one.effect, spread, correlation, design)
-        yield {
-            "metric": one.metric,
-            "change": kind,
-            "detectable": detectable(spread, correlation, design),
-            "effect": one.effect,
-            "questions": design.questions,
-            "clusters": design.clusters,
-            "cost": None if price is None else price * design.questions,
-            "questions_needed": needed and needed.questions,
-            "clusters_needed": needed and needed.clusters,
-            "cost_needed": None if price is None or needed is None else price * needed.questions,
-            "spread": spread,
-            "correlation": correlation,
-            "unit": one.unit,
-        }

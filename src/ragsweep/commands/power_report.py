@@ -11,14 +11,13 @@ from ragsweep.report.document import Document, Section, Statement, Table, lines,
 from ragsweep.report.numbers import amount
 from ragsweep.report.tables import Row, log_table, weighted_note
 from ragsweep.stats.calibration import Noise
-from ragsweep.stats.inference.planning import Design, Variation, detectable, independent_questions
+from ragsweep.stats.detectable_rows import CORRELATION, Planned
+from ragsweep.stats.inference.planning import Design, detectable, independent_questions
 from ragsweep.stats.inference.power import LEVEL, POWER
 from ragsweep.sweep.recorded_runs import RecordedRun
 
 FORMAT = "ragsweep.power/1"
 PLAN_FORMAT = "ragsweep.power_plan/1"
-CORRELATION = 0.8
-"""The assumed correlation of two configs' scores, of equal variance, if only one config is given."""
 GUARDED_BELOW = 100
 FEW_CLUSTERS = (
     f"below {GUARDED_BELOW} source documents a difference that very few questions contradict is not called better: it"
@@ -40,15 +39,6 @@ class PowerFindings(NamedTuple):
     noise: Mapping[str, Sequence[Noise]]
     configs: int
     siblings: int
-
-
-class Planned(NamedTuple):
-    """A metric to plan for: the variance of its differences, and the difference to detect."""
-
-    metric: str
-    variation: Variation
-    effect: float
-    unit: str = ""
 
 
 class GoldenSetPlan(NamedTuple):

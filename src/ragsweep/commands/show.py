@@ -12,7 +12,6 @@ from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.report import verdict as words
-from ragsweep.report.answers import success_of
 from ragsweep.report.definitions import define
 from ragsweep.report.document import (
     Block,
@@ -30,6 +29,7 @@ from ragsweep.report.result_blocks import details, heading, remedies
 from ragsweep.report.sweep_table import label_table, settings
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import verdict_word
+from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import degraded_slices, fusion_audit

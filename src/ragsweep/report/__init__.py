@@ -7,9 +7,10 @@ from typing import Any
 
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.report import plots, tables
-from ragsweep.report.answers import abstention_curves, answer_files
+from ragsweep.report.answers import answer_files
 from ragsweep.report.conclusion_facts import result_facts, verdict_facts
 from ragsweep.report.verdict_files import verdict_files
+from ragsweep.stats.answer_outcomes import abstention_curves
 from ragsweep.stats.conclusion import SweepConclusion
 
 __all__ = ["artifacts", "plots", "tables"]

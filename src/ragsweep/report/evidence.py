@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
@@ -44,7 +45,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     by_kind = {kind: rows for kind in ORDER if (rows := conclusion.evidence.by_kind.get(kind))}
     parts = [_listed(verdict, kind, rows) for kind, rows in by_kind.items()]
     less = "" if verdict.matrix.higher_is_better else " (less is better)"
-    data = {kind: [verdict.matrix.configs[row] for row in rows] for kind, rows in by_kind.items()}
+    data: dict[str, Any] = {kind: [verdict.matrix.configs[row] for row in rows] for kind, rows in by_kind.items()}
     against = name(verdict, verdict.reference)
     yield Statement("", f"{verdict.metric}{less} against {against}: {'; '.join(parts)}.", data)
     yield from _needed(verdict, conclusion.evidence)

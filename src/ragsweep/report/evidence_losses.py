@@ -8,11 +8,11 @@ from typing import Any
 
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
-from ragsweep.report.answers import success_of
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number, signed
 from ragsweep.stats import funnel as stages
+from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import DegradedSlices, FusionAudit, LegComparison, audited_metrics, fusion_audit
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import starmap
 
 from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, shown_metrics
 from ragsweep.report.answers import answer_lines
-from ragsweep.report.document import Document, Section, Statement, Statements, Table, lines, notes, paragraphs
+from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, notes, paragraphs
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_table import label_table
@@ -29,7 +28,7 @@ def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statemen
     reranking = []
     if len(results) == 1 and (facts := results[0].reranking):
         reranking = [Statement("rerank", reranking_note(results[0], headline), facts)]
-    return [lines(reranking), notes(starmap(Statement, (*answer_lines(results), *target_lines(results))))]
+    return [lines(reranking), notes(answer_lines(results), target_lines(results))]
 
 
 def failure_lines(failures: Sequence[Failure]) -> Statements:
@@ -39,10 +38,10 @@ def failure_lines(failures: Sequence[Failure]) -> Statements:
 
 def remedies(results: Sequence[Result]) -> Statements:
     """Describe problems of the results or their data, with their remedies."""
-    return paragraphs("FIX", (Statement("", text) for text in fixes(results)))
+    return paragraphs("FIX", (Statement("", text) for text in _fixes(results)))
 
 
-def fixes(results: Sequence[Result]) -> Iterator[str]:
+def _fixes(results: Sequence[Result]) -> Iterator[str]:
     """Yield problems of a sweep or its data, with their remedies."""
     for result in results:
         if result.state == PARTIAL:
@@ -57,7 +56,7 @@ def fixes(results: Sequence[Result]) -> Iterator[str]:
 def result_document(result: Result, headline: Sequence[str]) -> Document:
     """Build the document of a single config: each headline metric with its interval, and by slice if configured."""
     metrics = Table([f">{name}" for name in headline], [[cell(result.summaries.get(name)) for name in headline]])
-    blocks = [heading(rounded(result.name), result.dataset), metrics]
+    blocks: list[Block] = [heading(rounded(result.name), result.dataset), metrics]
     if label := result.config.get("by"):
         slices = label_table(result, label, headline)
         blocks.append(Table(slices.header, slices.rows))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.report import plots
 from ragsweep.report.choice import choice_statements, percent
-from ragsweep.report.document import Document, Section, Statement, Table, paragraphs
+from ragsweep.report.document import Block, Document, Section, Statement, Table, paragraphs
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.numbers import NOT_MEASURED, chance
 from ragsweep.report.tables import csv_table
@@ -140,7 +140,7 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
         " intervals, all together. P(better): posterior probability of a better mean than its. p: paired randomisation,"
         " after Holm. May be best: shown worse than no other config."
     )
-    blocks = [
+    blocks: list[Block] = [
         paragraphs("CHOICE", choice_statements(conclusion)),
         paragraphs("EVIDENCE", evidence_statements(conclusion)),
         paragraphs("LIMITS", limits(verdict)),

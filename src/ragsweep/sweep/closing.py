@@ -123,8 +123,8 @@ class SweepSummary:
 
     def _notes(self) -> Iterator[Statement]:
         """Yield the notes of a race or a search, and of its finalists."""
-        yield from starmap(Statement, race_lines(self.results))
-        yield from starmap(Statement, front_lines(self.front, self.objectives, len(self.results)))
+        yield from race_lines(self.results)
+        yield from front_lines(self.front, self.objectives, len(self.results))
         yield from failure_lines(self.finalists.failures).items
         yield from starmap(Statement, self.finalists.lines())
         yield from gap_line(self.gap)

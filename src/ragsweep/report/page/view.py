@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from ragsweep.core.results import Result, objectives
-from ragsweep.report.answers import success_of
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import all_settings, swept
 from ragsweep.report.tables import headline
+from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.funnel import Funnel, funnel
 
 SIDE_BY_SIDE = 8
