@@ -70,23 +70,13 @@ def _found(report: PairReport) -> Iterator[Block]:
         ours = NOT_MEASURED
         if row["ratio"] is None:
             ours = f"{amount(row['low'], unit)} to {amount(row['high'], unit)}"
-        rows.append(
-            [
-                row["metric"],
-                amount(row["baseline"], unit),
-                amount(row["candidate"], unit),
-                amount(row["difference"], unit),
-                *ends,
-                chance(row["p_wilcoxon"]),
-                ours,
-                row["verdict"],
-            ]
-        )
-    means = (">baseline", ">candidate", ">difference")
-    header = ["metric", *means, "Student 95 %", "bootstrap 95 %", "Wilcoxon", "interval", "verdict"]
+        means = [amount(row[name], unit) for name in ("baseline", "candidate", "difference")]
+        rows.append([row["metric"], *means, *ends, chance(row["p_wilcoxon"]), ours, row["verdict"]])
+    names = (">baseline", ">candidate", ">difference")
+    header = ["metric", *names, "Student 95 %", "bootstrap 95 %", "Wilcoxon", "interval", "verdict"]
     before, after = report.results
-    names = f"Baseline: {before.name}. Candidate: {after.name}. "
-    yield Table(header, rows, names + " ".join(_INTERVALS.split()), "Metrics")
+    compared = f"Baseline: {before.name}. Candidate: {after.name}. "
+    yield Table(header, rows, compared + " ".join(_INTERVALS.split()), "Metrics")
 
 
 def _targets(report: PairReport) -> Iterator[Block]:
@@ -97,15 +87,8 @@ def _targets(report: PairReport) -> Iterator[Block]:
     for metric in dict.fromkeys([*sides[0], *sides[1]]):
         gains = (_improvement(tested.get((metric, kind)), rising.get(metric, True)) for kind in ("minimal", "ideal"))
         rows.append([metric, *(cell for side in sides for cell in _target(side.get(metric))), *gains])
-    header = [
-        "metric",
-        "baseline: minimal",
-        "ideal",
-        "candidate: minimal",
-        "ideal",
-        "improvement: minimal",
-        "ideal",
-    ]
+    sides_of = ("baseline", "candidate", "improvement")
+    header = ["metric", *(name for side in sides_of for name in (f"{side}: minimal", "ideal"))]
     note = "Improvements are tested: shown, where the interval of the difference lies above the target; open, where"
     note += " it includes the target."
     if rows:

@@ -163,19 +163,14 @@ def _plan_statements(plan: GoldenSetPlan) -> Iterator[Statement]:
 def _plan_cells(row: Row) -> list[str]:
     unit, needed = row["unit"], row["questions_needed"]
     if not row["spread"] > 0:
-        return [
-            row["metric"],
-            row["change"],
-            "the pilot's differences do not vary: nothing can be planned from them",
-            "",
-        ]
+        why = "the pilot's differences do not vary: nothing can be planned from them"
+        return [row["metric"], row["change"], why, ""]
     cost = "" if row["cost_needed"] is None else f", {row['cost_needed']:,.0f} euros"
     sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""
     count = f"{needed:,}" if needed else "unknown how many"
+    least = f"shows differences of {amount(row['detectable'], unit)} or more"
     return [
-        row["metric"],
-        row["change"],
-        f"shows differences of {amount(row['detectable'], unit)} or more",
+        *(row["metric"], row["change"], least),
         f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}",
     ]
 

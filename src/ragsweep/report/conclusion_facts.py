@@ -94,6 +94,8 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
     if verdict is None:
         return {"lines": lines, "metric": None}
     configs = verdict.matrix.configs
+    labels = {name: _correction(verdict, name) for name in verdict.corrections}
+    variance = {configs[row]: one.facts for row, one in verdict.variance.items()}
     return {
         "lines": [*lines, *texts(limits(verdict))],
         "metric": verdict.metric,
@@ -114,14 +116,8 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
         "questions": len(verdict.matrix.questions),
         "asked": verdict.matrix.asked,
         "clusters": len(np.unique(verdict.matrix.clusters)),
-        **(
-            {"labels": {name: _correction(verdict, name) for name in verdict.corrections}}
-            if verdict.corrections
-            else {}
-        ),
-        **(
-            {"variance": {configs[row]: one.facts for row, one in verdict.variance.items()}} if verdict.variance else {}
-        ),
+        **({"labels": labels} if labels else {}),
+        **({"variance": variance} if variance else {}),
         "left_out": [one._asdict() for one in verdict.left_out],
         "not_compared": dict(verdict.skipped),
     }
