@@ -101,7 +101,7 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
         "metric": verdict.metric,
         "reference": configs[verdict.reference],
         "best": configs[verdict.selection_bias.winner],
-        "best_set": [configs[row] for row in np.flatnonzero(verdict.may_be_best).tolist()],
+        "best_set": conclusion.best_set,
         "configs": {
             config: {"verdict": verdict_word(verdict, row), "probability_better": verdict.verdicts[row].probability}
             for row, config in enumerate(configs)

@@ -88,6 +88,12 @@ class SweepConclusion:
             return None
         return found.matrix.configs[found.choice.row]
 
+    @property
+    def best_set(self) -> list[str]:
+        """The sweep's own configs that may be the best, with 95 % confidence; empty where nothing was compared."""
+        found = self.compared
+        return [found.matrix.configs[row] for row in np.flatnonzero(found.may_be_best).tolist()] if found else []
+
 
 def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
     """Order rows by their mean, the best first."""

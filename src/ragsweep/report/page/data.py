@@ -143,8 +143,8 @@ def _differences(view: PageView) -> Iterator[Block]:
     found = view.compared
     if not found or not found.differences.apart.any():
         return
-    may_be_best = dict(zip(found.matrix.configs, found.may_be_best.tolist(), strict=True))
-    kept = [one.name for one in view.best_first if may_be_best.get(one.name)]
+    best_set = set(view.report.conclusion.best_set)
+    kept = [one.name for one in view.best_first if one.name in best_set]
     named = ", ".join(kept[:MOST_NAMED]) + (f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else "")
     several = f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}."
     sure = "With 95 % confidence the best is among them."
