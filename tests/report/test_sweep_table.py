@@ -11,7 +11,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
-from ragsweep.report.sweep_table import GAP, SweepTable, slice_table, sweep_table, swept
+from ragsweep.report.document import GAP
+from ragsweep.report.sweep_table import SweepTable, slice_table, sweep_table, swept
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from scored import normal, scored
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+GAP = 2
+"""Spaces between the columns of a fitted table."""
+
 Style = Literal["lines", "notes", "paragraphs", "heading", "commands", "definitions"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from ragsweep.report.document import Block, Document, Statements, Table
+from ragsweep.report.document import GAP, Block, Document, Statements, Table
 from ragsweep.report.terminal import Terminal
 
 
@@ -29,7 +29,7 @@ def _show_table(table: Table, terminal: Terminal) -> None:
     if not table.headed:
         terminal.aligned(table.rows)
     elif table.fitted:
-        terminal.table(table.header, table.rows, gap=2, width=terminal.width)
+        terminal.table(table.header, table.rows, gap=GAP, width=terminal.width)
     else:
         terminal.table(table.header, table.rows)
     if table.note:
