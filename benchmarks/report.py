@@ -23,11 +23,13 @@ from pathlib import Path
 import numpy as np
 
 from ragsweep.core.results import DatasetFacts, Result, Summary
-from ragsweep.report.conclusion import Decision
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PageSource, build_document, write_page
+from ragsweep.report.page import page_document
 from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.sweep_report import SweepReport
+from ragsweep.report.writers.html import as_html
 from ragsweep.stats.comparison import compare_configs
+from ragsweep.stats.conclusion import conclude
 
 SIZE_BAR, TIME_BAR = 15e6, 3.0
 DEPTH = 10
@@ -127,9 +129,9 @@ def main() -> None:
     made = [replace(one, name=names[n]) for n, one in enumerate(made)]
     verdict = compare_configs(made)
     began = time.perf_counter()
-    texts, blocks = PageTexts(chunk=chunk_text), {"Result": ["Made up."]}
-    source = PageSource("k1 × top_k", made, (), verdict, Decision(verdict), blocks, texts=texts)
-    page = write_page(build_document(source))
+    texts = PageTexts(chunk=chunk_text)
+    report = SweepReport("k1 × top_k", made, conclusion=conclude(verdict, made), texts=texts)
+    page = as_html(page_document(report), texts.secrets)
     print(f"written: {time.perf_counter() - began:.1f} s, {len(page) / 1e6:.1f} MB (bar {SIZE_BAR / 1e6:.0f} MB)")
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "page.html"

@@ -8,10 +8,13 @@ from itertools import product
 from typing import Any
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.report.conclusion import Decision
+from ragsweep.report.document import Statement
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import PageSource
+from ragsweep.report.page import page_document
+from ragsweep.report.sweep_report import SweepReport
+from ragsweep.report.writers.html import page_data
 from ragsweep.stats.comparison import compare_configs
+from ragsweep.stats.conclusion import conclude
 from recorded import changed_table
 from scored import normal, scored, summary
 
@@ -57,13 +60,18 @@ def grid(gains: Mapping[str, float]) -> list[Result]:
 
 def source(
     results: Sequence[Result], failures: Sequence[Failure] = (), baseline: int | None = None, **changes: Any
-) -> PageSource:
+) -> SweepReport:
     """Number configs and compare them, as the end of a sweep does; ``baseline``: its number, counted from 1."""
     names = number_configs(dict(enumerate(one.name for one in results)))
     results = [replace(one, name=names[n]) for n, one in enumerate(results)]
     verdict = compare_configs(results, failures, baseline=None if baseline is None else names[baseline - 1])
-    facts: dict[str, Any] = {"blocks": {"Choice": ["#1 is best."]}, "commands": [("ragsweep list", "all")], **changes}
-    return PageSource("k × b", results, failures, verdict, Decision(verdict), **facts)
+    facts: dict[str, Any] = {"commands": [Statement("ragsweep list", "all")], **changes}
+    return SweepReport("k × b", results, failures, **{"conclusion": conclude(verdict, results), **facts})
+
+
+def page(report: SweepReport) -> dict[str, Any]:
+    """Return the data of a sweep's page."""
+    return page_data(page_document(report), report.texts.secrets)
 
 
 def section(document: dict[str, Any], key: str) -> list[dict[str, Any]]:

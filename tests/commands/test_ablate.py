@@ -13,25 +13,22 @@ from omegaconf import OmegaConf
 
 from command_line import RUN, call, write_dataset
 from configs import composed
-from ragsweep.commands.ablate import (
+from ragsweep.commands.ablate import ablate, experiments, prepare, write_sweep
+from ragsweep.commands.ablation_cases import (
     OPTIONS,
     Ablation,
     AblationCase,
-    ablate,
     around,
-    experiments,
     neighbours,
     other_options,
-    prepare,
-    show_changes,
     with_option,
-    write_sweep,
 )
+from ragsweep.commands.ablation_report import changes_document
 from ragsweep.commands.effects import effects
 from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import Result
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Document, Table
 from ragsweep.sweep.composing.command import choices, read_command
 from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
@@ -246,28 +243,31 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypa
 # --- what is said at the end --------------------------------------------------------------------------------------
 
 
-def test_changes_are_told_by_how_much_they_matter(capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_told_by_how_much_they_matter() -> None:
     base = normal(0.5)
 
     def result(gain: float, **parameters: str) -> Result:
         scores = [one + more for one, more in zip(base, normal(gain, 40, 0.01, len(parameters)), strict=True)]
         return scored({"ndcg": scores if parameters else base}, parameters={"a": "1", "b": "1", **parameters})
 
-    show_changes([result(0), result(0.1, a="2"), result(-0.3, b="2"), result(0.0, b="3")], None, Terminal.current())
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines[1:3]] == ["worse", "better"]
-    assert "b 1 -> 2" in lines[1]
-    assert "-.300 [" in lines[1]
-    assert "a 1 -> 2" in lines[2]
-    assert "intervals that hold for all 3 together" in lines[0]
+    document = changes_document([result(0), result(0.1, a="2"), result(-0.3, b="2"), result(0.0, b="3")], None)
+    first, second = changes(document)[:2]
+    assert first[:2] == ["shown worse", "b 1 -> 2"]
+    assert first[2].startswith("-.300 [")
+    assert second[:2] == ["shown better", "a 1 -> 2"]
+    assert document.statements[0].data == {"questions": 40, "changes": 3}
 
 
-def test_changes_of_an_amount_are_ratios(capsys: pytest.CaptureFixture[str]) -> None:
+def changes(document: Document) -> list[Sequence[str]]:
+    (table,) = [block for block in document.sections[0].blocks if isinstance(block, Table)]
+    return [*table.rows]
+
+
+def test_changes_of_an_amount_are_ratios() -> None:
     base = [1000.0 * (1000 if n == 0 else 1) * (1 + one) for n, one in enumerate(normal(0.5))]
     half = [one / 2 for one in base]
     changed = [scored({"latency_ms": column}, parameters={"a": a}) for a, column in (("1", base), ("2", half))]
-    show_changes(changed, None, Terminal.current())
-    assert "x 0.50 [0.50, 0.50]" in capsys.readouterr().out
+    assert changes(changes_document(changed, None))[0][2] == "x 0.50 [0.50, 0.50]"
 
 
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:

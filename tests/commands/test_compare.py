@@ -101,7 +101,7 @@ def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: 
 def test_markdown_is_a_table(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert compare([*pair, "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "- top_k 3 -> 5" in lines
+    assert "- factor: top_k 3 -> 5" in lines
     assert len({line.count("|") for line in lines if line.startswith("| ") and "how-to" not in line}) <= 2
     assert any("category trouble" in line and "worse" in line for line in lines)
 

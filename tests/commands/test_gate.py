@@ -443,7 +443,7 @@ def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(
     assert "anchor    fail against v0" in printed
     assert "baseline  pass against v4" in printed
     assert "ndcg against the anchor" in printed
-    assert "- fail against the anchor v0" in path.read_text()
+    assert "- anchor: fail against v0" in path.read_text()
 
 
 def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from ragsweep.commands.judge import judge, measure
+from ragsweep.commands.judge import judge
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
+from ragsweep.stats.judge_agreement import measure
 from recorded import a_result, changed_table
 from scored import refuse
 

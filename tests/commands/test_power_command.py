@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from ragsweep.commands.power import CORRELATION, power
+from ragsweep.commands.power import power
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.numbers import amount
+from ragsweep.stats.detectable_rows import CORRELATION
 from scored import FACTS, normal, record, refuse, scored, table_rows
 
 

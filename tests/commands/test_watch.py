@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,7 +65,7 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     assert "There is no trace" in " ".join(capsys.readouterr().out.split())
 
     began = ask(served, QUESTIONS)
-    since = f"{(time.time() - began) / 60 + 0.01:.4f}m"
+    since = datetime.fromtimestamp(began - 0.01).isoformat()
     files = ["--json", str(tmp_path / "watch.json"), "--prometheus", str(tmp_path / "watch.prom")]
     assert watch(["handbook@champion", "--since", since, "--tolerance", "latency=1000", *files]) == 0
     said = capsys.readouterr().out

@@ -137,18 +137,20 @@ def test_single_config_names_each_target_that_it_misses_or_may_miss() -> None:
     fine = TargetResult("map", "pass", 0.5, 0.4, "good")
     close = TargetResult("mrr", "pass", 0.71, 0.7, "good", sure=False)
     lines = list(target_lines([result("a", missed("recall_at_10"), fine, close, TargetResult("f1", "not judged"))]))
-    assert lines[0][0] == "targets"
-    assert lines[0][1].startswith("2 of 3 met · conventions")
-    assert [text for _, text in lines[1:]] == [
-        "fail recall_at_10 .40, target .80 (poor): act",
-        "pass mrr .71, target .70 (good, but its interval lies on both sides of the target)",
+    assert lines[0].label == "targets"
+    assert (lines[0].data["met"], lines[0].data["targets"]) == (2, 3)
+    assert [(line.data["metric"], line.data["verdict"], line.data["value"]) for line in lines[1:]] == [
+        ("recall_at_10", "fail", 0.4),
+        ("mrr", "pass", 0.71),
     ]
+    assert "its interval lies on both sides of the target" in lines[2].text
 
 
 def test_configs_that_meet_the_same_share_a_line_and_the_best_stand_first() -> None:
     fine = TargetResult("map", "pass", 0.5, 0.4, "good")
     lines = list(target_lines([result("a", missed("map")), result("b", fine), result("c", missed("map"))]))
-    assert [text for _, text in lines[1:]] == ["b: 1 of 1 met", "a and 1 more: 0 of 1 met; missed: map"]
+    told = [(line.data["configs"], line.data["met"], line.data["missed"]) for line in lines[1:]]
+    assert told == [(1, 1, []), (2, 0, ["map"])]
 
 
 def test_nothing_is_said_where_nothing_was_judged() -> None:

@@ -15,13 +15,9 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result
 from ragsweep.parts.retrievers import NoRetriever
 from ragsweep.report import artifacts
-from ragsweep.report.answers import (
-    NO_RETRIEVER,
-    abstention_curves,
-    against_no_context,
-    answer_lines,
-    confusion,
-)
+from ragsweep.report.answers import answer_lines
+from ragsweep.report.document import texts
+from ragsweep.stats.answer_outcomes import NO_RETRIEVER, abstention_curves, against_no_context, confusion
 from recorded import changed_table
 
 NAN = math.nan
@@ -71,12 +67,10 @@ def test_config_is_compared_with_the_one_without_context() -> None:
     assert (pair.base, pair.result) == (BASE, BM25)
     assert pair.effect.kinds == {"a": "helped", "b": "abstained", "d": "known already", "e": "helped"}
     assert pair.effect.left_out == 1
-    said = "\n".join(text for _, text in answer_lines([BM25, BASE]))
-    assert "what it is worth by success_rate from .50, against retriever=none\n" in said
-    assert (
-        "retriever=bm25: 2 helped, 0 hurt, 1 known already, 0 never solved, 1 abstained of 4 questions; 1 not "
-        "compared · helped against hurt: p = 0.500"
-    ) in said
+    *_, rule, effect = answer_lines([BM25, BASE])
+    assert rule.data == {"metric": "success_rate", "threshold": 0.5, "higher_is_better": True}
+    assert effect.data == pair.effect.counts
+    assert effect.text.endswith("1 abstained of 4 questions; 1 not compared · helped against hurt: p = 0.500")
 
 
 def test_effect_follows_the_config_without_context_that_it_is_measured_against() -> None:
@@ -85,7 +79,7 @@ def test_effect_follows_the_config_without_context_that_it_is_measured_against()
         return dataclasses.replace(made, config={**made.config, "prompt": {"system": prompt}})
 
     results = [named(f"{retriever} {prompt}", prompt) for retriever in ("none", "bm25") for prompt in ("p", "q")]
-    said = [text for _, text in answer_lines(results)]
+    said = texts(answer_lines(results))
     for prompt in ("p", "q"):
         base = next(n for n, text in enumerate(said) if text.endswith(f"against none {prompt}"))
         assert said[base + 1].startswith(f"bm25 {prompt}: ")
@@ -103,7 +97,9 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
     ]
     (pair,) = against_no_context(results)
     assert pair.effect.counts == {"helped": 1, "hurt": 0, "known already": 1, "never solved": 1, "abstained": 2}
-    assert "what it is worth by judged from .70, against retriever=none" in str(list(answer_lines(results)))
+    assert {"metric": "judged", "threshold": 0.7, "higher_is_better": True} in [
+        line.data for line in answer_lines(results)
+    ]
     (row,) = read(artifacts({}, results, [], [], None)["quadrants.csv"])
     assert (row["metric"], row["threshold"], row["helped"]) == ("judged", "0.7", "1")
 
@@ -119,14 +115,15 @@ def test_only_configs_with_the_same_generator_prompt_and_questions_are_compared(
 
 def test_note_says_where_the_generator_cannot_answer_without_context() -> None:
     mute = result("retriever=none", "rrrrr", NO_RETRIEVER)
-    assert "without context it always abstains" in next(text for _, text in answer_lines([mute, BM25]))
+    assert "without context it always abstains" in next(iter(answer_lines([mute, BM25]))).text
 
 
 def test_many_configs_are_cut_to_those_that_gain_most() -> None:
     many = [result(f"c{n}", "crfrr" if n == 11 else "wwwwr") for n in range(12)]
-    said = [text for _, text in answer_lines([BASE, *many])]
-    assert said[1].startswith("c11: 2 helped")
-    assert said[-1] == "and 4 configs that gain no more; see quadrants.csv"
+    lines = list(answer_lines([BASE, *many]))
+    assert lines[1].text.startswith("c11: ")
+    assert lines[1].data["helped"] == 2
+    assert lines[-1].data == {"hidden": 4}
 
 
 def test_confusion_counts_every_question_once_by_type() -> None:
@@ -136,19 +133,19 @@ def test_confusion_counts_every_question_once_by_type() -> None:
     ]  # fmt: skip
     assert rows[0].counts["correct_answer"] == rows[0].counts["false_refusal"] == 1
     assert confusion({"question_id": ["a"]}) == []
-    lines = dict(reversed(list(answer_lines([BM25]))))
-    assert lines["answers"] == "answerable, 3: 1 correct answer, 1 false refusal, 1 unknown"
+    (line,) = [one for one in answer_lines([BM25]) if one.label == "answers"]
+    assert line.data == {**rows[0].counts, "unknown": 1}
 
 
 def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:
     one = result("one", "ccwww")
     (points,) = abstention_curves([one]).values()
     assert [point.answered for point in points] == [0, 1, 2, 3, 4, 5]
-    said = [text for word, text in answer_lines([one])][-2:]
-    assert (
-        said[0] == "as it is: answers 100% of all at token_f1 .40, answers 100% of the unanswerable; .40 with refusals"
+    now, best = [line.data for line in answer_lines([one])][-2:]
+    assert (now["coverage"], now["score_answered"], now["hallucinated"], now["score"]) == pytest.approx(
+        (1, 0.4, 1, 0.4)
     )
-    assert said[1].startswith("best in hindsight, from support 0.8 on: answers 40% of all at token_f1 1.00")
+    assert (best["threshold"], best["coverage"], best["score_answered"]) == pytest.approx((0.8, 0.4, 1))
     silent = result("two", "ccwww", outcomes=outcomes("ccwww", (NAN,) * 5))
     assert abstention_curves([silent]) == {}
 

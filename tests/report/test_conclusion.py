@@ -14,26 +14,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
-from ragsweep.report.conclusion import Decision, percent, result_facts
+from ragsweep.report.choice import choice_statements, percent
+from ragsweep.report.conclusion_facts import result_facts
+from ragsweep.report.evidence import evidence_statements
 from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.conclusion import SweepConclusion, conclude
 from ragsweep.stats.inference.rare_losses import RareLosses
 from weighed import METRIC, noisy, scored
 
 BASE, EQUAL_MEAN, BETTER = noisy(0.4), noisy(0.4, seed=2), noisy(0.6, seed=1)
 
 
-def decide(*results: Result, baseline: str | None = None) -> Decision:
-    return Decision(compare_configs(results, baseline=baseline))
+def decide(*results: Result, baseline: str | None = None) -> SweepConclusion:
+    return conclude(compare_configs(results, baseline=baseline))
 
 
-def compared(decision: Decision) -> SweepComparison:
-    assert isinstance(decision.verdict, SweepComparison)
-    return decision.verdict
+def compared(decision: SweepConclusion) -> SweepComparison:
+    assert isinstance(decision.deciding, SweepComparison)
+    return decision.deciding
 
 
-def facts(decision: Decision) -> dict[str, Any]:
+def facts(decision: SweepConclusion) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(json.dumps(result_facts(decision)))
     return found
+
+
+def sentence(decision: SweepConclusion) -> str:
+    return " ".join(one.text for one in choice_statements(decision))
+
+
+def evidence(decision: SweepConclusion) -> list[str]:
+    return [one.text for one in evidence_statements(decision)]
 
 
 def numbers(text: str) -> list[str]:
@@ -48,16 +59,16 @@ def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline(
     found = facts(decision)["against_baseline"]
     assert found == {"config": "a", "probability_better": against.probability, "expected_gain": against.gain,
                      "lost_if_wrong": against.lost}  # fmt: skip
-    assert f"{against.gain:.3f}"[1:] in numbers(decision.sentence)
-    assert percent(against.probability) in decision.sentence
-    assert any("shown better b" in line for line in decision.evidence())
+    assert f"{against.gain:.3f}"[1:] in numbers(sentence(decision))
+    assert percent(against.probability) in sentence(decision)
+    assert any("shown better b" in line for line in evidence(decision))
 
 
 def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None:
     decision = decide(scored("a", BETTER), scored("b", BASE), baseline="a")
     assert (decision.kind, decision.chosen, facts(decision)["against_baseline"]) == ("keep", "a", None)
-    assert decision.sentence.startswith("Keep a")
-    assert any("shown worse b" in line for line in decision.evidence())
+    assert sentence(decision).startswith("Keep a")
+    assert any("shown worse b" in line for line in evidence(decision))
 
 
 @pytest.mark.parametrize("limits", [{}, {"cost_per_1000": 1}])
@@ -68,8 +79,8 @@ def test_choice_by_another_metric_than_the_objective_has_the_reason_in_it(limits
     decision = decide(*results)
     assert decision.chosen == (None if limits else "b")
     why = f"it was not measured of every config; {METRIC} replaces it"
-    assert f"The objective, faithfulness, does not decide: {why}." in decision.sentence
-    assert "does not decide" not in decide(scored("a", BASE), scored("b", BETTER)).sentence
+    assert f"The objective, faithfulness, does not decide: {why}." in sentence(decision)
+    assert "does not decide" not in sentence(decide(scored("a", BASE), scored("b", BETTER)))
 
 
 def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show_it() -> None:
@@ -81,8 +92,8 @@ def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show
     assert (decision.kind, decision.chosen) == ("open", "b")
     assert against is not None
     assert 0.5 < against.probability < 0.9
-    assert percent(against.probability) in decision.sentence
-    needed = [line for line in decision.evidence() if "takes about" in line]
+    assert percent(against.probability) in sentence(decision)
+    needed = [line for line in evidence(decision) if "takes about" in line]
     assert [int(numbers(line.replace(",", ""))[-1]) > 60 for line in needed] == [True]
 
 
@@ -92,8 +103,8 @@ def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:
         decision = decide(*some)
         found = facts(decision)
         assert (decision.kind, decision.chosen, found["baseline"], found["reference"]) == ("choice", "b", None, "b")
-        assert "Keep" not in decision.sentence
-        assert any("shown worse" in line for line in decision.evidence())
+        assert "Keep" not in sentence(decision)
+        assert any("shown worse" in line for line in evidence(decision))
 
 
 @settings(max_examples=20, deadline=None)
@@ -105,7 +116,7 @@ def test_no_word_of_the_conclusion_depends_on_the_order_of_configs(order: list[i
     ]
     first, other = decide(*results), decide(*(results[n] for n in order))
     assert (other.kind, other.chosen) == (first.kind, first.chosen)
-    assert numbers(other.sentence)[0] == numbers(first.sentence)[0]
+    assert numbers(sentence(other))[0] == numbers(sentence(first))[0]
     assert [
         compared(other).verdicts[other_row].kind for other_row in map(compared(other).matrix.configs.index, "abcd")
     ] == [compared(first).verdicts[row].kind for row in range(4)]
@@ -115,21 +126,21 @@ def test_no_word_of_the_conclusion_depends_on_the_order_of_configs(order: list[i
 def test_equal_configs_are_so_called_and_nothing_is_shown(baseline: str | None) -> None:
     decision = decide(scored("a", BASE), scored("b", BASE), scored("c", BASE), baseline=baseline)
     assert decision.chosen is not None
-    assert "3 configs" in decision.sentence
-    assert list(decision.evidence()) == []
+    assert "3 configs" in sentence(decision)
+    assert list(evidence(decision)) == []
 
 
 def test_rare_losses_that_are_not_excluded_are_a_caveat_with_numbers() -> None:
     decision = decide(scored("a", BASE), scored("b", BETTER), baseline="a")
     verdict = compared(decision)
     losses = RareLosses(size=0.5, share=0.07, seen=0, questions=36, survives=False)
-    doubted = Decision(replace(verdict, choice=replace(verdict.choice, losses=losses)))
+    doubted = conclude(replace(verdict, choice=replace(verdict.choice, losses=losses)))
     assert (doubted.kind, doubted.chosen) == ("open", "b")
-    assert numbers(list(doubted.evidence())[-1]) == [".50", "7", "0", "36"]
+    assert numbers(list(evidence(doubted))[-1]) == [".50", "7", "0", "36"]
     assert facts(doubted)["rare_losses"]["share"] == 0.07
-    excluded = Decision(replace(verdict, choice=replace(verdict.choice, losses=replace(losses, survives=True))))
+    excluded = conclude(replace(verdict, choice=replace(verdict.choice, losses=replace(losses, survives=True))))
     assert excluded.kind == "better"
-    assert list(excluded.evidence()) == list(decision.evidence())
+    assert list(evidence(excluded)) == list(evidence(decision))
 
 
 def test_no_config_within_the_limits_is_no_choice() -> None:
@@ -138,7 +149,7 @@ def test_no_config_within_the_limits_is_no_choice() -> None:
         *(scored(name, row, context_tokens=100.0, config=limited) for name, row in (("a", BASE), ("b", BETTER)))
     )
     assert (decision.kind, decision.chosen, facts(decision)["best"]) == ("none", None, "b")
-    assert "context_tokens 50" in decision.sentence
+    assert "context_tokens 50" in sentence(decision)
 
 
 def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:
@@ -146,7 +157,7 @@ def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:
     assert facts(decision) == {
         "kind": "none",
         "choice": None,
-        "sentence": decision.sentence,
+        "sentence": sentence(decision),
         "evidence": [],
         "where": "",
     }
@@ -157,7 +168,7 @@ def test_a_cheaper_choice_has_its_saving_and_what_it_loses() -> None:
     decision = decide(scored("dear", near + 0.0001, context_tokens=900.0), scored("cheap", BASE, context_tokens=100.0))
     found = facts(decision)
     assert (decision.chosen, found["best"], found["cost"]) == ("cheap", "dear", "context_tokens")
-    assert {"100", "900"} <= set(numbers(decision.sentence))
+    assert {"100", "900"} <= set(numbers(sentence(decision)))
     assert found["against_best"]["config"] == "dear"
 
 

@@ -18,13 +18,13 @@ def point(name: str, quality: float, latency: float) -> Result:
 def test_the_lines_name_the_best_by_the_first_metric_on_top() -> None:
     found = [point("quick", 0.5, 10), point("best", 0.8, 90)]
     lines = list(front_lines(found, METRICS, 7))
-    assert lines[0] == ("front", "of 7 configs 2 are beaten by no other in ndcg and latency_mean_ms at once")
-    assert [text.rpartition(" ")[2] for _, text in lines[1:]] == ["best", "quick"]
+    assert lines[0].data == {"configs": 7, "front": 2}
+    assert [line.data["config"] for line in lines[1:]] == ["best", "quick"]
     twins = [*found, point("twin", 0.8, 90)]
-    assert list(front_lines(twins, METRICS, 7))[1][1].endswith(" best, and 1 with the same values")
-    assert "no config has all" in next(front_lines([], METRICS, 7))[1]
+    assert list(front_lines(twins, METRICS, 7))[1].data == {"config": "best", "same": 1}
+    assert next(front_lines([], METRICS, 7)).data == {}
     assert list(front_lines(found, METRICS[:1], 7)) == []
     many = [point(str(n), n / 100, n) for n in range(MOST + 3)]
-    assert list(front_lines(many, METRICS, 20))[-1] == ("", "and 3 more in front.csv")
+    assert list(front_lines(many, METRICS, 20))[-1].data == {"hidden": 3}
     table = front_csv(found, METRICS).decode().splitlines()
     assert [line.split(",")[:2] for line in table] == [["config", "ndcg"], ["best", "0.8"], ["quick", "0.5"]]

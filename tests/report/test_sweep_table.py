@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
-from ragsweep.report.sweep_table import GAP, SweepTable, slice_table, sweep_table, swept
+from ragsweep.report.document import GAP
+from ragsweep.report.sweep_table import SweepTable, slice_table, sweep_table, swept
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from recorded import changed_table
 from scored import normal, scored

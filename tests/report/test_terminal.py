@@ -12,13 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.core.results import Failure
+from ragsweep.core.results import Failure, Result
+from ragsweep.report.result_blocks import heading, result_document
 from ragsweep.report.terminal import Terminal
+from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.graph import Plan, StageCount
 from recorded import summary
 from test_ledger import result
+
+
+def show_result(terminal: Terminal, result: Result, headline: list[str]) -> None:
+    show(result_document(result, headline), terminal)
 
 
 @pytest.fixture
@@ -69,9 +75,9 @@ def test_a_single_config_is_shown_by_a_label_with_a_column_for_each_headline_met
     groups = {"category": {"how": {"mrr": summary("mrr", 0.25), "map": summary("map", 0.5, 0.4, 0.6)},
                            "why": {"mrr": summary("mrr", math.nan)}}}  # fmt: skip
     shown = replace(result("one"), groups=groups)
-    terminal.result(shown, ["mrr", "map"])
+    show_result(terminal, shown, ["mrr", "map"])
     assert "category" not in stream.getvalue()
-    terminal.result(replace(shown, config={**shown.config, "by": "category"}), ["mrr", "map"])
+    show_result(terminal, replace(shown, config={**shown.config, "by": "category"}), ["mrr", "map"])
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
     place = lines.index("category questions mrr map")
     assert lines[place + 1 : place + 3] == ["how 4 .25 [.25, .75] .50 [.40, .60]", "why 4 - -"]
@@ -79,7 +85,7 @@ def test_a_single_config_is_shown_by_a_label_with_a_column_for_each_headline_met
 
 def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal, stream: io.StringIO) -> None:
     name = " ".join(f"k{n}=1.25" for n in range(30))
-    terminal.result(result(name), ["mrr"])
+    show_result(terminal, result(name), ["mrr"])
     printed = " ".join(stream.getvalue().split())
     assert name in printed
     assert "…" not in printed
@@ -89,7 +95,7 @@ def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal
 
 
 def test_a_long_heading_has_its_questions_on_a_line_of_their_own(terminal: Terminal, stream: io.StringIO) -> None:
-    terminal.heading("retriever = " + ", ".join(["bm25"] * 16), result("a").dataset)
+    show_block(heading("retriever = " + ", ".join(["bm25"] * 16), result("a").dataset), terminal)
     lines = stream.getvalue().splitlines()[1:]
     assert [line.endswith("·") for line in lines] == [False] * len(lines)
     assert lines[1].startswith(" " * 10)
@@ -111,8 +117,10 @@ def test_a_table_with_a_width_keeps_it_in_a_log(terminal: Terminal, stream: io.S
 
 def test_notes_on_the_dataset_stand_below_it(terminal: Terminal, stream: io.StringIO) -> None:
     measured = result("a")
-    terminal.result(
-        replace(measured, dataset=replace(measured.dataset, notes=("4 links not followed", "3 stand-ins"))), []
+    show_result(
+        terminal,
+        replace(measured, dataset=replace(measured.dataset, notes=("4 links not followed", "3 stand-ins"))),
+        [],
     )
     lines = [line.strip() for line in stream.getvalue().splitlines()]
     assert lines.index("3 stand-ins") == lines.index("4 links not followed") + 1
@@ -136,7 +144,7 @@ def test_number_that_a_search_or_arithmetic_has_made_is_shown_with_three_digits(
     drawn = result("alpha=0.30000000000000004 k1=1.2945842851323215")
     terminal.finished(drawn, 0, 2, ["mrr"])
     terminal.failed(Failure(drawn.name, (), {}, "no luck"), 1, 2)
-    terminal.result(drawn, ["mrr"])
+    show_result(terminal, drawn, ["mrr"])
     assert stream.getvalue().count("alpha=0.3 k1=1.29 ") == 3
     assert "0000000" not in stream.getvalue()
 

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from ragsweep.report import artifacts
+from ragsweep.report.document import texts
 from ragsweep.report.verdict import limits
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
+from ragsweep.stats.conclusion import conclude
 from weighed import METRIC, noisy, scored
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]
@@ -27,7 +29,7 @@ VERDICT = compare_configs(RESULTS, baseline="=a")
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
-    return artifacts("sweep", RESULTS, [], [METRIC], VERDICT)
+    return artifacts("sweep", RESULTS, [], [METRIC], conclude(VERDICT))
 
 
 def rows(data: bytes) -> list[dict[str, str]]:
@@ -87,7 +89,7 @@ def test_results_json_holds_the_verdict(files: dict[str, bytes]) -> None:
 
 def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[str, bytes]) -> None:
     assert isinstance(VERDICT, SweepComparison)
-    searched = artifacts("sweep", RESULTS, [], [METRIC], replace(VERDICT, adaptive=True))
+    searched = artifacts("sweep", RESULTS, [], [METRIC], conclude(replace(VERDICT, adaptive=True)))
     verdicts = [json.loads(one["results.json"])["sweep"]["verdict"] for one in (files, searched)]
     assert [one.get("optimism_is_lower_bound") for one in verdicts] == [None, True]
 
@@ -95,7 +97,7 @@ def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[s
 def test_sweep_of_which_nothing_is_said_has_the_reason_and_no_tables() -> None:
     verdict = compare_configs(RESULTS[:1])
     assert isinstance(verdict, NoComparison)
-    found = artifacts("sweep", RESULTS[:1], [], [], verdict)
+    found = artifacts("sweep", RESULTS[:1], [], [], conclude(verdict))
     assert not [name for name in found if name.startswith("verdict/")]
     assert json.loads(found["results.json"])["sweep"]["verdict"]["lines"] == [f"No choice: {verdict.why}."]
 
@@ -113,7 +115,7 @@ def test_numbers_that_compare_sweeps_are_finite() -> None:
 def test_picture_is_a_png_of_any_number_of_configs(files: dict[str, bytes]) -> None:
     assert files["plots/differences.png"].startswith(b"\x89PNG")
     many = compare_configs([scored(f"$x={n}$", noisy(0.5, seed=n), direction=False) for n in range(60)])
-    assert artifacts("sweep", [], [], [], many)["plots/differences.png"].startswith(b"\x89PNG")
+    assert artifacts("sweep", [], [], [], conclude(many))["plots/differences.png"].startswith(b"\x89PNG")
 
 
 def test_questions_without_what_the_metric_needs_are_counted_where_that_is_no_evidence() -> None:
@@ -128,5 +130,5 @@ def test_questions_without_what_the_metric_needs_are_counted_where_that_is_no_ev
         ]  # fmt: skip
         verdict = compare_configs(lacking)
         assert isinstance(verdict, SweepComparison)
-        said = f"{METRIC} applies to 100 of 109 questions (9: {why})" in " ".join(limits(verdict))
+        said = f"{METRIC} applies to 100 of 109 questions (9: {why})" in " ".join(texts(limits(verdict)))
         assert said == counted

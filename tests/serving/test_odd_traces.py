@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +17,12 @@ from mutants import mutated
 from ragsweep.core.errors import InputError
 from ragsweep.parts.tracking.models import ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, MODEL, ServedTrace, read_served
+from ragsweep.report.document import texts
+from ragsweep.report.writers.json import as_json
 from ragsweep.stats.drift import TOLERANCE, ClusteredSample
 from ragsweep_golden.adding.harvest import find_question, read_log
-from ragsweep_serving.commands.watch_report import Watch, as_json, results
+from ragsweep_serving.commands.watch_findings import Watch
+from ragsweep_serving.commands.watch_report import results, watch_document
 from ragsweep_serving.watching import RequestComparison, Requests
 from test_watching import KNOWN, reference, traces
 
@@ -51,8 +55,8 @@ def watched(mutants: list[dict[str, Any]]) -> tuple[int, Counter[str]]:
     version = ModelVersion("handbook", "1", {BUNDLE: "b"})
     parts = (compared.drifts(0.05), compared.lacks(), compared.measures()) if found else ([], [], {})
     shown = Watch(version, 0.0, requests, before, *parts, [], None, Counter(skipped))
-    assert all(results(shown))
-    json.loads(as_json(shown)).items()
+    assert all(texts(results(shown)))
+    json.loads(as_json(watch_document(shown, Namespace(numbers=True, model="m@a", since="7d")))).items()
     return len(found), Counter(skipped)
 
 

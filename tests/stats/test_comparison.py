@@ -12,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.report.conclusion import Decision, result_facts
+from ragsweep.report.choice import choice_statements
+from ragsweep.report.conclusion_facts import result_facts
+from ragsweep.report.document import texts
+from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.verdict import limits, luck
 from ragsweep.stats.comparison import (
     FIELD_OF_CASE,
@@ -22,6 +25,7 @@ from ragsweep.stats.comparison import (
     guard,
     list_references,
 )
+from ragsweep.stats.conclusion import conclude
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.rare_losses import RareLosses
 from recorded import changed_table
@@ -78,7 +82,7 @@ def test_differences_stand_against_a_declared_baseline() -> None:
     assert found.choice.baseline.probability > 0.999
     assert found.choice.baseline.gain == pytest.approx(0.19, abs=0.01)
     kept = judged(*results, baseline="b")
-    assert (kept.choice.row, kept.choice.baseline, Decision(kept).kind) == (1, None, "keep")
+    assert (kept.choice.row, kept.choice.baseline, conclude(kept).kind) == (1, None, "keep")
     assert kinds(kept) == kinds(judged(*results))
     absent = judged(*results, baseline="none of them")
     assert (absent.baseline, absent.reference) == (None, 1)
@@ -166,7 +170,7 @@ def test_small_gains_without_a_loss_are_shown_but_rare_losses_keep_them_from_bei
     assert found.choice.losses is not None
     assert (found.choice.losses.seen, found.choice.losses.size) == (0, 0.6)
     assert found.choice.losses.share == pytest.approx(1 - 0.05 ** (1 / 50))
-    assert result_facts(Decision(found))["kind"] == "open"
+    assert result_facts(conclude(found))["kind"] == "open"
     assert chosen(*results) == "b"
 
 
@@ -420,7 +424,7 @@ def test_the_config_s_own_limits_bound_the_choice() -> None:
     assert chosen(*costly(latency_p95_ms=200)) == "a"
     none = judged(*costly(latency_p95_ms=2))
     assert (none.chosen, none.choice.best, none.reference) == (None, 1, 1)
-    assert Decision(none).kind == "none"
+    assert conclude(none).kind == "none"
 
 
 def twins(cheap: float = 0.5, **recommend: float) -> list[Result]:
@@ -437,7 +441,7 @@ def test_the_cheapest_within_the_tolerated_loss_is_chosen_beside_the_best() -> N
         1, 2, "context_tokens", 0.005
     )  # fmt: skip
     assert found.beliefs.expected_loss(1, 2) < found.choice.loss
-    facts = result_facts(Decision(found))
+    facts = result_facts(conclude(found))
     assert (facts["choice"], facts["best"], facts["cost"]) == ("cheap", "best", "context_tokens")
     assert facts["figures"]["context_tokens"]["value"] == 100
     assert chosen(*twins(loss=1e-4)) == "best"
@@ -472,7 +476,7 @@ def test_the_margin_is_the_user_s_choice_and_of_a_unit_a_share() -> None:
     found = judged(*rows)
     assert found.margin == pytest.approx(math.log(1.05))  # of ratios
     assert found.choice.loss == pytest.approx(math.log(1.005))
-    assert result_facts(Decision(found))["margin"] == pytest.approx(0.05)
+    assert result_facts(conclude(found))["margin"] == pytest.approx(0.05)
 
 
 # --- amounts ------------------------------------------------------------------------------------------------------
@@ -613,20 +617,20 @@ def test_conclusion_is_a_few_sentences_without_nan_whatever_the_scores(
     categories = [f"c{n % 3}" for n in range(questions)]
     results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
     found = compare_configs(results, [Failure("f", (), {}, "e")], baseline="x=0" if declared else None)
-    sentences = [*Decision(found).choice(), *Decision(found).evidence()]
+    sentences = texts([*choice_statements(conclude(found)), *evidence_statements(conclude(found))])
     if isinstance(found, SweepComparison):
-        sentences += limits(found)
+        sentences += texts(limits(found))
     assert 1 <= len(set(sentences)) <= 14
     assert all(text.endswith(".") and not text.endswith("..") for text in sentences)
     assert not any(word in text for text in sentences for word in ("nan", "inf ", "None "))
-    assert result_facts(Decision(found))["sentence"]
+    assert result_facts(conclude(found))["sentence"]
 
 
 def test_the_luck_of_an_adaptive_search_is_a_lower_bound() -> None:
     """Its configs were chosen by the same questions, which no fold leaves out."""
     found = judged(*(scored(f"c{n}", noisy(0.5, seed=n)) for n in range(12)))
-    assert "expect" in next(luck(found))
-    assert "at least" in next(luck(replace(found, adaptive=True)))
+    assert "expect" in next(luck(found)).text
+    assert "at least" in next(luck(replace(found, adaptive=True))).text
 
 
 def test_the_choice_is_called_better_by_its_verdict_and_its_losses() -> None:

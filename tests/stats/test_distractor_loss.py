@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.report.answers import distractor_lines
+from ragsweep.report.answers import distractor_statements
+from ragsweep.stats.conclusion import conclude
 from ragsweep.stats.distractor_loss import distractor_loss
 from recorded import a_result
 
@@ -49,6 +50,7 @@ def test_only_a_loss_that_is_shown_is_printed(loss: float, lines: int) -> None:
     values = [0.9 if n % 2 else 0.8 for n in range(20)]
     config = {"success": {"metric": "success_rate"}}
     tables = [table([0.0] * 20, values), table([0.5] * 20, [one - loss for one in values])]
-    printed = list(distractor_lines([a_result(outcomes=one, config=config) for one in tables]))
+    conclusion = conclude(None, [a_result(outcomes=one, config=config) for one in tables])
+    printed = list(distractor_statements(conclusion.audits.distractors))
     assert len(printed) == lines
-    assert all("success_rate differs by -.500" in line and "20 questions" in line for line in printed)
+    assert all(one.data["change"] == pytest.approx(-0.5) and one.data["questions"] == 20 for one in printed)

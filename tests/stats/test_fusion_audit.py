@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.report.evidence_losses import audit_sentences, degraded_slices, loss_facts
-from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, better_leg, fusion_audit
+from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, loss_facts
+from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, better_leg, degraded_slices, fusion_audit
 from recorded import changed_table
 from scored import scored
+
+
+def worse_slices(result: Result) -> list[str]:
+    found = degraded_slices(result)
+    return [one.value for one in found.slices] if found else []
 
 
 def hybrid(
@@ -79,26 +84,25 @@ def test_degradation_is_shown_where_it_is_and_not_where_it_is_chance() -> None:
     assert not any(one.worse or one.better or one.notable for one in found.slices if one.leg == "b")
     assert [one.worse for one in found.differences] == [True, False]
     assert [(one.value, one.leg) for one in found.worst_slices] == [("bad", "a"), ("few", "a")]
-    assert list(degraded_slices(result)) == [
-        "On category bad (40 questions) recall is 1.00 for its leg a alone and .00 for #2 h: more than chance explains."
-    ]
+    ((text, data),) = [(one.text, one.data) for one in degraded_statements(degraded_slices(result))]
+    assert (data["value"], data["questions"], data["alone"], data["hybrid"], data["worse"]) == ("bad", 40, 1, 0, True)
+    assert "more than chance explains" in text
     assert any("worse than its best leg, a" in sentence for sentence in audit_sentences(found))
 
 
 def test_a_few_questions_are_named_as_few() -> None:
     fused, leg = [0.0] * 12 + [1.0] * 30, [1.0] * 3 + [0.0] * 9 + [1.0] * 30
     result = hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)
-    (sentence,) = degraded_slices(result)
-    assert sentence == (
-        "On category how_to (12 questions) recall is .25 for its leg a alone and .00 for #2 h: chance may explain it."
-    )
+    (statement,) = degraded_statements(degraded_slices(result))
+    assert (statement.data["questions"], statement.data["alone"], statement.data["worse"]) == (12, 0.25, False)
+    assert "chance may explain it" in statement.text
     leg[2] = 0.0  # two questions are few, but all that the leg had
-    assert len(list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)))) == 1
+    assert worse_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)) == ["how_to"]
     fused[2:5] = [0.1] * 3  # more questions won than lost, and still half of the mean
-    assert len(list(degraded_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)))) == 1
+    assert worse_slices(hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)) == ["how_to"]
     leg[5:8] = fused[5:8] = [1.0] * 3
     result = hybrid(fused, {"a": leg}, ["how_to"] * 12 + ["fact"] * 30)
-    assert list(degraded_slices(result)) == []
+    assert degraded_slices(result) is None
     assert any("how_to" in sentence for sentence in audit_sentences(audited(result)))
 
 
@@ -106,8 +110,8 @@ def test_a_reranked_config_is_compared_after_its_reranker() -> None:
     """Ten questions that fusion loses to a leg, and the reranker finds again."""
     result = hybrid([1] * 10, {"a": [1] * 10, "": [0] * 10}, ["bad"] * 10)
     assert audited(result).hybrid == 0
-    assert list(degraded_slices(result)) == []
-    assert list(degraded_slices(hybrid([0] * 10, {"a": [1] * 10, "": [0] * 10}, ["bad"] * 10))) != []
+    assert degraded_slices(result) is None
+    assert worse_slices(hybrid([0] * 10, {"a": [1] * 10, "": [0] * 10}, ["bad"] * 10)) == ["bad"]
 
 
 def test_facts_are_plain_and_configs_without_legs_have_no_audit() -> None:

@@ -10,10 +10,13 @@ import pytest
 
 from labelled import COUNT, M, answered, biased, label, pair
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.report.conclusion import Decision, result_facts
+from ragsweep.report.conclusion_facts import result_facts, result_texts, verdict_facts
+from ragsweep.report.document import texts
 from ragsweep.report.verdict import limits
-from ragsweep.report.verdict_files import differences_csv, page, plain
+from ragsweep.report.verdict_files import differences_csv, verdict_document
+from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.conclusion import conclude
 from ragsweep.stats.human_labels import correct_difference, match_labels
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
@@ -27,7 +30,7 @@ def corrected(results: list[Result], labels: list[HumanLabel], baseline: str | N
 
 
 def lines(found: SweepComparison) -> str:
-    return " ".join([*Decision(found).choice(), *Decision(found).evidence(), *limits(found)])
+    return " ".join([*result_texts(conclude(found)), *texts(limits(found))])
 
 
 def three(gain: float) -> tuple[list[Result], list[HumanLabel]]:
@@ -67,11 +70,11 @@ def test_corrected_differences_decide_among_three_and_their_intervals_are_wider(
     assert found.differences.high[2] - found.differences.low[2] > 1.1 * (
         pairwise.differences.high[1] - pairwise.differences.low[1]
     )
-    told = plain(found, Decision(found))["labels"][M]["configs"]["c"]
+    told = verdict_facts(conclude(found))["labels"][M]["configs"]["c"]
     assert told["corrected"]["difference"] == found.differences.estimate[2]
     assert told["judged"]["mean"] == pytest.approx(found.matrix.values[2].mean())
-    assert result_facts(Decision(found))["figures"][M]["value"] == found.means[2]
-    assert f"{found.means[2]:.4g}" in page(found, Decision(found))
+    assert result_facts(conclude(found))["figures"][M]["value"] == found.means[2]
+    assert f"{found.means[2]:.4g}" in as_markdown(verdict_document(found, conclude(found)))
     assert f",{found.means[2]:.6g}"[:8] in differences_csv(found).decode()
     json.dumps(told)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
-from ragsweep.report.terminal import fixes
+from ragsweep.report.result_blocks import fixes
 from ragsweep.stats.latencies import BUSY, busy_sentence, latency_apart, slowness
 from scored import scored
 

@@ -13,6 +13,9 @@ import pytest
 from labelled import M, pair, written
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.records.ledger import Ledger
+from ragsweep.report.choice import choice_statements
+from ragsweep.report.document import texts
+from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import holdout_gap
@@ -58,8 +61,8 @@ def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     parent = parent_run(came, "sweep")
     told = json.loads(parent.files["results.json"])["sweep"]
     shown = " ".join(" ".join(printed(came)).split())
-    assert came.decision is not None
-    choice, evidence = list(came.decision.choice()), list(came.decision.evidence())
+    choice = texts(choice_statements(came.conclusion))
+    evidence = texts(evidence_statements(came.conclusion))
     assert all(sentence in shown for sentence in (*choice, *evidence))
     assert {*choice, *evidence} <= set(told["verdict"]["lines"])
     result = json.loads(parent.files["results.json"])["result"]

@@ -22,8 +22,8 @@ from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.report.race import saved
 from ragsweep.stats.comparable import check_whole
+from ragsweep.stats.race_savings import saved
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
 

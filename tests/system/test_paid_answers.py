@@ -168,9 +168,9 @@ def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmSe
     assert plain.outcomes["answer_thoughts"] == [""] * 4
     assert thinking.outcomes["answer_thoughts"] == ["The stars, or the ship?"] * 4
     assert thinking.usage["generate"]["tokens_out"] > plain.usage["generate"]["tokens_out"]
-    said = [text for _, text in answer_lines([thinking])]
+    said = [line.text for line in answer_lines([thinking])]
     assert "4 of 4 answers came with thoughts, which are not scored" in said
-    assert not any("thoughts" in text for _, text in answer_lines([plain]))
+    assert not any("thoughts" in line.text for line in answer_lines([plain]))
     again = evaluate(session(tmp_path / "thinking"), *overrides(server, tmp_path))  # from the store
     assert again.outcomes["answer_thoughts"] == thinking.outcomes["answer_thoughts"]
 

@@ -1,4 +1,4 @@
-"""Shared parts of the commands: options with one-line errors, closed pipes, and metrics to show."""
+"""Shared parts of the commands: options with one-line errors, printed documents, and metrics to show."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result, objectives
+from ragsweep.report.document import Document
 from ragsweep.report.tables import headline
-from ragsweep.report.terminal import discard_output
+from ragsweep.report.terminal import Terminal, discard_output
+from ragsweep.report.writers.json import as_json
+from ragsweep.report.writers.markdown import as_markdown
+from ragsweep.report.writers.terminal import show
 
 RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that"
 METRIC = "only this metric; may be given several times (default: the objective and the metrics of tables)"
@@ -36,6 +41,34 @@ def add_path(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"),
         help="folder of the ledger, and of stored answers",
     )
+
+
+def add_forms(parser: argparse.ArgumentParser, markdown: bool = False) -> None:
+    """Add the options for the form of a printed document."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="for programs; tables as MLflow's log_table writes them")
+    if markdown:
+        form.add_argument("--markdown", action="store_true", help="for a comment on a change")
+
+
+def print_document(document: Document, options: argparse.Namespace | None = None) -> None:
+    """Print a document in the form that the options name, else for the terminal."""
+    with ignore_closed_pipe():
+        if getattr(options, "json", False):
+            sys.stdout.write(as_json(document))
+        elif getattr(options, "markdown", False):
+            sys.stdout.write(as_markdown(document))
+        else:
+            show(document, Terminal.current())
+
+
+def write_document(path: Path, text: str) -> None:
+    """Write a text to a file, in a folder that is made if there is none; raises InputError if it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be written: {fault.strerror}") from None
 
 
 @contextmanager

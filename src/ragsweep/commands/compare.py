@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import LABELS, METRIC, RUN, Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.command_line import LABELS, METRIC, RUN, Parser, add_forms, add_path, print_document
 from ragsweep.commands.comparison import Comparison, compare_runs, find_family
 from ragsweep.commands.labels import read_run_labels
-from ragsweep.commands.pair_report import PAGE, PairReport, pair_metrics, write_report
-from ragsweep.core.escaping import markdown_text
+from ragsweep.commands.pair_page import PAGE, write_report
+from ragsweep.commands.pair_report import PairReport, pair_metrics
+from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
-from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
+from ragsweep.report.tables import Row, log_table, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.verdict import LIKELY_BETTER, SHOWN_BETTER, SHOWN_WORSE
 from ragsweep.sweep.concluding.recorded_runs import find_run
@@ -24,6 +25,11 @@ FORMAT = "ragsweep.compare/1"
 MOST_QUESTIONS = 3
 """Most questions named on either side in the terminal."""
 
+_COLUMNS = ("metric", "baseline -> candidate", "difference", "", "tests", "effect", "questions")
+_NUMBERS = (
+    *("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size"),
+    *("ratio", "ratio_low", "ratio_high", "corrected", "corrected_low", "corrected_high"),
+)
 _ABOUT = """Compare two configs on the questions that both have scores for: the difference of each metric with its 95 %
 interval, the results of tests, the helped and hurt questions, and the slices with a different verdict. The first RUN is
 the baseline. Runs on different golden sets or corpora are rejected."""
@@ -35,11 +41,7 @@ def compare(arguments: Sequence[str]) -> int:
     parser.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument(
-        "--json", action="store_true", help="for programs, in the forms of MLflow's log_metrics and log_table"
-    )
-    form.add_argument("--markdown", action="store_true", help="for a comment on a change")
+    add_forms(parser, markdown=True)
     parser.add_argument(
         "--report",
         type=Path,
@@ -56,39 +58,31 @@ def compare(arguments: Sequence[str]) -> int:
     comparison = compare_runs(baseline, candidate, wanted, labels, family)
     if options.report:
         write_report(PairReport(comparison, options.path), options.report)
-    with ignore_closed_pipe():
-        if options.json:
-            print(_as_json(comparison))
-        elif options.markdown:
-            print(_as_markdown(comparison), end="")
-        else:
-            _show(comparison, Terminal.current())
-            if options.report:
-                Terminal.current().line("report", f"{options.report / PAGE}; open it in a browser")
+    print_document(compare_document(comparison), options)
+    if options.report and not (options.json or options.markdown):
+        Terminal.current().line("report", f"{options.report / PAGE}; open it in a browser")
     return 0
 
 
-def _show(comparison: Comparison, terminal: Terminal) -> None:
-    terminal.line("compare", f"{comparison.candidate} against {comparison.baseline}")
-    terminal.line("", _dataset(comparison))
-    for factor in comparison.factors:
-        terminal.line("factor", str(factor))
-    for warning in comparison.warnings:
-        terminal.line("warning", warning)
-    terminal.aligned([_cells(row) for row in comparison.metrics])
-    for row in comparison.metrics:
-        terminal.lines(_details(row, [part for part in comparison.slices if part["metric"] == row["metric"]]))
-    terminal.lines(("variance", f"{metric}: {shares}") for metric, shares in comparison.variance.items())
-    terminal.lines(_most_moved(comparison))
-    if comparison.judged:
-        terminal.line("judged", str(comparison.judged))
+def compare_document(comparison: Comparison) -> Document:
+    """Build the document of two configs: what differs, each metric, its notes and slices, and the moved questions."""
+    pair = f"{comparison.candidate} against {comparison.baseline}"
+    head = [Statement("compare", pair), _dataset(comparison)]
+    head += [Statement("factor", str(factor), vars(factor)) for factor in comparison.factors]
+    head += [Statement("warning", warning) for warning in comparison.warnings]
+    metrics = Table(_COLUMNS, [_cells(row) for row in comparison.metrics], headed=False)
+    moved = [*_details(comparison), *_variance(comparison), *_most_moved(comparison)]
+    judged = [Statement("judged", str(comparison.judged), comparison.judged._asdict())] if comparison.judged else []
+    section = Section([lines(head), metrics, notes(moved, judged), _slices(comparison)])
+    return Document(pair, [section], _facts(comparison))
 
 
-def _dataset(comparison: Comparison) -> str:
+def _dataset(comparison: Comparison) -> Statement:
     facts = comparison.baseline.result.dataset
     weighted = weighted_note(comparison.baseline.result)
     questions = f"{facts.questions:,} questions, {facts.documents:,} documents{'; ' if weighted else ''}{weighted}"
-    return f'both on "{facts.name}": {questions}'
+    data = {"questions": facts.questions, "documents": facts.documents}
+    return Statement("", f'both on "{facts.name}": {questions}', data)
 
 
 def _cells(row: Row) -> list[str]:
@@ -115,29 +109,44 @@ def _difference(row: Row) -> str:
     return f"judged {judged} ({row['judged_verdict']}), corrected by {row['labels']} labels {found}"
 
 
-def _details(row: Row, slices: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield the basis of a metric's number: missing scores, coverage, slices."""
-    metric, questions = row["metric"], row["questions"]
-    if row["note"]:
-        yield "note", f"{metric}: {row['note']}"
-    if questions < row["scored"]:
-        yield (
-            "note",
-            f"{metric}: compared on {questions:,} of {row['scored']:,} questions; not both were scored on the others",
-        )
+def _details(comparison: Comparison) -> Iterator[Statement]:
+    """Yield the basis of each metric's number: missing scores, coverage, slices."""
+    for row in comparison.metrics:
+        metric, questions = row["metric"], row["questions"]
+        if row["note"]:
+            yield Statement("note", f"{metric}: {row['note']}", {"metric": metric})
+        if questions < row["scored"]:
+            yield Statement(
+                "note",
+                f"{metric}: compared on {questions:,} of {row['scored']:,} questions; not both were scored on the"
+                " others",
+                {"metric": metric, "questions": questions, "scored": row["scored"]},
+            )
+        yield from _slice_notes(row, [part for part in comparison.slices if part["metric"] == metric])
+
+
+def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
+    """Yield the slices with a shown or doubtful difference, and those in which a better config may be worse."""
+    metric = row["metric"]
     for part in slices:
         if part["verdict"] in (SHOWN_BETTER, SHOWN_WORSE) or part["note"]:
             where = f"{part['verdict']} on {part['label']} {part['value']}"
             count = f"{part['questions']} questions{': few' if part['small'] else ''}"
-            yield "slice", f"{metric}: {where} {_difference(part)} ({'; '.join(filter(None, (count, part['note'])))})"
+            basis = "; ".join(filter(None, (count, part["note"])))
+            yield Statement("slice", f"{metric}: {where} {_difference(part)} ({basis})", part)
     for part in slices:
         perhaps = bool(part["note"]) and (part["difference"] < 0) == row["higher_is_better"]
         if row["verdict"] in (SHOWN_BETTER, LIKELY_BETTER) and (perhaps or part["verdict"] == SHOWN_WORSE):
             word = "perhaps worse" if perhaps else "shown worse"
-            yield "slice", f"{metric}: better on average, {word} on {part['label']} {part['value']}"
+            yield Statement("slice", f"{metric}: better on average, {word} on {part['label']} {part['value']}", part)
 
 
-def _most_moved(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _variance(comparison: Comparison) -> Iterator[Statement]:
+    for metric, shares in comparison.variance.items():
+        yield Statement("variance", f"{metric}: {shares}", {"metric": metric, **shares.facts})
+
+
+def _most_moved(comparison: Comparison) -> Iterator[Statement]:
     """Yield the questions with the largest change in the first metric."""
     first = comparison.metrics[0]
     rows = [row for row in comparison.questions if row["metric"] == first["metric"]]
@@ -145,15 +154,29 @@ def _most_moved(comparison: Comparison) -> Iterator[tuple[str, str]]:
     hurt = [row for row in reversed(rows) if (row["difference"] > 0) != first["higher_is_better"]]
     for effect, moved in (("helped", helped[:MOST_QUESTIONS]), ("hurt", hurt[:MOST_QUESTIONS])):
         if moved:
-            changes = [f"{row['question_id']} {signed(row['difference'], first['unit'])}" for row in moved]
-            yield effect, f"{first['metric']}: {', '.join(changes)}"
+            changes = {row["question_id"]: row["difference"] for row in moved}
+            listed = ", ".join(f"{name} {signed(change, first['unit'])}" for name, change in changes.items())
+            yield Statement(effect, f"{first['metric']}: {listed}", changes)
 
 
-def _as_json(comparison: Comparison) -> str:
-    """Format the comparison as JSON: ``metrics`` for MLflow's log_metrics, tables as its log_table writes them."""
-    numbers = ("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size", "ratio",
-               "ratio_low", "ratio_high", "corrected", "corrected_low", "corrected_high")  # fmt: skip
-    document: dict[str, Any] = {
+def _slices(comparison: Comparison) -> Table:
+    rows = [
+        [
+            part["metric"],
+            f"{part['label']} {part['value']}",
+            f"{part['questions']}{' (few)' if part['small'] else ''}",
+            _difference(part),
+            part["verdict"] + (f" ({part['note']})" if part["note"] else ""),
+        ]
+        for part in comparison.slices
+    ]
+    return Table(("metric", "slice", "questions", "difference", "verdict"), rows, detail=True)
+
+
+def _facts(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison in JSON types: ``metrics`` as MLflow's log_metrics, tables as its log_table writes them."""
+    variance = {metric: one.facts for metric, one in comparison.variance.items()}
+    return {
         "format": FORMAT,
         "baseline": comparison.baseline.facts,
         "candidate": comparison.candidate.facts,
@@ -165,46 +188,12 @@ def _as_json(comparison: Comparison) -> str:
         "metrics": {
             f"{row['metric']}.{name}": row[name]
             for row in comparison.metrics
-            for name in numbers
+            for name in _NUMBERS
             if row.get(name) is not None and np.isfinite(row[name])
         },
-        **(
-            {"variance": {metric: one.facts for metric, one in comparison.variance.items()}}
-            if comparison.variance
-            else {}
-        ),
+        **({"variance": variance} if variance else {}),
         **({"judged": comparison.judged._asdict()} if comparison.judged else {}),
         "table": log_table(comparison.metrics),
         "slices": log_table(comparison.slices),
         "questions": log_table(comparison.questions),
     }
-    return to_json(document)
-
-
-def _as_markdown(comparison: Comparison) -> str:
-    """Format the comparison as Markdown, for a comment on a change."""
-    title = markdown_text(f"{comparison.candidate} against {comparison.baseline}")
-    head = f"### {title}\n\n{markdown_text(_dataset(comparison))}\n\n"
-    warned = "".join(f"\n**{markdown_text(warning)}**\n" for warning in comparison.warnings)
-    columns = ("metric", "baseline -> candidate", "difference", "", "tests", "effect", "questions")
-    rows = [dict(zip(columns, _cells(row), strict=True)) for row in comparison.metrics]
-    slices = [
-        {
-            "metric": part["metric"],
-            "slice": f"{part['label']} {part['value']}",
-            "questions": f"{part['questions']}{' (few)' if part['small'] else ''}",
-            "difference": _difference(part),
-            "verdict": part["verdict"] + (f" ({part['note']})" if part["note"] else ""),
-        }
-        for part in comparison.slices
-    ]
-    notes = [f"{row['metric']}: {row['note']}" for row in comparison.metrics if row["note"]]
-    notes += [str(comparison.judged)] if comparison.judged else []
-    variance = [f"{metric}: {shares}" for metric, shares in comparison.variance.items()]
-    above = head + _listed(comparison.factors) + warned
-    parts = (above, markdown(rows), _listed(notes), _listed(variance), markdown(slices))
-    return "\n".join(part for part in parts if part)
-
-
-def _listed(lines: Iterable[object]) -> str:
-    return "".join(f"- {markdown_text(line)}\n" for line in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,35 +10,23 @@ import numpy as np
 from ragsweep.commands.command_line import usual_metrics
 from ragsweep.commands.labels import check_labelled
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.report.evidence import pair_words
 from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import change_with_interval
 from ragsweep.report.tables import Row
+from ragsweep.report.verdict import pair_words
 from ragsweep.stats.comparable import (
     Factor,
     check_same_questions,
     check_whole,
     factors,
-    labels_of,
     redefined_metrics,
     shared_metrics,
 )
 from ragsweep.stats.context_length import length_keys
-from ragsweep.stats.human_labels import (
-    MARKS,
-    are_marks,
-    check_corrected,
-    correct_difference,
-    match_labels,
-    reason_uncorrected,
-)
-from ragsweep.stats.inference.differences import Differences, transform_amounts
-from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm
-from ragsweep.stats.inference.slices import by_slice
+from ragsweep.stats.pair_rows import corrected_row, metric_row, question_rows, slice_rows
 from ragsweep.stats.pairs import Family, PairComparison
 from ragsweep.stats.repetition import VarianceShares, variance_shares
-from ragsweep.stats.verdict import shown_kind
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, open_ledger
 from ragsweep.sweep.running.retrieved import JudgedContexts, judged_contexts
@@ -87,13 +74,14 @@ def compare_runs(
     metrics, slices, questions = list[Row](), list[Row](), list[Row]()
     for pair, matrix, p_holm in zip(pairs, matrices, corrected, strict=True):
         unit = before.summaries[matrix.metric].unit
-        row = _metric_row(pair, matrix, float(p_holm), unit)
+        words = pair_words(pair.verdict, unit, pair.found.ratios)
+        row = {**metric_row(pair, matrix, float(p_holm), unit), "verdict": words}
         if labels:
-            row = {**row, **_corrected(labels, matrix, (baseline, candidate), row)}
+            row |= corrected_row(labels, matrix, results, (baseline.run, candidate.run), row)
         metrics.append(row)
         safe = np.array([False, bool(length_keys(before, after, matrix))])
-        slices += _slice_rows(matrix, pair.found.ratios, before, unit, safe)
-        questions += _question_rows(matrix)
+        slices += slice_rows(matrix, pair.found.ratios, before, unit, safe)
+        questions += question_rows(matrix)
     differing = factors(before, after)
     warnings = _warnings(before, after, differing, names)
     variance = {matrix.metric: shares for matrix in matrices if (shares := variance_shares(results, matrix))}
@@ -137,124 +125,6 @@ def _given(result: Result, given: Sequence[Result]) -> Result:
     """Return the given result of the same config, else the result."""
     what = (result.signature, result.overrides)
     return next((one for one in given if (one.signature, one.overrides) == what), result)
-
-
-def _metric_row(pair: PairComparison, matrix: Matrix, p_holm: float, unit: str) -> Row:
-    found, other = pair.found, pair.rows[1]
-    baseline, candidate = matrix.better
-    helped, hurt = int((candidate > baseline).sum()), int((candidate < baseline).sum())
-    means = matrix.values.mean(axis=1).tolist() if matrix.questions else (float("nan"),) * 2
-    return {
-        "metric": matrix.metric,
-        "baseline": means[0],
-        "candidate": means[1],
-        "difference": means[1] - means[0],
-        **_ends(found.estimate[other], found.low[other], found.high[other], found.ratios),
-        "verdict": pair_words(pair.verdict, unit, found.ratios),
-        "probability_better": pair.verdict.probability,
-        "compared_among": len(pair.matrix.configs),
-        "p_wilcoxon": float(found.wilcoxon[other]),
-        "p_randomisation": float(found.randomisation[other]),
-        "p_holm": p_holm,  # p of the randomisation test, corrected for all compared metrics
-        "effect_size": float(found.effect[other]),
-        "helped": helped,
-        "hurt": hurt,
-        "alike": len(matrix.questions) - helped - hurt,
-        "questions": len(matrix.questions),
-        "scored": matrix.asked,
-        "coverage": matrix.coverage,
-        "higher_is_better": matrix.higher_is_better,
-        "note": "; ".join(
-            filter(None, (found.notes[other] or _disagreement(found, other, means), matrix.declined_note))
-        ),
-        "unit": unit,
-    }
-
-
-def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
-    """Return the intervals of the difference and of the ratio; None for a missing one."""
-    ends = [float(low), float(high)]
-    ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
-    shown = [math.nan] * 2 if ratios else ends
-    return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
-
-
-def _disagreement(found: Differences, row: int, means: Sequence[float]) -> str:
-    """Return a note if most questions and the mean disagree on the sign of a shown difference."""
-    if found.ratios and (found.better[row] or found.worse[row]) and (means[1] - means[0]) * found.estimate[row] < 0:
-        return "the typical question and the mean differ in opposite directions: a few large values dominate the mean"
-    return ""
-
-
-def _corrected(labels: Sequence[HumanLabel], matrix: Matrix, runs: Sequence[RecordedRun], row: Row) -> Row:
-    """Return the corrected difference of a metric, and its verdict; NaN without labels."""
-    nothing = math.nan
-    if not any(label.metric == matrix.metric for label in labels):
-        return {
-            "judged_verdict": row["verdict"],
-            "corrected": nothing,
-            "corrected_low": nothing,
-            "corrected_high": nothing,
-            "labels": 0,
-        }
-    matched = match_labels(labels, matrix.metric, [run.result for run in runs], [run.run for run in runs], matrix)
-    found = correct_difference(matrix, matched, (0, 1))
-    check_corrected(matched, found, matrix.metric)
-    above, below = bool(found.low > 0), bool(found.high < 0)
-    up, down = (above, below) if matrix.higher_is_better else (below, above)
-    notes = [row["note"], reason_uncorrected(matched, found, matrix.metric)]
-    notes += [matched.why_unused()] if found.value == found.value else []
-    notes += [MARKS] if are_marks(labels, matrix.metric, matrix) else []
-    return {
-        "verdict": shown_kind(up, down, found.low == found.high == 0),
-        "judged_verdict": row["verdict"],
-        "corrected": found.value,
-        "corrected_low": found.low,
-        "corrected_high": found.high,
-        "labels": found.labels,
-        "note": "; ".join(filter(None, notes)),
-    }
-
-
-def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str, safe: np.ndarray) -> list[Row]:
-    values = {label: np.array(column) for label, column in labels_of(baseline, matrix.questions).items()}
-    return [
-        {
-            "metric": matrix.metric,
-            "label": part.label,
-            "value": part.value,
-            "questions": part.questions,
-            "small": part.small,
-            "difference": _mean_difference(matrix, values[part.label] == part.value),
-            **_ends(part.estimate[1], part.low[1], part.high[1], ratios),
-            "p_holm": float(part.p_holm[1]),
-            "verdict": shown_kind(part.better[1], part.worse[1], part.low[1] == part.high[1] == 0),
-            "note": part.doubt(1),
-            "unit": unit,
-        }
-        for part in by_slice(transform_amounts(matrix, unit), labels_of(baseline, matrix.questions), rising=safe)
-    ]
-
-
-def _mean_difference(matrix: Matrix, chosen: np.ndarray) -> float:
-    baseline, candidate = matrix.select_questions(chosen).values.mean(axis=1).tolist()
-    return float(candidate - baseline)
-
-
-def _question_rows(matrix: Matrix) -> list[Row]:
-    baseline, candidate = matrix.scores
-    gain = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0)
-    return [
-        {
-            "metric": matrix.metric,
-            "question_id": matrix.questions[n],
-            "baseline": float(baseline[n]),
-            "candidate": float(candidate[n]),
-            "difference": float(candidate[n] - baseline[n]),
-        }
-        for n in np.argsort(-gain, kind="stable").tolist()
-        if gain[n]
-    ]
 
 
 def _warnings(before: Result, after: Result, differing: Sequence[Factor], metrics: Sequence[str]) -> list[str]:

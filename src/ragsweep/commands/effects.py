@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe, usual_metrics
+from ragsweep.commands.command_line import Parser, add_forms, add_path, print_document, usual_metrics
 from ragsweep.core.errors import InputError
-from ragsweep.core.escaping import markdown_text
-from ragsweep.core.results import COMPLETE
+from ragsweep.core.results import COMPLETE, Result
+from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import ROUNDING, change_with_interval
-from ragsweep.report.tables import log_table, markdown, to_json, weighted_note
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.tables import log_table, weighted_note
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
 from ragsweep.stats.context_length import LENGTHENING, RISING
 from ragsweep.stats.inference import factorial
@@ -44,9 +43,7 @@ def effects(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep effects", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweep", metavar="SWEEP", help="id of a sweep or of its MLflow parent run, or a prefix")
     parser.add_argument("--metric", help="the metric (default: the objective)")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="for programs")
-    form.add_argument("--markdown", action="store_true", help="as a table")
+    add_forms(parser, markdown=True)
     add_path(parser)
     options = parser.parse_args(arguments)
     results = [result for result in find_sweep(options.path, options.sweep) if result.state == COMPLETE]
@@ -55,39 +52,36 @@ def effects(arguments: Sequence[str]) -> int:
     for result in results[1:]:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
+    print_document(effects_document(results, metric), options)
+    return 0
+
+
+def effects_document(results: Sequence[Result], metric: str) -> Document:
+    """Build the document of the effects on a metric, main effects first, each kind by its size."""
     matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
     ratios, lengthening = has_ratios(matrix, unit), LENGTHENING if metric.startswith(RISING) else ()
     found = factorial.effects(factor_values(results), transform_amounts(matrix, unit), lengthening=lengthening)
-    note = _INTERACTIONS.get(found.interactions, "")
-    ordered, method = sorted(found.effects, key=_order), _METHODS[found.method]
-    method += f"; {weighted}" if (weighted := weighted_note(results[0])) else ""
-    method += "; ratios, of the typical question" if ratios else ""
-    cells = [_cells(effect, unit, ratios) for effect in ordered]
-    with ignore_closed_pipe():
-        if options.json:
-            document = {
-                "format": FORMAT,
-                "metric": metric,
-                "method": found.method,
-                "interactions": found.interactions,
-                "weighted": weighted,
-                "confidence_level": found.level,
-                "effects": log_table([_row(effect, ratios) for effect in ordered]),
-            }
-            print(to_json(document))
-        elif options.markdown:
-            rows = [dict(zip(_COLUMNS, row, strict=True)) for row in cells]
-            print(f"{markdown_text(f'Effects on {metric}; {method}')}\n\n{markdown(rows)}", end="")
-            print(f"\n{markdown_text(note)}\n" if note else "", end="")
-        else:
-            terminal = Terminal.current()
-            terminal.line("effects", f"{metric} of {len(results)} configs; {method}")
-            terminal.aligned(cells or [["no parameter varies"]])
-            if note:
-                terminal.line("note", note)
-            if hidden := sum(bool(effect.note) for effect in ordered):
-                terminal.line("note", f"{hidden} effects are confounded with others in these configs")
-    return 0
+    ordered, weighted = sorted(found.effects, key=_order), weighted_note(results[0])
+    basis = [_METHODS[found.method], weighted, "ratios, of the typical question" if ratios else ""]
+    method = "; ".join(filter(None, basis))
+    head = Statement("effects", f"{metric} of {len(results)} configs; {method}", {"configs": len(results)})
+    hidden = sum(bool(effect.note) for effect in ordered)
+    notes = [Statement("note", note)] if (note := _INTERACTIONS.get(found.interactions, "")) else []
+    if hidden:
+        text = f"{hidden} effects are confounded with others in these configs"
+        notes.append(Statement("note", text, {"confounded": hidden}))
+    cells = [_cells(effect, unit, ratios) for effect in ordered] or [["", "no parameter varies", "", ""]]
+    section = Section([lines(head), Table(_COLUMNS, cells, headed=False), lines(notes)])
+    facts = {
+        "format": FORMAT,
+        "metric": metric,
+        "method": found.method,
+        "interactions": found.interactions,
+        "weighted": weighted,
+        "confidence_level": found.level,
+        "effects": log_table([_row(effect, ratios) for effect in ordered]),
+    }
+    return Document(f"Effects on {metric}", [section], facts)
 
 
 def _order(effect: Effect) -> tuple[int, float]:

@@ -8,24 +8,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsweep.commands.command_line import LABELS, RUN, Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.command_line import LABELS, RUN, Parser, add_path, print_document, write_document
 from ragsweep.commands.comparison import pair_verdicts
-from ragsweep.commands.gate_report import (
-    EXIT_STATUS,
-    Decision,
-    GateDecision,
-    as_json,
-    as_markdown,
-    correction,
-    show,
-)
+from ragsweep.commands.gate_report import EXIT_STATUS, Decision, GateDecision, correction, gate_document
 from ragsweep.commands.labels import check_labelled, read_run_labels
 from ragsweep.commands.sequential import LOST_POWER, check_sequential, metric_range
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.results import Result
 from ragsweep.golden.text_files import read_lines
 from ragsweep.report.tables import weighted_note
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.writers.json import as_json
+from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats import comparable
 from ragsweep.stats.gate import (
     EACH,
@@ -84,15 +77,11 @@ def gate(arguments: Sequence[str]) -> int:
     baseline = find_run(options.path, options.baseline) if options.baseline else None
     anchor = find_run(options.path, options.anchor) if options.anchor else None
     decision = replace(decide(baseline, anchor, candidate, options), anchor=anchor, sequential=options.sequential)
-    for path, write in ((options.json, as_json), (options.markdown, as_markdown)):
+    document = gate_document(decision)
+    for path, written in ((options.json, as_json), (options.markdown, as_markdown)):
         if path:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(write(decision), encoding="utf-8")
-            except OSError as fault:
-                raise InputError(f"{path}: cannot be written: {fault.strerror}") from None
-    with ignore_closed_pipe():
-        show(decision, Terminal.current())
+            write_document(path, written(document))
+    print_document(document)
     return EXIT_STATUS[decision.decision]
 
 

@@ -1,16 +1,15 @@
-"""The decision of ``ragsweep gate``, formatted for the terminal, as JSON and as Markdown."""
+"""The decision of ``ragsweep gate``, and its document."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from ragsweep.core.escaping import markdown_text
+from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import amount, signed
-from ragsweep.report.tables import Row, log_table, markdown, to_json
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.tables import Row, log_table
 from ragsweep.stats import comparable
 from ragsweep.stats.gate import GAIN, LEAST, MARGIN, Check
 from ragsweep.stats.inference.noninferiority import Gate
@@ -19,6 +18,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun
 Decision = Literal["pass", "fail", "inconclusive", "refused"]
 EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}
 FORMAT = "ragsweep.gate/1"
+COLUMNS = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
 _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "high")
 """The uncorrected result, from the judge's scores only, if human labels correct them."""
 
@@ -60,26 +60,22 @@ def correction(check: Check, judged: Gate) -> str:
     return f"{where}: as judged {basis(judged)}; corrected by {check.labels} labels {basis(check.found)}"
 
 
-def show(decision: GateDecision, terminal: Terminal) -> None:
-    """Print the decision and its basis."""
-    terminal.line("gate", f"{decision.decision}: {_pair(decision)}")
-    if decision.reason:
-        terminal.line("refused", decision.reason)
-    for name, found in decision.decisions.items():
-        terminal.line(name, f"{found} against {getattr(decision, name)}")
-    for factor in decision.factors:
-        terminal.line("factor", str(factor))
-    for metric, verdict in decision.verdicts.items():
-        terminal.line("verdict", f"{metric}: {verdict}")
-    terminal.aligned([_cells(check) for check in decision.checks])
-    for note in decision.notes:
-        terminal.line("note", note)
-
-
-def _pair(decision: GateDecision) -> str:
-    against = f" against {decision.baseline}" if decision.baseline else ""
-    against += f" and {decision.anchor}" if decision.anchor else ""
-    return f"{decision.candidate}{against}" + (f", {decision.questions:,} questions" if decision.questions else "")
+def gate_document(decision: GateDecision) -> Document:
+    """Build the document of a decision: the pair, what differs, the checks, and notes."""
+    against = (f"{decision.baseline}", f"{decision.anchor}") if decision.anchor else (f"{decision.baseline}",)
+    pair = f"{decision.candidate}" + (f" against {' and '.join(against)}" if decision.baseline else "")
+    asked = f", {decision.questions:,} questions" if decision.questions else ""
+    head = [Statement("gate", f"{decision.decision}: {pair}{asked}", {"questions": decision.questions})]
+    head += [Statement("refused", decision.reason)] if decision.reason else []
+    head += [
+        Statement(name, f"{found} against {getattr(decision, name)}", {"decision": found})
+        for name, found in decision.decisions.items()
+    ]
+    head += [Statement("factor", str(factor), vars(factor)) for factor in decision.factors]
+    head += [Statement("verdict", f"{metric}: {verdict}") for metric, verdict in decision.verdicts.items()]
+    checks = Table(COLUMNS, [_cells(check) for check in decision.checks], headed=False)
+    section = Section([lines(head), checks, lines(Statement("note", note) for note in decision.notes)])
+    return Document(f"gate: {decision.decision}", [section], _facts(decision))
 
 
 def _cells(check: Check) -> list[str]:
@@ -126,10 +122,11 @@ def _row(check: Check) -> Row:
     }
 
 
-def as_json(decision: GateDecision) -> str:
-    """Format the decision as JSON; ``checks`` is a table as MLflow's log_table writes it."""
+def _facts(decision: GateDecision) -> dict[str, Any]:
+    """Return the decision in JSON types; ``checks`` is a table as MLflow's log_table writes it."""
     facts = decision.candidate.result.dataset
-    document = {
+    variance = {str(one.condition): one.variance.facts for one in decision.checks if one.variance}
+    return {
         "format": FORMAT,
         "decision": decision.decision,
         "exit_status": EXIT_STATUS[decision.decision],
@@ -146,23 +143,6 @@ def as_json(decision: GateDecision) -> str:
         "confidence_level": decision.checks[0].found.level if decision.checks else None,
         "factors": [vars(factor) for factor in decision.factors],
         "notes": decision.notes,
-        **(
-            {"variance": {str(one.condition): one.variance.facts for one in decision.checks if one.variance}}
-            if any(one.variance for one in decision.checks)
-            else {}
-        ),
+        **({"variance": variance} if variance else {}),
         "checks": log_table([_row(check) for check in decision.checks]),
     }
-    return to_json(document) + "\n"
-
-
-def as_markdown(decision: GateDecision) -> str:
-    """Format the decision as Markdown, for a comment on a change or the summary of a job."""
-    columns = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
-    rows = [dict(zip(columns, _cells(check), strict=True)) for check in decision.checks]
-    against = [f"{found} against the {name} {getattr(decision, name)}" for name, found in decision.decisions.items()]
-    against += [f"{metric}: {verdict}" for metric, verdict in decision.verdicts.items()]
-    lines = [decision.reason, *against, *(f"changed: {factor}" for factor in decision.factors), *decision.notes]
-    listed = "".join(f"- {markdown_text(line)}\n" for line in lines if line)
-    parts = (f"### gate: {decision.decision}\n", f"{markdown_text(_pair(decision))}\n", markdown(rows), listed)
-    return "\n".join(part for part in parts if part)

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
-from ragsweep.commands.judge_noise import show_noise
+from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
+from ragsweep.commands.judge_noise import noise_document
 from ragsweep.commands.labels import Scores, bounds_of_scores, check_run_labels, scores_by_question
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
-from ragsweep.report.tables import to_json
-from ragsweep.report.terminal import Terminal
-from ragsweep.stats.calibration import (
-    Interval,
-    Share,
-    confusion,
-    corrected_share,
-    kappa_interval,
-)
+from ragsweep.report.document import Document, Section, Statement, lines, notes
+from ragsweep.stats.calibration import Interval
 from ragsweep.stats.human_labels import WAY_OUT, match_labels
 from ragsweep.stats.inference.declined import missing_reason
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
-from ragsweep.stats.inference.prediction_powered import prediction_powered
+from ragsweep.stats.judge_agreement import Calibration, count_reasons, measure
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 FEW = 30
 """Lowest number of labels of either kind that is not reported as few."""
-UNKNOWN = "not among the judged questions (are the ids the same?)"
 
 _CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
 answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
@@ -46,33 +36,6 @@ answer (the text) identify the labelled answer: labels of other answers are igno
 
 _NOISE = """Compare two runs of one config with repeated judgements (judge.replicate=0,1): differences below those shown
 here are within the judge's noise."""
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """The agreement of one metric's judge with human labels.
-
-    ``kappa`` is for pass against fail, ``weighted_kappa`` for the scores (quadratic weights). ``passed`` is
-    the share of all verdicts that pass, ``corrected_passed`` the same without the judge's errors. ``mean`` and
-    ``corrected_mean`` are of the scores; the latter requires labels that are scores on the metric's scale.
-    """
-
-    metric: str
-    n_verdicts: int
-    n_labels: int
-    n_compared: int
-    threshold: float
-    kappa: Interval
-    weighted_kappa: Interval
-    sensitivity: Interval
-    specificity: Interval
-    n_right: int
-    n_wrong: int
-    passed: Interval
-    corrected_passed: Interval
-    mean: float
-    corrected_mean: Interval
-    missing: Mapping[str, int]  # labels without a verdict, by reason
 
 
 def judge(arguments: Sequence[str]) -> int:
@@ -94,13 +57,12 @@ def judge(arguments: Sequence[str]) -> int:
         command.add_argument("--json", action="store_true", help="for programs")
         add_path(command)
     options = parser.parse_args(arguments or ["--help"])
-    with ignore_closed_pipe():
-        (_show_calibration if options.command == "calibrate" else show_noise)(options, Terminal.current())
+    print_document(_calibrate(options) if options.command == "calibrate" else noise_document(options), options)
     return 0
 
 
-def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
-    """Print the agreement of the judge of every labelled metric with the labels."""
+def _calibrate(options: argparse.Namespace) -> Document:
+    """Compare the judge of every labelled metric with the labels."""
     given = read_labels(options.labels)
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
@@ -109,7 +71,6 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
         check_run_labels(given, [run.result])
     else:
         check_scale(given, {name: bounds_of_scores(verdicts.get(name, {}).values()) for name in labels})
-    weighted = run is not None and WEIGHT in run.result.outcomes
     metrics = options.metric or list(labels)
     for metric in metrics:
         for kind, known in (("labels", labels), ("verdicts", verdicts)):
@@ -121,13 +82,15 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
         chosen = _labels_of(run, given, metric) if run else by_metric(given)[metric]
         reasons = _reasons(run.result, metric) if run else {}
         found.append(measure(metric, verdicts[metric], chosen, options.threshold, sources, reasons))
-    if options.json:
-        print(to_json([vars(calibration) for calibration in found]))
-    else:
-        for calibration in found:
-            terminal.lines(_lines(calibration))
-        if weighted:
-            terminal.line("note", "all shares and means here are of verdicts: the weights of questions are not used")
+    return calibration_document(found, run is not None and WEIGHT in run.result.outcomes)
+
+
+def calibration_document(found: Sequence[Calibration], weighted: bool) -> Document:
+    """Build the document of the agreement of judges with people; ``weighted``: the questions have weights."""
+    unused = "all shares and means here are of verdicts: the weights of questions are not used"
+    blocks = [notes(_statements(calibration)) for calibration in found]
+    blocks += [lines(Statement("note", unused))] if weighted else []
+    return Document("Agreement of the judge with people", [Section(blocks)], [vars(one) for one in found])
 
 
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
@@ -168,86 +131,38 @@ def _reasons(result: Result, metric: str) -> dict[str, str]:
     return {question: missing_reason(result, n, metric) for n, question in enumerate(result.outcomes["question_id"])}
 
 
-def measure(
-    metric: str, verdicts: Mapping[str, float], labels: Mapping[str, float], threshold: float,
-    sources: Mapping[str, str] | None = None, reasons: Mapping[str, str] | None = None,
-) -> Calibration:  # fmt: skip
-    """Compare the verdicts of a metric with the labels for the same questions.
-
-    Args:
-        metric: Its name.
-        verdicts: Question -> score by the judge.
-        labels: Question -> label by people.
-        threshold: From which score on a verdict or a label passes.
-        sources: Question -> its cluster.
-        reasons: Question -> why it has no verdict.
-
-    Raises:
-        InputError: No labelled question has a verdict.
-    """
-    both = [question for question in labels if question in verdicts]
-    missing = Counter((reasons or {}).get(question) or UNKNOWN for question in labels if question not in verdicts)
-    if not both:
-        raise InputError(f"{metric}: none of the {len(labels)} labelled questions has a verdict: {_counted(missing)}")
-    judge = np.array([verdicts[question] for question in both])
-    people = np.array([labels[question] for question in both])
-    everything = np.array(list(verdicts.values()))
-    passes, right = judge >= threshold, people >= threshold
-    errors = confusion(passes.tolist(), right.tolist())
-    passed = Share(int((everything >= threshold).sum()), len(everything))
-    # Labels of 1 and 0 for fractional scores mark right and wrong answers, and cannot correct a mean.
-    marks = bool(np.isin(people, (0, 1)).all() and not np.isin(judge, (0, 1)).all())
-    clusters = np.unique([(sources or {}).get(question, question) for question in verdicts], return_inverse=True)[1]
-    scores = np.array([labels.get(question, math.nan) for question in verdicts])
-    matrix = Matrix(everything[None, :], clusters, (metric,), tuple(verdicts), metric, asked=len(verdicts))
-    corrected = prediction_powered(matrix, scores[None, :], (1.0,))
-    counts = len(verdicts), len(labels), len(both)
-    return Calibration(
-        metric,
-        *counts,
-        threshold,
-        kappa=kappa_interval(passes, right, "none"),
-        weighted_kappa=kappa_interval(judge, people, "quadratic"),
-        sensitivity=errors.sensitivity.interval,
-        specificity=errors.specificity.interval,
-        n_right=errors.sensitivity.n,
-        n_wrong=errors.specificity.n,
-        passed=passed.interval,
-        corrected_passed=corrected_share(passed, errors),
-        mean=float(everything.mean()),
-        corrected_mean=Interval() if marks else Interval(*corrected[:3]),
-        missing=missing,
-    )  # fmt: skip
-
-
-def _lines(found: Calibration) -> Iterator[tuple[str, str]]:
-    yield (
+def _statements(found: Calibration) -> Iterator[Statement]:
+    counts = {"labels": found.n_labels, "compared": found.n_compared, "verdicts": found.n_verdicts}
+    yield Statement(
         "metric",
-        (
-            f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict, of"
-            f" {found.n_verdicts} verdicts; {found.threshold:g} or more passes"
-            + (f"; without a verdict: {_counted(found.missing)}" if found.missing else "")
-        ),
+        f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict, of {found.n_verdicts} verdicts;"
+        f" {found.threshold:g} or more passes"
+        + (f"; without a verdict: {count_reasons(found.missing)}" if found.missing else ""),
+        {**counts, "missing": found.missing},
     )
-    yield "kappa", f"{_shown(found.kappa)} pass against fail, {_shown(found.weighted_kappa)} weighted"
-    yield "finds", f"{_shown(found.sensitivity)} of {found.n_right} that people pass (sensitivity)"
-    yield "refuses", f"{_shown(found.specificity)} of {found.n_wrong} that people fail (specificity)"
+    yield _stated("kappa", "{} pass against fail, {} weighted", found.kappa, found.weighted_kappa)
+    yield _stated("finds", f"{{}} of {found.n_right} that people pass (sensitivity)", found.sensitivity)
+    yield _stated("refuses", f"{{}} of {found.n_wrong} that people fail (specificity)", found.specificity)
     fewest = min(found.n_right, found.n_wrong)
-    corrected = "not corrected: on the labels the judge is no better than chance"
     if not math.isnan(found.corrected_passed.value):
-        corrected = f"{_shown(found.corrected_passed)} corrected for its errors"
-    elif not fewest:
-        corrected = "not corrected: labels of both kinds are needed, right and wrong"
-    yield "passes", f"{_shown(found.passed)} of all as judged, {corrected}"
+        yield _stated(
+            "passes", "{} of all as judged, {} corrected for its errors", found.passed, found.corrected_passed
+        )
+    else:
+        why = "on the labels the judge is no better than chance"
+        if not fewest:
+            why = "labels of both kinds are needed, right and wrong"
+        yield _stated("passes", f"{{}} of all as judged, not corrected: {why}", found.passed)
     if not math.isnan(found.corrected_mean.value):
-        yield "mean", f"{found.mean:.3f} as judged, {_shown(found.corrected_mean)} corrected by the labels"
+        yield _stated("mean", f"{found.mean:.3f} as judged, {{}} corrected by the labels", found.corrected_mean)
     if fewest < FEW:
         kind = "right" if found.n_right < found.n_wrong else "wrong"
-        yield "few", f"{fewest} labels of what is {kind}: more would narrow all this"
+        yield Statement("few", f"{fewest} labels of {kind} answers: more would narrow these intervals", {kind: fewest})
 
 
-def _counted(missing: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in missing.items())
+def _stated(label: str, form: str, *intervals: Interval) -> Statement:
+    """Make a statement of intervals."""
+    return Statement(label, form.format(*map(_shown, intervals)), {"intervals": intervals})
 
 
 def _shown(interval: Interval) -> str:

@@ -7,8 +7,7 @@ import math
 
 from ragsweep.commands.labels import scores_by_question
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.report.tables import to_json
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Document, Section, Statement, lines
 from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.inference.matrix import WEIGHT
@@ -18,8 +17,8 @@ _JUDGED = "ragas_"
 _REPLICATE = "judge.replicate"
 
 
-def show_noise(options: argparse.Namespace, terminal: Terminal) -> None:
-    """Print the noise floor of the chosen metrics, else of all that are judged and that both runs have."""
+def noise_document(options: argparse.Namespace) -> Document:
+    """Build the document of the noise floor of the chosen metrics, else of all judged ones that both runs have."""
     first, second = (find_run(options.path, run).result for run in options.runs)
     scores, others = scores_by_question(first), scores_by_question(second)
     shared = [name for name in scores if name in others]
@@ -38,16 +37,18 @@ def show_noise(options: argparse.Namespace, terminal: Terminal) -> None:
     digests = [(result.dataset.golden_digest, result.dataset.corpus_digest) for result in (first, second)]
     if digests[0] != digests[1]:
         differing.append("dataset")
-    if options.json:
-        metrics_json = {name: found._asdict() for name, found in floors.items()}
-        print(to_json({"differing": differing, "metrics": metrics_json}))
-        return
+    statements = []
     if differing:
-        terminal.line("warning", f"the runs differ in more than chance: {', '.join(differing)}")
+        text = f"the runs differ in more than chance: {', '.join(differing)}"
+        statements.append(Statement("warning", text, {"differing": differing}))
     elif first.parameters.get(_REPLICATE) == second.parameters.get(_REPLICATE):
-        terminal.line("warning", "both have the same judge.replicate: stored verdicts are the same ones, not new ones")
-    for name, found in floors.items():
-        terminal.line("noise", f"{name}: {_noise_text(found)}")
+        same = "both have the same judge.replicate: stored verdicts are the same ones, not new ones"
+        statements.append(Statement("warning", same))
+    statements += [
+        Statement("noise", f"{name}: {_noise_text(found)}", found._asdict()) for name, found in floors.items()
+    ]
+    facts = {"differing": differing, "metrics": {name: found._asdict() for name, found in floors.items()}}
+    return Document("Noise of the judge", [Section([lines(statements)])], facts)
 
 
 def _noise_text(found: Noise) -> str:

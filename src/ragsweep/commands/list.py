@@ -6,11 +6,13 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.command_line import Parser, add_path, print_document
 from ragsweep.core.results import COMPLETE, Result, objectives
 from ragsweep.records.ledger import Ledger, Record, Sweep
+from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import number
-from ragsweep.report.sweep_table import GAP, sweep_table
+from ragsweep.report.result_blocks import failure_lines, heading
+from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
@@ -33,33 +35,35 @@ def list(arguments: Sequence[str]) -> int:
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="the sweep whose configs to list")
     parser.add_argument("--all", action="store_true", help=f"all, not only the latest {MOST}")
     add_path(parser)
-    options, terminal = parser.parse_args(arguments), Terminal.current()
+    options = parser.parse_args(arguments)
     ledger = open_ledger(options.path)
-    with ignore_closed_pipe():
-        if options.sweep:
-            _show_sweep(ledger, find_sweep_record(ledger, options.path, options.sweep), terminal)
-            return 0
-        names = ledger.names.all()
-        rows = sorted([*_sweeps(ledger, names), *_singles(ledger, names)])
-        shown = rows if options.all else rows[-MOST:]
-        lines = [HEADER, *(row for _, row in shown)]
-        if not any(line[NAME] for line in lines[1:]):
-            lines = [[*line[:NAME], *line[NAME + 1 :]] for line in lines]
-        terminal.table(lines[0], lines[1:])
-        if len(shown) < len(rows):
-            terminal.line("", f"... {len(rows) - len(shown):,} earlier ones: ragsweep list --all")
+    if options.sweep:
+        document = _sweep_document(ledger, find_sweep_record(ledger, options.path, options.sweep))
+    else:
+        document = _list_document(ledger, options.all)
+    print_document(document)
     return 0
 
 
-def _show_sweep(ledger: Ledger, sweep: Sweep, terminal: Terminal) -> None:
-    summary = summarise_sweep(ledger, ledger.records(sweep.id))
-    if summary.results:
-        terminal.heading(sweep_title(sweep), summary.results[0].dataset)
-        choice = summary.chosen
-        shown, most = headline(summary.results), len(summary.results)
-        table = sweep_table(summary.results, shown, summary.verdict, choice, terminal.width, most)
-        terminal.table(table.header, table.rows, GAP, terminal.width)
-    terminal.failures(summary.failures)
+def _list_document(ledger: Ledger, every: bool) -> Document:
+    """Build the document of the latest sweeps and single runs; of all if ``every``."""
+    names = ledger.names.all()
+    rows = sorted([*_sweeps(ledger, names), *_singles(ledger, names)])
+    shown: Sequence[Sequence[str]] = [HEADER, *(row for _, row in (rows if every else rows[-MOST:]))]
+    if not any(row[NAME] for row in shown[1:]):
+        shown = [[*row[:NAME], *row[NAME + 1 :]] for row in shown]
+    hidden = len(rows) + 1 - len(shown)
+    earlier = [Statement("", f"... {hidden:,} earlier ones: ragsweep list --all", {"hidden": hidden})] if hidden else []
+    return Document("Sweeps and runs", [Section([Table(shown[0], shown[1:]), lines(earlier)])])
+
+
+def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:
+    summary, blocks = summarise_sweep(ledger, ledger.records(sweep.id)), tuple[Block, ...]()
+    if results := summary.results:
+        width = Terminal.current().width
+        table = sweep_table(results, headline(results), summary.verdict, summary.chosen, width, len(results))
+        blocks = (heading(sweep_title(sweep), results[0].dataset), Table(table.header, table.rows, fitted=True))
+    return Document(sweep_title(sweep), [Section([*blocks, failure_lines(summary.failures)])])
 
 
 def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:

@@ -4,51 +4,34 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
-from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, ignore_closed_pipe, usual_metrics
+from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
+from ragsweep.commands.power_report import GoldenSetPlan, PowerFindings, plan_document, power_document
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import COMPLETE, Result
-from ragsweep.report.numbers import amount
-from ragsweep.report.tables import Row, log_table, to_json, weighted_note
-from ragsweep.report.terminal import Terminal
+from ragsweep.core.results import Result
+from ragsweep.report.tables import Row
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
-from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.differences import compare_amounts, has_ratios, transform_amounts
-from ragsweep.stats.inference.matrix import WEIGHT, Matrix, score_matrix
-from ragsweep.stats.inference.planning import (
-    MEASURED,
-    Design,
-    Variation,
-    check_design,
-    detectable,
-    find_variation,
-    independent_questions,
-    pilot_variation,
-    questions_for,
+from ragsweep.stats.detectable_rows import (
+    EFFECT,
+    Planned,
+    comparison_level,
+    detectable_row,
+    paired,
+    plan_rows,
+    worth_finding,
 )
-from ragsweep.stats.inference.power import LEVEL, POWER, each_level, estimate_power, noise_floor, shared_level
+from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
+from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
+from ragsweep.stats.inference.planning import MEASURED, Design, check_design, find_variation, pilot_variation
+from ragsweep.stats.inference.power import noise_floor
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger, sweep_results
 
-FORMAT = "ragsweep.power/1"
-PLAN_FORMAT = "ragsweep.power_plan/1"
-EFFECT = 0.02
-"""The default effect size: two points of a share, or 2 % of the mean of an amount."""
-CORRELATION = 0.8
-"""The assumed correlation of two configs' scores, of equal variance, if only one config is given."""
 REPEATED = (".replicate", ".seed")
 
-GUARDED_BELOW = 100
-FEW_CLUSTERS = (
-    f"below {GUARDED_BELOW} source documents a difference that very few questions contradict is not called better: it"
-    " must be 1.2 times as large as stated (60 documents, two configs) to 1.8 times (30)"
-)
-"""Measured by ``benchmarks/planted.py --part power``."""
 _ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
 confidence, and the number of questions that a given difference needs. Two runs measure the variance of differences over
 questions; with one run it is assumed. Among many configs a difference must be larger to be shown: runs of one sweep are
@@ -74,45 +57,15 @@ def power(arguments: Sequence[str]) -> int:
     siblings = [] if options.configs else _siblings(options.path, runs)
     configs = options.configs or max(len(siblings) - 1, 1)
     repeated = [runs[0].result, *(run.result for run in repeats)]
-    rows, noise = list[Row](), list[tuple[str, str]]()
+    rows, noise = list[Row](), dict[str, Sequence[Noise]]()
     for metric in metrics:
         repeats_of = [np.array(result.outcomes[metric], dtype=np.float64) for result in repeated]
-        floors = noise_floor(repeats_of, results[0].outcomes.get(WEIGHT))
-        row = _row([run.result for run in runs], metric, options.effect, _level(siblings, metric, configs))
-        rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in floors), default=math.nan)})
-        noise += [("noise", f"{metric}: {_noise_text(floor, row['unit'])}") for floor in floors]
-    with ignore_closed_pipe():
-        if options.json:
-            document = {
-                "format": FORMAT,
-                "runs": [run.run for run in runs],
-                "repeats": [run.run for run in repeats],
-                "weighted": weighted_note(results[0]),
-                "power": POWER,
-                "confidence_level": LEVEL,
-                "configs": configs,
-                "assumed_correlation": CORRELATION if len(runs) == 1 else None,
-                "table": log_table(rows),
-            }
-            print(to_json(document))
-            return 0
-        terminal, facts = Terminal.current(), results[0].dataset
-        terminal.line("power", f'"{facts.name}", {facts.questions:,} questions: {" and ".join(map(str, runs))}')
-        if weighted := weighted_note(results[0]):
-            terminal.line("", weighted)
-        if len(runs) == 1:
-            terminal.line(
-                "assumed",
-                f"another config's scores spread as these do and correlate with them at"
-                f" {CORRELATION}; name a second run to measure it instead",
-            )
-        compared = f"the {len(siblings)} configs of their sweep" if siblings else f"{configs} compared with one"
-        terminal.aligned([_cells(row, compared if configs > 1 else "") for row in rows])
-        if not repeats and (results[0].usage or "answer" in results[0].outcomes):
-            noise = [("noise", "not measured: name repetitions (another replicate or seed) with --repeat")]
-        elif not repeats:
-            noise = [("noise", "none: no stage of this config is random, it scores the same again")]
-        terminal.lines(noise)
+        noise[metric] = noise_floor(repeats_of, results[0].outcomes.get(WEIGHT))
+        row = detectable_row(
+            [run.result for run in runs], metric, options.effect, comparison_level(siblings, metric, configs)
+        )
+        rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
+    print_document(power_document(PowerFindings(runs, repeats, rows, noise, configs, len(siblings))), options)
     return 0
 
 
@@ -161,89 +114,7 @@ def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
     return [] if others or sweep is None else sweep_results(open_ledger(path), sweep)
 
 
-def _level(siblings: Sequence[Result], metric: str, configs: int) -> float:
-    """Return the level of each comparison for simultaneous coverage: in a sweep by its own critical value."""
-    whole = [result for result in siblings if result.state == COMPLETE and metric in result.summaries]
-    if len(whole) < 2:
-        return shared_level(configs, LEVEL)
-    return each_level(compare_amounts(score_matrix(whole, metric), 0, whole[0].summaries[metric].unit))
-
-
-def _row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return the differences that one metric can show."""
-    matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
-    effect = _worth_finding(matrix, unit) if effect is None else effect
-    ratios, compared = has_ratios(matrix, unit), _paired(transform_amounts(matrix, unit))
-
-    found = estimate_power(compared, level=level)
-    needed = found.questions_for(math.log1p(effect / float(matrix.values[0].mean())) if ratios else effect)
-    return {
-        "metric": metric,
-        "detectable": math.expm1(found.typical) if ratios else found.typical,  # a share of an amount
-        "detectable_alone": math.expm1(found.alone) if ratios else found.alone,
-        "ratios": ratios,
-        "effect": effect,
-        "questions_needed": needed,
-        "questions": found.questions,
-        "clusters": found.clusters,
-        "spread": float(found.spread[1]),
-        "note": found.note,
-        "unit": unit,
-    }
-
-
-def _worth_finding(matrix: Matrix, unit: str) -> float:
-    mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
-    return EFFECT * abs(mean) if unit else EFFECT
-
-
-def _paired(matrix: Matrix) -> Matrix:
-    """Return two rows of scores; for one config, rows whose difference has the variance implied by CORRELATION."""
-    if len(matrix.values) > 1:
-        return matrix
-    scores = matrix.values[0]
-    apart = (scores - scores.mean()) * math.sqrt(2 * (1 - CORRELATION))
-    return replace(matrix, values=np.stack([scores, scores + apart]), configs=("", ""))
-
-
-def _cells(row: Row, compared: str) -> list[str]:
-    unit = row["unit"]
-    if math.isnan(row["detectable"]):
-        return [row["metric"], row["note"], "", ""]
-    alone, least = (
-        (f"{amount(100 * row[key], '%')} %" if row["ratios"] else amount(row[key], unit))
-        for key in ("detectable_alone", "detectable")
-    )
-    alone = f"; between two configs alone, of {alone}"
-    needed = f"{row['questions_needed']:,}" if row["questions_needed"] else "unknown how many"
-    clusters = f" in {row['clusters']:,} clusters" if row["clusters"] != row["questions"] else ""
-    return [
-        row["metric"],
-        f"sees differences of {least} or more" + (f" among {compared}{alone}" if compared else ""),
-        f"to see {amount(row['effect'], unit)}: {needed} questions",
-        f"has {row['questions']:,}{clusters}",
-    ]
-
-
-def _noise_text(noise: Noise, unit: str) -> str:
-    if math.isnan(noise.spread):
-        return f"{noise.n} questions that both scored; two are needed"
-    return (
-        f"means that differ by less than {amount(noise.of_the_mean, unit)} are indistinguishable from chance in one"
-        f" run; {noise.changed:.0%} of {noise.n:,} questions changed"
-    )
-
-
 # --- plans -------------------------------------------------------------------------------------------------------
-
-
-class Planned(NamedTuple):
-    """A metric to plan for: the variance of its differences, and the difference to detect."""
-
-    metric: str
-    variation: Variation
-    effect: float
-    unit: str = ""
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -253,24 +124,8 @@ def _plan(options: argparse.Namespace) -> int:
     design = Design(options.questions, clusters, options.configs or 1)
     check_design(design)
     planned = _from_pilot(runs, options) if runs else _from_measured(options)
-    rows = [row for one in planned for row in _plan_rows(one, design, options.cost_per_question)]
-    with ignore_closed_pipe():
-        if options.json:
-            document = {
-                "format": PLAN_FORMAT,
-                "runs": [run.run for run in runs],
-                "power": POWER,
-                "confidence_level": LEVEL,
-                "configs": design.comparisons,
-                "assumed_correlation": CORRELATION if len(runs) == 1 else None,
-                "table": log_table(rows),
-            }
-            print(to_json(document))
-            return 0
-        terminal = Terminal.current()
-        terminal.lines(_plan_lines(runs, design, options.cost_per_question))
-        terminal.aligned([_plan_cells(row) for row in rows])
-        terminal.lines(("clusters", _clusters_text(one, design)) for one in planned)
+    rows = [row for one in planned for row in plan_rows(one, design, options.cost_per_question)]
+    print_document(plan_document(GoldenSetPlan(runs, design, planned, rows, options.cost_per_question)), options)
     return 0
 
 
@@ -294,84 +149,6 @@ def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> lis
                 " plan without it, from measured variances"
             )
         kind = "another config" if len(runs) == 1 else "such a change"
-        effect = options.effect or _worth_finding(matrix, unit)
-        planned.append(Planned(metric, pilot_variation(_paired(matrix), kind), effect, unit))
+        effect = options.effect or worth_finding(matrix, unit)
+        planned.append(Planned(metric, pilot_variation(paired(matrix), kind), effect, unit))
     return planned
-
-
-def _plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row]:
-    """Yield a row for each kind of change: the detectable difference, and the size that the effect needs."""
-    for kind, spread in one.variation.spreads.items():
-        correlation = one.variation.correlation
-        needed = questions_for(one.effect, spread, correlation, design)
-        yield {
-            "metric": one.metric,
-            "change": kind,
-            "detectable": detectable(spread, correlation, design),
-            "effect": one.effect,
-            "questions": design.questions,
-            "clusters": design.clusters,
-            "cost": None if price is None else price * design.questions,
-            "questions_needed": needed and needed.questions,
-            "clusters_needed": needed and needed.clusters,
-            "cost_needed": None if price is None or needed is None else price * needed.questions,
-            "spread": spread,
-            "correlation": correlation,
-            "unit": one.unit,
-        }
-
-
-def _plan_lines(runs: Sequence[RecordedRun], design: Design, price: float | None) -> Iterator[tuple[str, str]]:
-    cost = "" if price is None else f", {price * design.questions:,.0f} euros of annotation"
-    compared = f"; {design.comparisons} configs are compared with one" if design.comparisons > 1 else ""
-    yield "plan", f"{design.questions:,} questions from {design.clusters:,} source documents{cost}{compared}"
-    if design.clusters < GUARDED_BELOW:
-        yield "note", FEW_CLUSTERS
-    if not runs:
-        yield "measured", "medians of five collections (docs/measurements.md); a pilot RUN of your own is better"
-        return
-    yield "pilot", " and ".join(map(str, runs))
-    if len(runs) == 1:
-        yield (
-            "assumed",
-            (
-                f"another config's scores spread as the pilot's do and correlate with them at {CORRELATION}; name a"
-                " second run to measure it instead"
-            ),
-        )
-
-
-def _plan_cells(row: Row) -> list[str]:
-    unit, needed = row["unit"], row["questions_needed"]
-    if not row["spread"] > 0:
-        return [
-            row["metric"],
-            row["change"],
-            "the pilot's differences do not vary: nothing can be planned from them",
-            "",
-        ]
-    cost = "" if row["cost_needed"] is None else f", {row['cost_needed']:,.0f} euros"
-    sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""
-    count = f"{needed:,}" if needed else "unknown how many"
-    return [
-        row["metric"],
-        row["change"],
-        f"shows differences of {amount(row['detectable'], unit)} or more",
-        f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}",
-    ]
-
-
-def _clusters_text(one: Planned, design: Design) -> str:
-    """Describe the effective number of questions that share source documents."""
-    correlation = one.variation.correlation
-    if design.clusters == design.questions:
-        return f"{one.metric}: one question per source document; two of one document correlate by {amount(correlation)}"
-    worth = independent_questions(correlation, design)
-    alone = ", ".join(
-        f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
-        for kind, spread in one.variation.spreads.items()
-    )
-    return (
-        f"{one.metric}: differences of one source document correlate by {amount(correlation)}, so these questions"
-        f" count as {worth:,.0f} independent ones; one question per document would show {alone}"
-    )

@@ -11,8 +11,9 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import spelled
-from ragsweep.report.page import build_history, write_page
+from ragsweep.report.page import history_document
 from ragsweep.report.terminal import Terminal
+from ragsweep.report.writers.html import as_html
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.past_sweeps import recorded_sweeps
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
@@ -74,7 +75,7 @@ def _history(path: str, name: str) -> int:
     sweeps = list(recorded_sweeps(open_ledger(path)))
     if not sweeps:
         raise InputError(f"{path}: no config of a sweep was measured in full; ragsweep run -m sweeps=demo runs one")
-    return _write_page(name, write_page(build_history(sweeps, Secrets())))
+    return _write_page(name, as_html(history_document(sweeps), Secrets()))
 
 
 def _write_page(name: str, page: bytes) -> int:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import starmap
 
-from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, ignore_closed_pipe, usual_metrics
+from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.report import verdict as words
-from ragsweep.report.answers import success_of
 from ragsweep.report.definitions import define
-from ragsweep.report.evidence import verdict_word
-from ragsweep.report.evidence_losses import audit_sentences, degraded_slices, funnel_rows, funnel_sentences
+from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, paragraphs
+from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, funnel_rows, funnel_sentences
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.sweep_table import settings
+from ragsweep.report.result_blocks import details, heading, remedies
+from ragsweep.report.sweep_table import label_table, settings
 from ragsweep.report.tables import headline
-from ragsweep.report.terminal import Terminal, fixes
+from ragsweep.report.verdict import verdict_word
+from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
-from ragsweep.stats.fusion_audit import fusion_audit
+from ragsweep.stats.fusion_audit import degraded_slices, fusion_audit
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.running.session import Session
@@ -42,34 +44,40 @@ def show(arguments: Sequence[str]) -> int:
         "--missed", action="store_true", help="list the questions with a score of 0 in the first metric"
     )
     add_path(parser)
-    options, terminal = parser.parse_args(arguments), Terminal.current()
+    options = parser.parse_args(arguments)
     run = find_run(options.path, options.run)
-    result = run.result
-    metrics = options.metric or usual_metrics([result])
-    if unknown := [name for name in metrics if name not in result.summaries]:
-        raise InputError(f'no metric "{unknown[0]}" was measured{nearest(unknown[0], result.summaries)}')
-    with ignore_closed_pipe():
-        terminal.heading(result.name, result.dataset)
-        if options.missed:
-            _show_missed(result, metrics[0], terminal)
-            return 0
-        terminal.block("verdict", _verdict(options.path, run))
-        terminal.block("set", [f"{key}={value}" for key, value in settings(result).items()])
-        terminal.block("metrics", [f"{metric}: {text}" for metric, text in define([result], metrics).items()])
-        names = metrics if options.metric else [*metrics, *(one for one in result.summaries if one not in metrics)]
-        terminal.table(["", ">value", ">scored", "not measured"], list(_metric_rows(result, names)))
-        for label in result.groups:
-            terminal.line("", "")
-            terminal.table(
-                [label, ">questions", *(f">{name}" for name in metrics)], list(_slice_rows(result, label, metrics))
-            )
-        _show_losses(result, terminal)
-        terminal.details([result], headline([result]))
-        terminal.block("FIX", fixes([result]))
+    summaries, metrics = run.result.summaries, options.metric or usual_metrics([run.result])
+    if unknown := [name for name in metrics if name not in summaries]:
+        raise InputError(f'no metric "{unknown[0]}" was measured{nearest(unknown[0], summaries)}')
+    if options.missed:
+        print_document(_missed_document(run.result, metrics[0]))
+        return 0
+    names = metrics if options.metric else [*metrics, *(one for one in summaries if one not in metrics)]
+    print_document(_config_document(run.result, metrics, names, _verdict(options.path, run)))
     return 0
 
 
-def _verdict(path: str, run: RecordedRun) -> Iterator[str]:
+def _config_document(
+    result: Result, metrics: Sequence[str], names: Sequence[str], verdict: Iterable[Statement]
+) -> Document:
+    """Build the document of a config: ``names`` in the table of all questions, ``metrics`` in those of slices."""
+    first: list[Block] = [
+        heading(result.name, result.dataset),
+        paragraphs("verdict", verdict),
+        paragraphs("set", (Statement("", f"{key}={value}") for key, value in settings(result).items())),
+        Statements([*starmap(Statement, define([result], metrics).items())], "definitions", "metrics"),
+        Table(["", ">value", ">scored", "not measured"], list(_metric_rows(result, names))),
+    ]
+    parts = [first]
+    for label in result.groups:
+        slices = label_table(result, label, metrics)
+        parts.append([Table(slices.header, slices.rows)])
+    parts += [losses] if (losses := list(_losses(result))) else []
+    parts[-1] += [*details([result], headline([result])), remedies([result])]
+    return Document(result.name, [Section(blocks) for blocks in parts])
+
+
+def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
     """Yield the sweep's verdict on a config; nothing for a single run."""
     if run.sweep is None:
         return
@@ -80,10 +88,11 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[str]:
     row = found.matrix.configs.index(run.result.name)
     role = "the baseline" if found.baseline is not None else "the choice"
     if row == found.reference:
-        yield f"{found.metric}: {role} of its sweep."
+        yield Statement("", f"{found.metric}: {role} of its sweep.", {"metric": found.metric})
     else:
         against = f"{words.name(found, found.reference)}, {role}"
-        yield f"{found.metric}: {verdict_word(found, row)}, {words.change(found, row)} against {against}."
+        text = f"{found.metric}: {verdict_word(found, row)}, {words.change(found, row)} against {against}."
+        yield Statement("", text, {"metric": found.metric, "kind": found.verdicts[row].kind})
 
 
 def _metric_rows(result: Result, names: Sequence[str]) -> Iterator[list[str]]:
@@ -94,38 +103,34 @@ def _metric_rows(result: Result, names: Sequence[str]) -> Iterator[list[str]]:
             yield [name, cell(summary), f"{summary.n_scored:,}", reasons]
 
 
-def _slice_rows(result: Result, label: str, metrics: Sequence[str]) -> Iterator[list[str]]:
-    for value, group in result.groups[label].items():
-        first = group.get(metrics[0])
-        yield [value, f"{first.n_total:,}" if first else "-", *(cell(group.get(name)) for name in metrics)]
-
-
-def _show_losses(result: Result, terminal: Terminal) -> None:
-    """Show where evidence was lost, and a hybrid against its legs."""
+def _losses(result: Result) -> Iterator[Block]:
+    """Yield where evidence was lost, and a hybrid against its legs."""
     found, audit = funnel(result, success_of(result)), fusion_audit(result)
     if found:
-        terminal.line("", "")
-        terminal.table([f"{found.evidences:,} evidences", ">left", ">lost here"], funnel_rows(found))
-        terminal.block("LOST", funnel_sentences(found))
+        yield Table([f"{found.evidences:,} evidences", ">left", ">lost here"], funnel_rows(found))
+        yield paragraphs("LOST", (Statement("", text) for text in funnel_sentences(found)))
     if audit:
-        terminal.block("FUSION", [*audit_sentences(audit), *(degraded_slices(result) if result.reranking else ())])
+        texts = [Statement("", text) for text in audit_sentences(audit)]
+        yield paragraphs("FUSION", texts, degraded_statements(degraded_slices(result) if result.reranking else None))
 
 
-def _show_missed(result: Result, metric: str, terminal: Terminal) -> None:
-    """List the questions with the worst possible score, with their retrieved chunks."""
+def _missed_document(result: Result, metric: str) -> Document:
+    """Build the document of the questions with the worst possible score, with their retrieved chunks."""
     summary, columns = result.summaries[metric], result.outcomes
     if summary.higher_is_better is not True or summary.unit:
         raise InputError(f"--missed: a score of 0 in {metric} is not a miss; name another metric with --metric")
     scores = columns[metric]
     missed = [n for n, score in enumerate(scores) if score == 0]
-    terminal.line("", "")
-    terminal.line("missed", f"{len(missed):,} of {summary.n_scored:,} scored questions have {metric} 0")
+    text = f"{len(missed):,} of {summary.n_scored:,} scored questions have {metric} 0"
+    found = Statement("missed", text, {"missed": len(missed), "scored": summary.n_scored})
     texts = Session().page_texts([result], Secrets()).chunk
+    sections = [Section([heading(result.name, result.dataset)]), Section([lines(found)])]
     for n in missed:
         category = (columns.get("category") or [""] * len(scores))[n]
         named = f"{columns['question_id'][n]}{f' ({category})' if category else ''}"
-        terminal.line("", "")
-        terminal.block("", [f"{named}: {columns['question'][n]}", *_retrieved(result, n, texts)])
+        shown = [f"{named}: {columns['question'][n]}", *_retrieved(result, n, texts)]
+        sections.append(Section([paragraphs("", (Statement("", one) for one in shown))]))
+    return Document(result.name, sections)
 
 
 def _retrieved(result: Result, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:

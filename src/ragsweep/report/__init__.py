@@ -7,10 +7,11 @@ from typing import Any
 
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.report import plots, tables
-from ragsweep.report.answers import abstention_curves, answer_files
-from ragsweep.report.conclusion import Decision, result_facts
-from ragsweep.report.verdict_files import plain, verdict_files
-from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.report.answers import answer_files
+from ragsweep.report.conclusion_facts import result_facts, verdict_facts
+from ragsweep.report.verdict_files import verdict_files
+from ragsweep.stats.answer_outcomes import abstention_curves
+from ragsweep.stats.conclusion import SweepConclusion
 
 __all__ = ["artifacts", "plots", "tables"]
 
@@ -20,20 +21,19 @@ def artifacts(
     results: Sequence[Result],
     failures: Sequence[Failure],
     headline: Sequence[str],
-    verdict: SweepComparison | NoComparison | None = None,
-    decision: Decision | None = None,
+    conclusion: SweepConclusion | None = None,
 ) -> dict[str, bytes]:
     """Make all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
 
-    ``sweep`` contains the facts of the sweep as a whole, or just its name. A single config has no verdict.
-    ``decision``: the basis of the result, if that is not the verdict.
+    ``sweep`` contains the facts of the sweep as a whole, or just its name. A single config has no conclusion, and
+    neither has a sweep of which nothing was compared yet.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
-    decided = decision or (None if verdict is None else Decision(verdict))
-    judged = {} if verdict is None or decided is None else {"verdict": plain(verdict, decided)}
-    found = None if decided is None else result_facts(decided)
+    found = conclusion if conclusion and conclusion.comparison else None
+    judged = {"verdict": verdict_facts(found)} if found else {}
+    result = result_facts(found) if found else None
     files = {
-        "results.json": tables.results_json(results, failures, {**facts, **judged}, found),
+        "results.json": tables.results_json(results, failures, {**facts, **judged}, result),
         "results.csv": tables.results_csv(results, failures),
     }
     results = [one for one in results if one.state != DROPPED]  # not comparable on a chart
@@ -45,5 +45,4 @@ def artifacts(
             files |= plots.metric_by_label(results, first, "category").files("plots/metric_by_category")
     if curves := abstention_curves(results):
         files |= plots.abstention(curves).files("plots/abstention")
-    weighed = verdict_files(verdict, decided) if isinstance(verdict, SweepComparison) and decided else {}
-    return {**files, **weighed, **answer_files(results)}
+    return {**files, **(verdict_files(found) if found else {}), **answer_files(results)}

@@ -3,70 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ragsweep.core.results import Result
+from ragsweep.report.document import Statement
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number, signed
 from ragsweep.report.tables import csv_table
 from ragsweep.stats import context_effect, risk_coverage
-from ragsweep.stats.context_effect import KINDS, SERVED, ContextEffect, Success
-from ragsweep.stats.distractor_loss import distractor_loss
-from ragsweep.stats.inference.matrix import WEIGHT
+from ragsweep.stats.answer_outcomes import FATES, ContextPair, abstention_curves, against_no_context, confusion
+from ragsweep.stats.context_effect import KINDS, ContextEffect
+from ragsweep.stats.distractor_loss import DistractorLoss
 from ragsweep.stats.risk_coverage import CoveragePoint
 
-NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
-FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
-ANSWERABLE = "answerable"
 MOST_LINES = 8
-SAME = ("llm", "prompt", "system")
-"""Keys that two configs must share for their difference to be due to the context."""
 
 
-class ContextPair(NamedTuple):
-    """One config, compared with the config that answers without context."""
-
-    base: Result
-    result: Result
-    success: Success
-    effect: ContextEffect
-
-
-class Cells(NamedTuple):
-    """One row of the confusion matrix: a kind of questions, counts by outcome, and the count of unknown outcomes."""
-
-    kind: str
-    counts: Mapping[str, int]
-    unknown: int
-
-
-def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
-    """Pair every answering config with the config of the same generator and questions that retrieves nothing."""
-    answered = [result for result in results if {"abstained", success_of(result).metric} <= result.outcomes.keys()]
-    bases = [result for result in answered if _without_context(result)]
-    pairs = []
-    for result in answered:
-        base = next((base for base in bases if _alike(base, result, success_of(result).metric)), None)
-        if base is not None and not _without_context(result):
-            success = success_of(result)
-            pairs.append(
-                ContextPair(base, result, success, context_effect.compare(base.outcomes, result.outcomes, success))
-            )
-    return pairs
-
-
-def success_of(result: Result) -> Success:
-    """Return a config's rule of success, or the default."""
-    given = result.config.get("success") or {}
-    metric = str(given.get("metric") or SERVED.metric)
-    known = result.summaries.get(metric)
-    higher = known is None or known.higher_is_better is not False
-    return Success(metric, float(given.get("threshold", SERVED.threshold)), higher)
-
-
-def _quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Yield label and text of the effect of context on each config; none without a config without context."""
+def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
+    """Yield the effect of context on each config; none without a config without context."""
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     shown = pairs[:MOST_LINES]
     for base in {id(pair.base): pair.base for pair in shown}.values():
@@ -75,10 +30,12 @@ def _quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
         success = f"{rule.metric} {'from' if rule.higher_is_better else 'up to'} {number(rule.threshold)}"
         always = any(pair.effect.always_abstains for pair in same)
         note = " (without context it always abstains, which solves the unanswerable questions and no other)"
-        yield "context", f"what it is worth by {success}, against {rounded(base.name)}{note if always else ''}"
-        yield from (("", _effect(pair)) for pair in same)
+        text = f"what it is worth by {success}, against {rounded(base.name)}{note if always else ''}"
+        yield Statement("context", text, rule._asdict())
+        yield from (Statement("", _effect(pair), pair.effect.counts) for pair in same)
     if len(pairs) > MOST_LINES:
-        yield "", f"and {len(pairs) - MOST_LINES} configs that gain no more; see quadrants.csv"
+        hidden = len(pairs) - MOST_LINES
+        yield Statement("", f"and {hidden} configs that gain no more; see quadrants.csv", {"hidden": hidden})
 
 
 def _effect(pair: ContextPair) -> str:
@@ -92,57 +49,30 @@ def _effect(pair: ContextPair) -> str:
     return f"{rounded(pair.result.name)}: {questions} {by_traffic}· helped against hurt: {p}"
 
 
-def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
-    """Count the fates of the answerable questions, and of the unanswerable ones by type; empty without answers.
-
-    Questions with a failed answer, or without a known right answer, count as unknown.
-    """
-    if not {"abstained", *FATES} <= outcomes.keys():
-        return []
-    types = outcomes.get("unanswerable_type") or [""] * len(outcomes["answerable"])
-    rows: dict[str, list[str]] = {}
-    for n, answerable in enumerate(outcomes["answerable"]):
-        kind = ANSWERABLE if answerable else f"unanswerable: {types[n]}" if types[n] else "unanswerable"
-        rows.setdefault(kind, []).append(next((fate for fate in FATES if outcomes[fate][n] == 1.0), ""))
-    ordered = sorted(rows, key=lambda kind: (kind != ANSWERABLE, kind))
-    return [Cells(kind, {fate: rows[kind].count(fate) for fate in FATES}, rows[kind].count("")) for kind in ordered]
-
-
-def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Return the abstention curve of every config whose generator reports its confidence."""
-    columns = ("answer_support", "token_f1", "answerable", "refusal")
-    curves = {}
-    for result in results:
-        if set(columns) <= result.outcomes.keys():
-            support, scores, answerable, refusal = (result.outcomes[column] for column in columns)
-            weights = result.outcomes.get(WEIGHT)
-            points = risk_coverage.curve(support, scores, answerable, [value == 1.0 for value in refusal], weights)
-            if points:
-                curves[result.name] = points
-    return curves
-
-
-def answer_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Yield label and text of all tables of answers; none without a generator."""
+def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
+    """Yield the outcomes of the answers; nothing without a generator."""
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].outcomes)):
             counts = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]
             unknown = [f"{row.unknown} unknown"] if row.unknown else []
             total = sum(row.counts.values()) + row.unknown
-            yield "" if n else "answers", f"{row.kind}, {total}: {', '.join([*counts, *unknown])}"
+            text = f"{row.kind}, {total}: {', '.join([*counts, *unknown])}"
+            yield Statement("" if n else "answers", text, {**row.counts, "unknown": row.unknown})
         for points in abstention_curves(results).values():
             now, best = points[-1], risk_coverage.best(points)
-            yield "abstain", f"as it is: {_point_text(now)}"
+            yield Statement("abstain", f"as it is: {_point_text(now)}", now._asdict())
             if best != now:
-                yield "", f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
+                text = f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
+                yield Statement("", text, best._asdict())
         yield from _search_lines(results[0])
     thoughts = [text for result in results for text in result.outcomes.get("answer_thoughts", ())]
     if count := sum(map(bool, thoughts)):
-        yield "thoughts", f"{count} of {len(thoughts)} answers came with thoughts, which are not scored"
+        text = f"{count} of {len(thoughts)} answers came with thoughts, which are not scored"
+        yield Statement("thoughts", text, {"thoughts": count, "answers": len(thoughts)})
     yield from _quadrant_lines(results)
 
 
-def _search_lines(result: Result) -> Iterator[tuple[str, str]]:
+def _search_lines(result: Result) -> Iterator[Statement]:
     """Count the searched questions, of those that need it and of conversation; nothing without conversation."""
     needed, searched = (result.outcomes.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
@@ -153,7 +83,8 @@ def _search_lines(result: Result) -> Iterator[tuple[str, str]]:
         found = [keywords[n] for n in rows if not math.isnan(keywords[n])]
         mean = f", keyword_coverage {number(sum(found) / len(found))}" if found else ""
         count = sum(bool(searched[n]) for n in rows)
-        yield "" if kind == "conversation" else "search", f"{kind}, {len(rows)}: {count} searched{mean}"
+        text = f"{kind}, {len(rows)}: {count} searched{mean}"
+        yield Statement("" if kind == "conversation" else "search", text, {"questions": len(rows), "searched": count})
 
 
 def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
@@ -182,28 +113,15 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
     return files
 
 
-def distractor_lines(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the effect of a known distractor in the context, if its interval excludes 0."""
-    metrics = {str((result.config.get("success") or {}).get("metric", "")) for result in results}
-    if len(metrics) != 1:
-        return
-    found = distractor_loss([result.outcomes for result in results], metrics.pop())
-    if found and not found.low <= 0 <= found.high:
+def distractor_statements(found: DistractorLoss | None) -> Iterator[Statement]:
+    """Yield the effect of a known distractor in the context."""
+    if found:
         change = f"{signed(found.change)} [{signed(found.low)}, {signed(found.high)}]"
-        yield (
+        text = (
             f"With a known distractor in the context {found.metric} differs by {change}: {found.questions:,} questions "
             "have one under some configs only."
         )
-
-
-def _without_context(result: Result) -> bool:
-    chosen = result.config.get("retriever")
-    return isinstance(chosen, Mapping) and chosen.get("_target_") == NO_RETRIEVER
-
-
-def _alike(base: Result, result: Result, metric: str) -> bool:
-    same = base.dataset.golden_digest == result.dataset.golden_digest and metric in base.outcomes
-    return same and all(base.config.get(key) == result.config.get(key) for key in SAME)
+        yield Statement("", text, found._asdict())
 
 
 def _gain(found: ContextEffect) -> float:

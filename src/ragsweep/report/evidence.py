@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import change_with_interval, number
-from ragsweep.report.verdict import MOST_NAMED, change, distance, in_order, name
+from ragsweep.report.verdict import MOST_NAMED, change, name, pair_words
 from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.conclusion import SweepConclusion, SweepEvidence, best_first
 from ragsweep.stats.inference.concentration import Concentration
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import SOURCE
-from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.verdict import (
     EQUAL,
     LIKELY_BETTER,
@@ -22,44 +24,44 @@ from ragsweep.stats.verdict import (
     SHOWN_WORSE,
     THE_SAME,
     Kind,
-    PairVerdict,
     shown_kind,
 )
 
 ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORSE, SHOWN_WORSE, THE_SAME)
 
 
-def evidence_sentences(verdict: SweepComparison) -> Iterator[str]:
+def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     """Yield the verdicts on the other configs, the questions needed to show a lead, and the unseen losses."""
-    found, others = verdict.differences, len(verdict.results) - 1
-    if not found.apart.any():
+    verdict = conclusion.deciding
+    if not isinstance(verdict, SweepComparison) or not verdict.differences.apart.any():
         return
+    found, others = verdict.differences, len(verdict.results) - 1
     if verdict.concentration is not None:
         yield from _by_part(verdict, verdict.concentration)
-    against = name(verdict, verdict.reference)
     if math.isnan(found.critical):
-        yield f"Nothing is shown: {found.notes[next(row for row in range(others + 1) if row != verdict.reference)]}."
+        why = found.notes[next(row for row in range(others + 1) if row != verdict.reference)]
+        yield Statement("", f"Nothing is shown: {why}.")
         return
-    by_kind: dict[Kind, list[int]] = {kind: [] for kind in ORDER}
-    for row in in_order(verdict, range(others + 1)):
-        if row != verdict.reference:
-            by_kind[verdict.verdicts[row].kind].append(row)
-    parts = [_listed(verdict, kind, rows) for kind, rows in by_kind.items() if rows]
+    by_kind = {kind: rows for kind in ORDER if (rows := conclusion.evidence.by_kind.get(kind))}
+    parts = [_listed(verdict, kind, rows) for kind, rows in by_kind.items()]
     less = "" if verdict.matrix.higher_is_better else " (less is better)"
-    yield f"{verdict.metric}{less} against {against}: {'; '.join(parts)}."
-    yield from _needed(verdict)
+    data: dict[str, Any] = {kind: [verdict.matrix.configs[row] for row in rows] for kind, rows in by_kind.items()}
+    against = name(verdict, verdict.reference)
+    yield Statement("", f"{verdict.metric}{less} against {against}: {'; '.join(parts)}.", data)
+    yield from _needed(verdict, conclusion.evidence)
     losses, chosen = verdict.choice.losses, verdict.choice.row
     if losses is not None and not losses.survives and chosen is not None and verdict.verdicts[chosen].is_better:
-        yield (
+        text = (
             f"Losses of {number(losses.size)} on up to {100 * losses.share:.0f} % of questions cannot be excluded:"
             f" {losses.seen} seen on {losses.questions} independent ones."
         )
+        yield Statement("", text, vars(losses))
 
 
-def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[str]:
+def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Statement]:
     """Yield the differences on each dominating document or question, and on the others."""
     sources = dict(zip(*(verdict.results[0].outcomes[key] for key in ("question_id", SOURCE)), strict=True))
-    rows = [row for row in in_order(verdict, range(len(verdict.results))) if row != verdict.reference][:MOST_NAMED]
+    rows = [row for row in best_first(verdict, range(len(verdict.results))) if row != verdict.reference][:MOST_NAMED]
     for part in (*parts.dominating, parts.rest):
         asked = part.matrix.questions
         alone = f"question {asked[0]}" if len(asked) == 1 else f"{sources[asked[0]]} ({len(asked):,} questions)"
@@ -67,7 +69,8 @@ def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[str]:
         found = part.differences
         listed = (f"{short(verdict.matrix.configs[row])} {_part_change(verdict, found, row)}" for row in rows)
         against = f"against {name(verdict, verdict.reference)}: {', '.join(listed)}"
-        yield f"On {where}, {100 * part.share:.0f} % of the weight, {against}."
+        text = f"On {where}, {100 * part.share:.0f} % of the weight, {against}."
+        yield Statement("", text, {"share": part.share, "questions": len(asked)})
 
 
 def _part_change(verdict: SweepComparison, found: Differences, row: int) -> str:
@@ -90,32 +93,10 @@ def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:
     return f"{word} {', '.join(shown)}{more}"
 
 
-def verdict_word(verdict: SweepComparison, row: int) -> str:
-    """Return the verdict on a row in a few words."""
-    return pair_words(verdict.verdicts[row], verdict.unit, verdict.differences.ratios)
-
-
-def pair_words(found: PairVerdict, unit: str, ratios: bool) -> str:
-    """Return a verdict in a few words; ``unit`` and ``ratios`` are those of the differences."""
-    return f"equal within {distance(found.within, unit, ratios)}" if found.kind == EQUAL else found.kind
-
-
-def _needed(verdict: SweepComparison) -> Iterator[str]:
+def _needed(verdict: SweepComparison, evidence: SweepEvidence) -> Iterator[Statement]:
     """Yield the number of questions that would show the choice's lead, if it is not shown."""
-    choice = verdict.choice
-    lead = choice.baseline or choice.runner_up
-    if (
-        choice.row is None
-        or lead is None
-        or verdict.differences.by_labels
-        or verdict.reference not in (choice.row, lead.row)
-    ):
-        return
-    row = lead.row if verdict.reference == choice.row else choice.row
-    if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, EQUAL, THE_SAME):
-        return
-    observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
-    spread = float(verdict.power.spread[row])
-    if needed := questions_needed(observed, spread, level=verdict.power.level):
+    if evidence.over is not None and (needed := evidence.needed):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
-        yield f"Showing a lead as large as that over {name(verdict, lead.row)} takes about {rounded:,} questions."
+        over = name(verdict, evidence.over)
+        text = f"Showing a lead as large as that over {over} takes about {rounded:,} questions."
+        yield Statement("", text, {"questions": rounded})

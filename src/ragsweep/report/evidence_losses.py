@@ -8,12 +8,13 @@ from typing import Any
 
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
-from ragsweep.report.answers import success_of
+from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number, signed
 from ragsweep.stats import funnel as stages
+from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
-from ragsweep.stats.fusion_audit import FusionAudit, LegComparison, audited_metrics, fusion_audit
+from ragsweep.stats.fusion_audit import DegradedSlices, FusionAudit, LegComparison, audited_metrics, fusion_audit
 
 MOST = 3
 """Most counterfactuals, or slices, that are named."""
@@ -120,28 +121,21 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
     if unique:
         counts = "; ".join(f"{one.leg} {one.evidences:,}, of which fusion keeps {one.kept:,}" for one in unique)
         yield f"Evidences that only one leg has in its first {audit.top_k}: {counts}."
-    yield from (slice_sentence(audit, one, "the fusion") for one in audit.lost_slices[:MOST])
+    yield from (slice_sentence(audit.metric, one, "the fusion") for one in audit.lost_slices[:MOST])
 
 
-def slice_sentence(audit: FusionAudit, one: LegComparison, hybrid: str) -> str:
+def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
     """Describe a leg's lead over its hybrid on a slice, and whether chance may explain it."""
     surely = "more than chance explains" if one.worse else "chance may explain it"
     questions = counted(one.questions, "question")
     return (
-        f"On {one.label} {one.value} ({questions}) {audit.metric} is {number(one.alone)} for its leg {one.leg} alone"
+        f"On {one.label} {one.value} ({questions}) {metric} is {number(one.alone)} for its leg {one.leg} alone"
         f" and {number(one.hybrid)} for {hybrid}: {surely}."
     )
 
 
-def degraded_slices(result: Result) -> Iterator[str]:
-    """Yield the slices where a leg alone looks better than this config: significant ones, or the largest.
-
-    By the objective if legs have scores of it, and by the headline metrics only if that shows none.
-    """
-    for metric in audited_metrics(result):
-        audit = fusion_audit(result, metric, True)
-        worst = audit.worst_slices if audit else []
-        if audit and worst:
-            shown = [one for one in worst[:MOST] if one.worse or one is worst[0]]
-            yield from (slice_sentence(audit, one, short(result.name)) for one in shown)
-            return
+def degraded_statements(found: DegradedSlices | None) -> Iterator[Statement]:
+    """Yield the slices where a leg alone is better than a config."""
+    if found:
+        for one in found.slices:
+            yield Statement("", slice_sentence(found.metric, one, short(found.config)), vars(one))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ragsweep.core.results import Result
+from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell
 from ragsweep.report.tables import csv_table
@@ -14,26 +15,28 @@ MOST = 10
 """Most configs of a front that are named on the screen; the file has all."""
 
 
-def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[tuple[str, str]]:
+def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[Statement]:
     """Name the configs of a front, the best by the first metric on top; nothing with a single metric."""
     if len(metrics) < 2:
         return
     if not front:
-        yield "front", f"no config has all of {', '.join(metrics)}, and is within the constraints"
+        yield Statement("front", f"no config has all of {', '.join(metrics)}, and is within the constraints")
         return
     ordered = _ordered(front, metrics[0])
     twins = Counter(_values(result, metrics) for result in ordered)
     shown = list({_values(result, metrics): result for result in reversed(ordered)}.values())[::-1]
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
-    yield "front", f"of {configs} configs {one} beaten by no other in {' and '.join(metrics)} at once"
+    text = f"of {configs} configs {one} beaten by no other in {' and '.join(metrics)} at once"
+    yield Statement("front", text, {"configs": configs, "front": len(front)})
     cells = [[cell(result.summaries[name]) for name in metrics] for result in shown[:MOST]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]
     for result, row in zip(shown, cells, strict=False):
         values = " · ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
         same = twins[_values(result, metrics)] - 1
-        yield "", f"{values} · {short(result.name)}" + (f", and {same} with the same values" if same else "")
-    if len(shown) > MOST:
-        yield "", f"and {len(shown) - MOST} more in front.csv"
+        text = f"{values} · {short(result.name)}" + (f", and {same} with the same values" if same else "")
+        yield Statement("", text, {"config": result.name, "same": same})
+    if hidden := len(shown[MOST:]):
+        yield Statement("", f"and {hidden} more in front.csv", {"hidden": hidden})
 
 
 def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:

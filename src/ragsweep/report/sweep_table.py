@@ -13,10 +13,10 @@ import numpy as np
 from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, judged_metrics, objectives
-from ragsweep.report.evidence import verdict_word
+from ragsweep.report.document import GAP
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.verdict import change
+from ragsweep.report.verdict import change, verdict_word
 from ragsweep.stats.comparable import OF_NO_MATTER
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 
@@ -25,8 +25,6 @@ LONGEST_VALUE = 24
 """Characters of a parameter's value in a cell."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 """Parts of metrics' names that narrow tables omit: the unit is in the cells."""
-GAP = 2
-"""Spaces between columns."""
 
 
 class SweepTable(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rows as markdown, JSON and CSV, and a sweep as one JSON and one CSV, whose formats ``docs/results.md`` describes."""
+"""Rows as JSON and CSV, and a sweep as one JSON and one CSV, whose formats ``docs/results.md`` describes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragsweep.core.escaping import harmless_cell, markdown_text
+from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.missing import failed, remedy
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import (
@@ -41,22 +41,6 @@ def to_json(document: Any, indent: int | None = 2) -> str:
 def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Return rows of the same columns as MLflow's log_table writes them: ``columns`` and ``data``."""
     return {"columns": list(rows[0]) if rows else [], "data": [list(row.values()) for row in rows]}
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """Write rows of the same columns as a table in markdown; texts cannot break out of their cells."""
-    if not rows:
-        return ""
-    lines = [
-        [_markdown_cell(name) if name else "" for name in rows[0]],
-        ["---"] * len(rows[0]),
-        *([_markdown_cell(value) for value in row.values()] for row in rows),
-    ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _markdown_cell(value: Any) -> str:
-    return NOT_MEASURED if value is None or value == "" else markdown_text(value).replace("|", "\\|")
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ragsweep.core.results import Result
 from ragsweep.parts.targets import NOT_JUDGED, PASS, count_ideals, count_met
+from ragsweep.report.document import Statement
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number
 
@@ -14,37 +15,43 @@ MOST_LINES = 4
 MOST_NAMED = 3
 
 
-def target_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Yield lines as a label and a text; none if no target was evaluated."""
+def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
+    """Yield the missed targets; nothing if no target was evaluated."""
     results = [result for result in results if count_met(result.targets)[1]]
     if not results:
         return
     if len(results) == 1:
-        yield "targets", f"{_met(results[0])} · {CONVENTIONS}"
+        yield Statement("targets", f"{_met(results[0])} · {CONVENTIONS}", _counts(results[0]))
         for target in results[0].targets:
             if target.verdict not in (PASS, NOT_JUDGED) or not target.sure:
                 unsure = "" if target.sure else ", but its interval lies on both sides of the target"
                 action = f": {target.action}" if target.action else ""
                 ideal = "" if target.ideal is None else f", ideal {number(target.ideal)}"
                 numbers = f"{number(target.value)}, target {number(target.threshold)}{ideal}"
-                yield "", f"{target.verdict:<4} {target.metric} {numbers} ({target.band}{unsure}){action}"
+                text = f"{target.verdict:<4} {target.metric} {numbers} ({target.band}{unsure}){action}"
+                yield Statement("", text, vars(target))
         return
     same: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         missed = [target.metric for target in result.targets if target.verdict not in (PASS, NOT_JUDGED)]
         same.setdefault((_met(result), *missed), []).append(result)
     ordered = sorted(same.items(), key=lambda item: -count_met(item[1][0].targets)[0])
-    yield "targets", CONVENTIONS
+    yield Statement("targets", CONVENTIONS)
     for (met, *missed), group in ordered[:MOST_LINES]:
         more = f" and {len(group) - 1} more" if len(group) > 1 else ""
         configs = f"all {len(group)} configs" if len(group) == len(results) else f"{rounded(group[0].name)}{more}"
         rest = f" and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else ""
-        yield "", f"{configs}: {met}" + (f"; missed: {', '.join(missed[:MOST_NAMED])}{rest}" if missed else "")
+        text = f"{configs}: {met}" + (f"; missed: {', '.join(missed[:MOST_NAMED])}{rest}" if missed else "")
+        yield Statement("", text, {"configs": len(group), "missed": missed, **_counts(group[0])})
     if hidden := sum(len(group) for _, group in ordered[MOST_LINES:]):
-        yield "", f"and {hidden} configs that meet no more; see results.json"
+        yield Statement("", f"and {hidden} configs that meet no more; see results.json", {"hidden": hidden})
+
+
+def _counts(result: Result) -> dict[str, int]:
+    names = ("met", "targets", "ideals_reached", "ideals")
+    return dict(zip(names, (*count_met(result.targets), *count_ideals(result.targets)), strict=True))
 
 
 def _met(result: Result) -> str:
-    reached, ideals = count_ideals(result.targets)
-    met = "{} of {} met".format(*count_met(result.targets))
-    return f"{met}, {reached} of {ideals} ideals" if ideals else met
+    form = "{met} of {targets} met" + (", {ideals_reached} of {ideals} ideals" if _counts(result)["ideals"] else "")
+    return form.format(**_counts(result))

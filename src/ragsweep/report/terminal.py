@@ -13,19 +13,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ragsweep.core.escaping import visible
 from ragsweep.core.plurals import counted
-from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, objectives, shown_metrics
+from ragsweep.core.results import Failure, Result, objectives
 from ragsweep.core.secrets import mask_text
-from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import about, cell
 from ragsweep.report.progress import UNITS, shown_progress
-from ragsweep.report.sweep_table import label_table
-from ragsweep.report.tables import evidence_note, partial_note, reranking_note
-from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
-from ragsweep.stats.latencies import busy_sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -124,28 +119,11 @@ class Terminal:
         for reason, (count, words) in meter.failures.items():
             self.line("failed", f"{counted(count, 'call')} {reason}; the last: {words}")
 
-    def heading(self, what: str, dataset: DatasetFacts) -> None:
-        """Print the swept parameters and the questions."""
-        questions = f"{dataset.name}: {evidence_note(dataset)}"
-        line = f"{what}  ·  {questions}"
+    def heading(self, texts: Sequence[str]) -> None:
+        """Print what was evaluated, on which questions, and notes; the first two on one line if they fit."""
+        line = "  ·  ".join(texts[:2])
         self.console.print()
-        self.block("ragsweep", [*([line] if _MARGIN + len(line) <= self.width else [what, questions]), *dataset.notes])
-
-    def result(self, result: Result, headline: Sequence[str]) -> None:
-        """Print a single config: each headline metric with its interval."""
-        self.heading(rounded(result.name), result.dataset)
-        self.table([f">{name}" for name in headline], [[cell(result.summaries.get(name)) for name in headline]])
-        if label := result.config.get("by"):
-            slices = label_table(result, label, headline)
-            self.table(slices.header, slices.rows)
-        self.details([result], headline)
-        self.block("FIX", fixes([result]))
-
-    def details(self, results: Sequence[Result], headline: Sequence[str]) -> None:
-        """Print the results without a table: the effect of reranking and of context, answers, targets."""
-        if len(results) == 1 and results[0].reranking:
-            self.line("rerank", reranking_note(results[0], headline))
-        self.lines((*answer_lines(results), *target_lines(results)))
+        self.block("ragsweep", [line, *texts[2:]] if _MARGIN + len(line) <= self.width else texts)
 
     def block(self, word: str, sentences: Iterable[str]) -> None:
         """Print one sentence a paragraph, wrapped and indented; nothing without sentences."""
@@ -195,11 +173,6 @@ class Terminal:
         for row in rows:
             self.line("", "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
-    def failures(self, failures: Sequence[Failure]) -> None:
-        """Print the failures with their reasons."""
-        for failure in failures:
-            self.line("failed", f"{rounded(failure.name)} · {failure.error}")
-
     def next_steps(self, steps: Iterable[tuple[str | Sequence[str], str]]) -> None:
         """Print commands, as texts or as lists of words, with their descriptions."""
         shown = [(one if isinstance(one, str) else shlex.join(one), what) for one, what in steps if one]
@@ -211,18 +184,6 @@ class Terminal:
 def discard_output(stream: TextIO) -> None:
     """Redirect a stream without a reader to the null device, so that neither later output nor Python's exit fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def fixes(results: Sequence[Result]) -> Iterator[str]:
-    """Yield problems of a sweep or its data, with their remedies."""
-    for result in results:
-        if result.state == PARTIAL:
-            yield f"{rounded(result.name)} is PARTIAL: {partial_note(result)}."
-    for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
-        yield f"{warning[:1].upper()}{warning[1:]}."
-    shown = dict.fromkeys(name for one in results for name in shown_metrics(one.config) if name.startswith("latency_"))
-    if shown and (busy := busy_sentence(results, next(iter(shown)))):
-        yield f"{busy}; rerun=true measures it again."
 
 
 def _expected(plan: Plan) -> str:

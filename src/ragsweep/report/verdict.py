@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from ragsweep.core.missing import NO_DISTRACTORS, NO_KEYWORDS, NO_REFERENCE, NO_SECTION
 from ragsweep.golden.golden_set import describe_weights
 from ragsweep.golden.partition import HOLDOUT
+from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
 from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.conclusion import best_first, plain_size
 from ragsweep.stats.holdout_gap import Gap
 from ragsweep.stats.inference.differences import TOO_SHORT, Differences
+from ragsweep.stats.verdict import EQUAL, PairVerdict
 
 MOST_NAMED = 3
 MOST_SLICES = 2
@@ -25,10 +28,8 @@ SHORT_LIST = 10
 LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
 """Fields that a question may lack, apart from evidence."""
 
-Lines = Iterator[tuple[str, str]]
 
-
-def limits(verdict: SweepComparison) -> Iterator[str]:
+def limits(verdict: SweepComparison) -> Iterator[Statement]:
     """Yield sentences on corrections by people's labels, and on the limits of the comparison."""
     yield from labelled(verdict)
     yield from detectable(verdict)
@@ -38,27 +39,29 @@ def limits(verdict: SweepComparison) -> Iterator[str]:
     yield from rest(verdict)
 
 
-def holdout_use(views: int, configs: int = 1) -> Iterator[str]:
+def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
     """Describe how often the holdout was used; nothing if it was not."""
     if views:
         times = {1: "once", 2: "twice"}.get(views, f"{views} times")
         many = f" {configs:,} configs are no short list: choose among them on tune." if configs > SHORT_LIST else ""
-        yield f"The holdout was used {times}; each use that leads to a choice makes the next one worth less.{many}"
+        text = f"The holdout was used {times}; each use that leads to a choice makes the next one less reliable.{many}"
+        yield Statement("", text, {"views": views, "configs": configs})
 
 
-def gap_line(gap: Gap | None) -> Lines:
+def gap_line(gap: Gap | None) -> Iterator[Statement]:
     """Describe how much of the best tune config's lead remains on the holdout; nothing if unknown."""
     if gap is not None:
         change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
         leads = f"{signed(gap.tune)} over {over} there and leads by {signed(gap.holdout)} here"
-        yield "", f"gap: {config}, the best on the tune questions, led by {leads}, a change of {change}"
+        text = f"gap: {config}, the best on the tune questions, led by {leads}, a change of {change}"
+        yield Statement("", text, gap._asdict())
 
 
 # --- sentences ---------------------------------------------------------------------------------------------------
 
 
-def labelled(verdict: SweepComparison) -> Iterator[str]:
+def labelled(verdict: SweepComparison) -> Iterator[Statement]:
     """Describe the effect of people's labels by metric: mean and difference of the config they change most."""
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
@@ -68,29 +71,29 @@ def labelled(verdict: SweepComparison) -> Iterator[str]:
         judged, now = (_change(verdict, *_ends(one, row), matrix.higher_is_better) for one in (found.judged, corrected))
         means = (score(verdict, float(mean)) for mean in (matrix.values[row].mean(), found.means[row]))
         note = f"; {found.note}" if found.note else ""
-        yield (
+        text = (
             f"{metric} of {short(matrix.configs[row])}, {' as judged, becomes '.join(means)} by {found.labels} labels a"
             f" config; its difference from {name(verdict, verdict.reference)}, {judged}, becomes {now}{note}."
         )
-    yield from (
-        f"{metric} is as judged, not corrected by labels: {why}." for metric, why in verdict.uncorrected.items()
-    )
+        yield Statement("", text, {"metric": metric, "labels": found.labels, "mean": float(found.means[row])})
+    for metric, why in verdict.uncorrected.items():
+        yield Statement("", f"{metric} is as judged, not corrected by labels: {why}.", {"metric": metric})
 
 
-def luck(verdict: SweepComparison) -> Iterator[str]:
+def luck(verdict: SweepComparison) -> Iterator[Statement]:
     """Describe the selection bias of the best config's lead; a lower bound where the scores also chose the configs."""
     bias = verdict.selection_bias
     highest, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
     if bias.optimism > ROUNDING and value != highest:  # which NaN is not
         lucky = score(verdict, bias.optimism, fine=True)
         text = f"The highest of {len(verdict.matrix.configs)} means is {highest}, too high by"
+        end = f"about {lucky}, because it was chosen as the highest; expect {value} on new questions."
         if verdict.adaptive:
-            yield f"{text} {lucky} at least: the same questions chose which settings were tried."
-        else:
-            yield f"{text} about {lucky}, because it was chosen as the highest; expect {value} on new questions."
+            end = f"{lucky} at least: the same questions chose which settings were tried."
+        yield Statement("", f"{text} {end}", {"optimism": bias.optimism, "expected": bias.crossfitted})
 
 
-def detectable(verdict: SweepComparison) -> Iterator[str]:
+def detectable(verdict: SweepComparison) -> Iterator[Statement]:
     """Describe the smallest difference that these questions can show."""
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
@@ -98,20 +101,24 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
     least, alone = (size(verdict, value) for value in (power.typical, power.alone))
     clusters = f" in {power.clusters:,} clusters (by document)" if power.clusters < power.questions else ""
     among = f" among {configs:,} configs, and one of {alone} between two" if configs > 2 else ""
-    yield (
+    text = (
         f"With {power.questions:,} questions{clusters} a true difference of {least} is detected with 80 % power{among}."
         " Smaller ones are often missed."
     )
+    yield Statement("", text, {"detectable": plain_size(verdict, power.typical), "questions": power.questions})
 
 
-def variance(verdict: SweepComparison) -> Iterator[str]:
+def variance(verdict: SweepComparison) -> Iterator[Statement]:
     """Describe the sources of variance of the best other config's difference, if answers are repeated."""
-    rows = in_order(verdict, verdict.variance)
+    rows = best_first(verdict, verdict.variance)
     if rows:
-        yield f"{name(verdict, rows[0])} against {name(verdict, verdict.reference)}: {verdict.variance[rows[0]]}."
+        shares = verdict.variance[rows[0]]
+        yield Statement(
+            "", f"{name(verdict, rows[0])} against {name(verdict, verdict.reference)}: {shares}.", shares.facts
+        )
 
 
-def slices(verdict: SweepComparison) -> Iterator[str]:
+def slices(verdict: SweepComparison) -> Iterator[Statement]:
     """Name the configs that are better on average and worse in a slice; the most important first."""
     first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
@@ -124,15 +131,13 @@ def slices(verdict: SweepComparison) -> Iterator[str]:
         few = ", a small slice" if one.small else ""
         doubt = f" ({TOO_SHORT}, so this is not shown)" if one.exposed else ""
         worse = "perhaps worse" if doubt else "worse"
-        yield (
-            f"{name(verdict, one.config)} is better on average, {worse} on {what}: {by}{doubt}"
-            f" ({part.questions} questions{few})"
-            + (f"; {len(found) - n - 1} more in verdict/slices.csv" if n == MOST_SLICES - 1 < len(found) - 1 else "")
-            + "."
-        )
+        more = f"; {len(found) - n - 1} more in verdict/slices.csv" if n == MOST_SLICES - 1 < len(found) - 1 else ""
+        where = f"{name(verdict, one.config)} is better on average, {worse} on {what}"
+        data = {"label": one.label, "value": one.value, "estimate": estimate, "low": low, "high": high}
+        yield Statement("", f"{where}: {by}{doubt} ({part.questions} questions{few}){more}.", data)
 
 
-def rest(verdict: SweepComparison) -> Iterator[str]:
+def rest(verdict: SweepComparison) -> Iterator[Statement]:
     """Describe the weights of the questions, and the metrics that were not compared."""
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
     if verdict.matrix.weights is not None:
@@ -146,7 +151,8 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
         named = [short(config.name) for config in verdict.left_out if config.why == why][:MOST_NAMED]
         parts.append(f"without {count} {why} ({', '.join(named)}{', ...' if count > len(named) else ''})")
     if parts:
-        yield f"Compared: {'; '.join(parts)}."
+        data = {"questions": questions, "scored": scored, "left_out": len(verdict.left_out)}
+        yield Statement("", f"Compared: {'; '.join(parts)}.", data)
 
 
 def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
@@ -166,10 +172,6 @@ def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
 def name(verdict: SweepComparison, row: int) -> str:
     """Return a config's short name."""
     return short(verdict.matrix.configs[row])
-
-
-def _metric(verdict: SweepComparison) -> str:
-    return verdict.metric if verdict.matrix.higher_is_better else f"{verdict.metric} (less is better)"
 
 
 def change(verdict: SweepComparison, row: int) -> str:
@@ -205,11 +207,6 @@ def size(verdict: SweepComparison, value: float) -> str:
     return distance(value, verdict.unit, verdict.differences.ratios)
 
 
-def plain_size(verdict: SweepComparison, value: float) -> float:
-    """Return the size of a difference as a number; of ratios as a share of the amount."""
-    return math.expm1(value) if verdict.differences.ratios else value
-
-
 def distance(value: float, unit: str, ratios: bool) -> str:
     """Write a difference in a unit, or in per cent given a logarithm."""
     return f"{number(100 * math.expm1(value), '%')} %" if ratios else _score(value, unit, True, False)
@@ -230,17 +227,11 @@ def _score(value: float, unit: str, fine: bool, bare: bool) -> str:
     return text.removeprefix("-") if not float(text) else text
 
 
-def in_order(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
-    """Order rows by their mean, the best first."""
-    means = verdict.ranked
-    return sorted(rows, key=lambda row: (-means[row], row))
+def verdict_word(verdict: SweepComparison, row: int) -> str:
+    """Return the verdict on a row in a few words."""
+    return pair_words(verdict.verdicts[row], verdict.unit, verdict.differences.ratios)
 
 
-def compared_first(verdict: SweepComparison) -> tuple[str, str]:
-    """Name the pair of configs to compare first: the choice, or the best, with the reference, or the runner-up."""
-    row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
-    other = verdict.reference
-    if other == row:
-        second = verdict.choice.runner_up
-        other = second.row if second else next(one for one in range(len(verdict.results)) if one != row)
-    return verdict.matrix.configs[other], verdict.matrix.configs[row]
+def pair_words(found: PairVerdict, unit: str, ratios: bool) -> str:
+    """Return a verdict in a few words; ``unit`` and ``ratios`` are those of the differences."""
+    return f"equal within {distance(found.within, unit, ratios)}" if found.kind == EQUAL else found.kind

@@ -1,21 +1,23 @@
-"""Files of a verdict: tables, a page in markdown, a chart."""
+"""Files of a conclusion: facts in JSON types, tables, a document in Markdown, a chart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ragsweep.core.escaping import markdown_text
 from ragsweep.report import plots
-from ragsweep.report.conclusion import Decision, percent
-from ragsweep.report.evidence import verdict_word
+from ragsweep.report.choice import choice_statements, percent
+from ragsweep.report.document import Block, Document, Section, Statement, Table, paragraphs
+from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.numbers import NOT_MEASURED, chance
-from ragsweep.report.tables import csv_table, markdown
-from ragsweep.report.verdict import change, limits, plain_size
-from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.report.tables import csv_table
+from ragsweep.report.verdict import change, limits, verdict_word
+from ragsweep.report.writers.markdown import as_markdown
+from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.conclusion import SweepConclusion, plain_size
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.slices import Slice
@@ -30,12 +32,15 @@ RATIOS = ("ratio", "ratio_low", "ratio_high")
 MOST_ROWS = 50
 
 
-def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, bytes]:
-    """Make the files by name."""
+def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
+    """Make the files by name; none where nothing was compared."""
+    verdict = conclusion.compared
+    if verdict is None:
+        return {}
     files = {
-        "verdict/verdict.md": page(verdict, decision).encode("utf-8", "replace"),
+        "verdict/verdict.md": as_markdown(verdict_document(verdict, conclusion), 1).encode("utf-8", "replace"),
         "verdict/differences.csv": differences_csv(verdict),
-        **plots.differences(verdict, decision.chosen).files("plots/differences"),
+        **plots.differences(verdict, conclusion.chosen).files("plots/differences"),
     }
     if verdict.slices:
         rows = [
@@ -50,58 +55,6 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
         ]
         files["verdict/slices.csv"] = csv_table([*SLICES, *RATIOS], rows)
     return files
-
-
-def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[str, Any]:
-    """Return the verdict in JSON types, without the numbers of single configs."""
-    lines = [*decision.choice(), *decision.evidence()]
-    if isinstance(verdict, NoComparison):
-        return {"lines": lines, "metric": None}
-    configs = verdict.matrix.configs
-    texts: dict[str, Any] = {"lines": [*lines, *limits(verdict)]}
-    return texts | {
-        "metric": verdict.metric,
-        "reference": configs[verdict.reference],
-        "best": configs[verdict.selection_bias.winner],
-        "best_set": _picked(configs, verdict.may_be_best),
-        "configs": {
-            config: {"verdict": verdict_word(verdict, row), "probability_better": verdict.verdicts[row].probability}
-            for row, config in enumerate(configs)
-            if row != verdict.reference
-        },
-        "optimism": verdict.selection_bias.optimism,
-        "expected": verdict.selection_bias.crossfitted,
-        **({"optimism_is_lower_bound": True} if verdict.adaptive else {}),
-        "detectable": plain_size(verdict, verdict.power.typical),
-        "detectable_alone": plain_size(verdict, verdict.power.alone),
-        "ratios": verdict.differences.ratios,
-        "questions": len(verdict.matrix.questions),
-        "asked": verdict.matrix.asked,
-        "clusters": len(np.unique(verdict.matrix.clusters)),
-        **(
-            {"labels": {name: _correction(verdict, name) for name in verdict.corrections}}
-            if verdict.corrections
-            else {}
-        ),
-        **(
-            {"variance": {configs[row]: one.facts for row, one in verdict.variance.items()}} if verdict.variance else {}
-        ),
-        "left_out": [one._asdict() for one in verdict.left_out],
-        "not_compared": dict(verdict.skipped),
-    }
-
-
-def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
-    """Return the correction of a metric by people's labels in JSON types: judged numbers, and corrected ones."""
-    found = verdict.corrections[metric]
-    matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
-    ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))
-    configs: dict[str, Any] = {config: {} for config in matrix.configs}
-    for kind, one, means in ends:
-        for row, config in enumerate(matrix.configs):
-            difference, low, high = _interval(one, row)
-            configs[config][kind] = {"mean": float(means[row]), "difference": difference, "low": low, "high": high}
-    return {"labels": found.labels, "note": found.note, "configs": configs}
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
@@ -165,38 +118,38 @@ def _interval(found: Differences | Slice, n: int) -> list[float]:
     return [float(one[n]) for one in (found.estimate, found.low, found.high)]
 
 
-def page(verdict: SweepComparison, decision: Decision) -> str:
-    """Return the verdict as markdown with a table of the best configs."""
+def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> Document:
+    """Build the document of a comparison: the conclusions, and a table of the best configs."""
     order = np.argsort(-verdict.ranked, kind="stable").tolist()[:MOST_ROWS]
     p_values = verdict.differences.randomisation_holm
     rows = [
-        {
-            "config": verdict.matrix.configs[row],
-            "mean": f"{verdict.means[row]:.4g}",
-            "difference": "" if row == verdict.reference else change(verdict, row),
-            "verdict": "reference" if row == verdict.reference else verdict_word(verdict, row),
-            "P(better)": _probability(verdict, row),
-            "p": "" if row == verdict.reference else chance(float(p_values[row])).removeprefix("p "),
-            "may be best": "yes" if verdict.may_be_best[row] else "no",
-        }
+        [
+            verdict.matrix.configs[row],
+            f"{verdict.means[row]:.4g}",
+            "" if row == verdict.reference else change(verdict, row),
+            "reference" if row == verdict.reference else verdict_word(verdict, row),
+            _probability(verdict, row),
+            "" if row == verdict.reference else chance(float(p_values[row])).removeprefix("p "),
+            "yes" if verdict.may_be_best[row] else "no",
+        ]
         for row in order
     ]
-    parts = (("Choice", decision.choice()), ("Evidence", decision.evidence()), ("Limits", limits(verdict)))
-    blocks = "".join(f"**{word}.** {markdown_text(' '.join(sentences))}\n\n" for word, sentences in parts)
-    reference = markdown_text(verdict.matrix.configs[verdict.reference])
-    return (
-        f"# Verdict on {markdown_text(verdict.metric)}\n\n{blocks}"
-        f"{'Ratios' if verdict.differences.ratios else 'Differences'} to {reference},"
-        f"{'' if verdict.differences.ratios else ' better is positive;'} 95 % intervals, all together. P(better):"
-        " posterior probability of a better mean than its. p: paired randomisation, after Holm. May be best: shown"
-        f" worse than no other config.\n\n{markdown(rows)}"
+    ratios, reference = verdict.differences.ratios, verdict.matrix.configs[verdict.reference]
+    legend = (
+        f"{'Ratios' if ratios else 'Differences'} to {reference},{'' if ratios else ' better is positive;'} 95 %"
+        " intervals, all together. P(better): posterior probability of a better mean than its. p: paired randomisation,"
+        " after Holm. May be best: shown worse than no other config."
     )
+    blocks: list[Block] = [
+        paragraphs("CHOICE", choice_statements(conclusion)),
+        paragraphs("EVIDENCE", evidence_statements(conclusion)),
+        paragraphs("LIMITS", limits(verdict)),
+        paragraphs("", Statement("", legend)),
+        Table(("config", "mean", "difference", "verdict", "P(better)", "p", "may be best"), rows),
+    ]
+    return Document(f"Verdict on {verdict.metric}", [Section(blocks)])
 
 
 def _probability(verdict: SweepComparison, row: int) -> str:
     found = verdict.verdicts[row].probability
     return NOT_MEASURED if row == verdict.reference or math.isnan(found) else percent(found)
-
-
-def _picked(names: Sequence[str], mask: np.ndarray) -> list[str]:
-    return [names[row] for row in np.flatnonzero(mask).tolist()]

@@ -1,6 +1,6 @@
 """Compare the configs of a sweep: which one to run, and what is shown about the others.
 
-``report/conclusion.py`` turns the numbers into sentences, tables and a chart.
+``report/choice.py`` and its neighbours turn the numbers into sentences, tables and a chart.
 """
 
 from __future__ import annotations

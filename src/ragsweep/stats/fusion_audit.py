@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,3 +283,20 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
         for leg, mine in near.items()
         for alone in [mine & (number == 1)]
     )
+
+
+class DegradedSlices(NamedTuple):
+    """The slices where a leg alone is notably better than a config: significant ones, or the largest."""
+
+    config: str
+    metric: str
+    slices: Sequence[LegComparison]
+
+
+def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
+    """Return the slices where a leg alone is better than the config, by the first metric that shows one."""
+    for metric in audited_metrics(result):
+        audit = fusion_audit(result, metric, True)
+        if audit and (worst := audit.worst_slices):
+            return DegradedSlices(result.name, metric, [one for one in worst[:most] if one.worse or one is worst[0]])
+    return None

@@ -1,4 +1,4 @@
-"""The report of ``ragsweep golden items``: as text and as JSON."""
+"""The document of ``ragsweep golden items``."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ragsweep.core.plurals import counted
+from ragsweep.report.document import Block, Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import number, signed, with_interval
-from ragsweep.report.tables import Row, log_table, to_json
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.tables import Row, log_table
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.items import FEWEST, Items, Suspect, find_unanimous
 from ragsweep.stats.mini_set import Agreement, Estimate
 
 FORMAT = "ragsweep.items/1"
 MOST = 10
-"""Most questions of a kind in the terminal's list."""
+"""Most questions of a kind in the list for people."""
 _TEXT = 70
 
 
@@ -38,87 +38,100 @@ class ItemReport(NamedTuple):
     estimate: Estimate | None = None
 
 
-def show(report: ItemReport, target: Path | None, terminal: Terminal) -> None:
-    """Print the most informative, suspect and redundant questions, and how well the mini set ranks configs."""
-    matrix, scores = report.matrix, report.scores
-    configs = counted(len(scores), "distinct config")
-    terminal.line("items", f"{matrix.metric} of {configs}, {counted(len(report.texts), 'question')}")
-    terminal.lines(("note", note) for note in report.notes)
+def items_document(report: ItemReport, target: Path | None) -> Document:
+    """Build the document of an item analysis; ``target`` is the file of the mini set."""
+    configs, questions = counted(len(report.scores), "distinct config"), counted(len(report.texts), "question")
+    count = {"configs": len(report.scores), "questions": len(report.texts)}
     nobody, everybody = find_unanimous(report.scores)
-    _list(report, "none", "no config scores above 0: too hard, or a wrong label", nobody, terminal)
-    _list(report, "all", "every config has the full score, so they rank nothing", everybody, terminal)
+    blocks: list[Block] = [
+        lines(Statement("items", f"{report.matrix.metric} of {configs}, {questions}", count)),
+        notes(Statement("note", note) for note in report.notes),
+        lines(_listed(report, "none", "no config scores above 0: too hard, or a wrong label", nobody)),
+        lines(_listed(report, "all", "every config has the full score, so they rank nothing", everybody)),
+    ]
     if report.items is None:
-        terminal.line("note", f"fewer than {FEWEST} distinct configs: correlations over them would be chance")
-        return
-    order = np.argsort(-report.items.information, kind="stable").tolist()
-    terminal.line("best", "the most informative questions")
-    terminal.table(
-        ["id", ">difficulty", ">discrimination", ">information", "question"],
-        [[matrix.questions[n], *_numbers(report.items, n), _short(report.texts[n])] for n in order[:MOST]],
-    )
-    _show_suspects(report, report.items, terminal)
-    _show_redundant(report, terminal)
-    if report.estimate:
-        terminal.lines(_mini_lines(report, report.estimate, target))
+        few = Statement("note", f"fewer than {FEWEST} distinct configs: correlations over them would be chance")
+        blocks.append(lines(few))
+    else:
+        blocks += [*_best(report, report.items), *_suspects(report, report.items), lines(_redundant(report))]
+        blocks.append(notes(_mini(report, report.estimate, target) if report.estimate else ()))
+    return Document(f"Questions of {report.matrix.metric}", [Section(blocks)], _facts(report))
 
 
-def _list(report: ItemReport, word: str, what: str, questions: Sequence[int], terminal: Terminal) -> None:
-    terminal.line(word, f"{counted(len(questions), 'question')}: {what}")
+def _listed(report: ItemReport, word: str, what: str, questions: Sequence[int]) -> Iterator[Statement]:
+    names = report.matrix.questions
+    yield Statement(word, f"{counted(len(questions), 'question')}: {what}", {"questions": len(questions)})
     for n in questions[:MOST]:
-        terminal.line("", f"{report.matrix.questions[n]} {_short(report.texts[n])}")
-    _more(len(questions), terminal)
+        yield Statement("", f"{names[n]} {_short(report.texts[n])}", {"question": names[n]})
+    yield from _more(len(questions))
 
 
-def _more(count: int, terminal: Terminal) -> None:
+def _more(count: int) -> Iterator[Statement]:
     if count > MOST:
-        terminal.line("", f"... {count - MOST:,} more: --json")
+        yield Statement("", f"... {count - MOST:,} more: --json", {"hidden": count - MOST})
+
+
+def _best(report: ItemReport, items: Items) -> Iterator[Block]:
+    names, order = report.matrix.questions, np.argsort(-items.information, kind="stable").tolist()
+    yield lines(Statement("best", "the most informative questions"))
+    rows = [[names[n], *_numbers(items, n), _short(report.texts[n])] for n in order[:MOST]]
+    yield Table(["id", ">difficulty", ">discrimination", ">information", "question"], rows)
 
 
 def _numbers(items: Items, n: int) -> list[str]:
-    others = (items.discrimination, items.information)
-    return [number(float(items.difficulty[n])), *(signed(float(column[n])) for column in others)]
+    return [
+        number(float(items.difficulty[n])),
+        signed(float(items.discrimination[n])),
+        signed(float(items.information[n])),
+    ]
 
 
-def _show_suspects(report: ItemReport, items: Items, terminal: Terminal) -> None:
-    suspects = report.suspects
+def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
+    suspects, names = report.suspects, report.matrix.questions
     by_chance = math.ceil(0.025 * int((~np.isnan(items.discrimination)).sum()))
     what = "the best configs fail, or better configs do worse: check the label"
-    terminal.line("check", f"{len(suspects):,} questions that {what} (by chance some {by_chance} are reversed)")
+    text = f"{len(suspects):,} questions that {what} (by chance some {by_chance} are reversed)"
+    yield lines(Statement("check", text, {"suspects": len(suspects), "by_chance": by_chance}))
     rows = [
         [
-            report.matrix.questions[one.question],
+            names[one.question],
             f"best {one.good} fail, {one.others} others do not" if one.failed_by_best else "reversed",
-            _interval(items, one.question),
+            _discrimination(items, one.question),
             _short(report.texts[one.question]),
         ]
         for one in suspects[:MOST]
     ]
-    terminal.aligned(rows)
-    _more(len(suspects), terminal)
+    yield Table(("id", "why", "discrimination", "question"), rows, headed=False)
+    yield lines(_more(len(suspects)))
 
 
-def _interval(items: Items, n: int) -> str:
+def _discrimination(items: Items, n: int) -> str:
     return with_interval(float(items.discrimination[n]), float(items.low[n]), float(items.high[n]))
 
 
-def _show_redundant(report: ItemReport, terminal: Terminal) -> None:
-    groups = report.redundant
-    what = "groups of one document, or nearly the same words, that rank configs alike: keep one"
-    terminal.line("same", f"{len(groups):,} {what}")
+def _redundant(report: ItemReport) -> Iterator[Statement]:
+    groups, names = report.redundant, report.matrix.questions
+    text = f"{len(groups):,} groups of one document, or nearly the same words, that rank configs alike: keep one"
+    yield Statement("same", text, {"groups": len(groups)})
     for group in groups[:MOST]:
-        terminal.line("", " = ".join(f"{report.matrix.questions[n]} {_short(report.texts[n])}" for n in group))
-    _more(len(groups), terminal)
+        yield Statement("", " = ".join(f"{names[n]} {_short(report.texts[n])}" for n in group))
+    yield from _more(len(groups))
 
 
-def _mini_lines(report: ItemReport, found: Estimate, target: Path | None) -> Iterator[tuple[str, str]]:
-    yield "mini", f"{len(report.mini):,} of {len(report.texts):,} questions, in {target}"
-    configs, others = len(report.scores), found.configs
-    yield "", f"chosen on {configs - others} configs and compared with the full set on the other {others}:"
+def _mini(report: ItemReport, found: Estimate, target: Path | None) -> Iterator[Statement]:
+    count, configs = {"chosen": len(report.mini), "questions": len(report.texts)}, len(report.scores)
+    yield Statement("mini", f"{len(report.mini):,} of {len(report.texts):,} questions, in {target}", count)
+    rest = found.configs
+    yield Statement("", f"chosen on {configs - rest} configs and compared with the full set on the other {rest}:")
     for word, of, ends in (("chosen", found.chosen, ()), ("random", found.random, (found.low, found.high))):
         between = [f" [{_plain(low)}, {_plain(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
-        yield "", f"{word}: tau-b {_plain(of.tau)}{between[0]}, Pearson {_plain(of.pearson)}{between[1]}"
-    yield "", f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
-    yield "note", "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
+        text = f"{word}: tau-b {_plain(of.tau)}{between[0]}, Pearson {_plain(of.pearson)}{between[1]}"
+        yield Statement("", text, of._asdict())
+    yield Statement(
+        "", f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
+    )
+    text = "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
+    yield Statement("note", text)
 
 
 def _plain(value: float) -> str:
@@ -129,8 +142,8 @@ def _short(text: str) -> str:
     return f'"{textwrap.shorten(text, _TEXT, placeholder=" ...")}"'
 
 
-def as_json(report: ItemReport) -> str:
-    """Format the report as JSON; ``questions`` is a table as MLflow's log_table writes it."""
+def _facts(report: ItemReport) -> dict[str, Any]:
+    """Return the report in JSON types; ``questions`` is a table as MLflow's log_table writes it."""
     nobody, everybody = map(set, find_unanimous(report.scores))
     names, mini = report.matrix.questions, set(report.mini)
     suspects = {one.question: one for one in report.suspects}
@@ -151,16 +164,18 @@ def as_json(report: ItemReport) -> str:
             "mini": n in mini,
         }
 
-    mini_set = None
-    if report.estimate:
-        of_sets = {name: one._asdict() for name, one in report.estimate._asdict().items() if isinstance(one, Agreement)}
-        mini_set = {"configs_ranked": report.estimate.configs, **of_sets}
-    document = {
+    return {
         "format": FORMAT,
         "metric": report.matrix.metric,
         "configs": len(report.scores),
         "notes": report.notes,
-        "mini": mini_set,
+        "mini": report.estimate and _estimate_json(report.estimate),
         "questions": log_table([row(n) for n in range(len(names))]),
     }
-    return to_json(document)
+
+
+def _estimate_json(found: Estimate) -> dict[str, Any]:
+    return {
+        "configs_ranked": found.configs,
+        **{name: one._asdict() for name, one in found._asdict().items() if isinstance(one, Agreement)},
+    }

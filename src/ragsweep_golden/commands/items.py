@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe, usual_metrics
+from ragsweep.commands.command_line import Parser, add_path, print_document, usual_metrics
 from ragsweep.commands.gate import CRITICAL, marked_questions, read_questions
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.golden.reading import read_rows
 from ragsweep.golden.text_files import read_lines
-from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import HOW_MEASURED, shared_metrics
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.items import (
@@ -28,13 +27,13 @@ from ragsweep.stats.items import (
 from ragsweep.stats.mini_set import choose_mini, estimate_mini
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
 from ragsweep_golden.commands.inputs import user_name
-from ragsweep_golden.commands.item_report import ItemReport, as_json, show
+from ragsweep_golden.commands.item_report import ItemReport, items_document
 from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.files import write_whole
 
 _SHARE = 0.3
 
-_ABOUT = """ItemReport which questions discriminate between configs, by the scores of all configs of past sweeps on one
+_ABOUT = """Report which questions discriminate between configs, by the scores of all configs of past sweeps on one
 golden set: the difficulty and discrimination of each, labels that may be wrong, redundant questions; with --mini write
 a set of the most informative ones for quick checks, and report how well it ranks configs."""
 
@@ -47,11 +46,7 @@ def items(arguments: Sequence[str]) -> int:
     report = _analyse(results, metric, notes)
     if options.mini:
         report = _add_mini(report, results[0], options)
-    with ignore_closed_pipe():
-        if options.json:
-            print(as_json(report))
-        else:
-            show(report, options.mini, Terminal.current())
+    print_document(items_document(report, options.mini), options)
     return 0
 
 

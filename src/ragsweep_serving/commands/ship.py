@@ -15,7 +15,7 @@ import ragsweep_serving
 from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
 from ragsweep.commands.gate import decide
 from ragsweep.commands.gate import read as read_gate
-from ragsweep.commands.gate_report import EXIT_STATUS, show
+from ragsweep.commands.gate_report import EXIT_STATUS, gate_document
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import objectives, shown_metrics
@@ -29,6 +29,7 @@ from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.terminal import Terminal
+from ragsweep.report.writers.terminal import show
 from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep.composing.trees import leaves
@@ -85,7 +86,7 @@ def ship(arguments: Sequence[str]) -> int:
     with ignore_closed_pipe():
         terminal.line("shipped", f"{found} as {made.uri}")
         if decision:
-            show(decision, terminal)
+            show(gate_document(decision), terminal)
         if decision and decision.decision != "pass":
             terminal.line("alias", f"{options.alias} stays at {champion.uri if champion else 'no version'}")
             return EXIT_STATUS[decision.decision]

@@ -9,25 +9,18 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.command_line import Parser, print_document, write_document
 from ragsweep.commands.documents import read_documents
 from ragsweep.commands.served import MODEL, SINCE, read_since, read_traces
-from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.writers.json import as_json
 from ragsweep.stats.drift import ORDER, RATIO, SHARE, TOLERANCE
 from ragsweep_serving.bundle import MANIFEST, read_manifest
 from ragsweep_serving.commands.stale import compare_corpora, read_shipped_corpus
-from ragsweep_serving.commands.watch_report import (
-    EXIT_STATUS,
-    Threshold,
-    Watch,
-    as_json,
-    next_steps,
-    show,
-    write_prometheus,
-)
+from ragsweep_serving.commands.watch_findings import EXIT_STATUS, Threshold, Watch, write_prometheus
+from ragsweep_serving.commands.watch_report import watch_document
 from ragsweep_serving.reference import REFERENCE, WORDS, Reference, read_words
 from ragsweep_serving.watching import Measure, RequestComparison, Requests
 
@@ -50,17 +43,12 @@ def watch(arguments: Sequence[str]) -> int:
     version = registry.find(options.model)
     since = read_since(options.since, time.time())
     found = look(registry, version, since, options)
+    document = watch_document(found, options)
     if options.json:
-        _write(options.json, as_json(found))
+        write_document(options.json, as_json(document))
     if options.prometheus:
-        try:
-            write_prometheus(found, options.prometheus)
-        except OSError as fault:
-            raise InputError(f"{options.prometheus}: cannot be written: {fault.strerror}") from None
-    with ignore_closed_pipe():
-        terminal = Terminal.current()
-        show(found, terminal, options.numbers)
-        terminal.next_steps(next_steps(found, options))
+        write_prometheus(found, options.prometheus)
+    print_document(document)
     return EXIT_STATUS[found.decision]
 
 
@@ -140,11 +128,3 @@ def _known(thresholds: Iterable[Threshold], measures: Mapping[str, Measure]) -> 
         if one.name not in measures:
             raise ConfigError(f'--{one.kind}: no number "{one.name}" in these traces{nearest(one.name, measures)}')
         yield one
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        raise InputError(f"{path}: cannot be written: {fault.strerror}") from None

@@ -1,25 +1,33 @@
-"""The findings of ``ragsweep watch``, formatted for the terminal, as JSON and for Prometheus."""
+"""The document of ``ragsweep watch``."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from ragsweep.commands.served import describe_skipped
 from ragsweep.core.plurals import counted
-from ragsweep.parts.tracking.models import ModelVersion
+from ragsweep.report.document import (
+    Block,
+    Document,
+    Section,
+    Statement,
+    Statements,
+    Table,
+    lines,
+    notes,
+    paragraphs,
+    texts,
+)
 from ragsweep.report.numbers import NOT_MEASURED, number
-from ragsweep.report.tables import log_table, to_json
-from ragsweep.report.terminal import Terminal
-from ragsweep.stats.drift import DRIFT, OPEN, ORDER, RATIO, SAME, SHARE, Drift
-from ragsweep_serving.commands.stale import CorpusChanges
-from ragsweep_serving.reference import TOTAL, Reference
+from ragsweep.report.tables import log_table
+from ragsweep.stats.drift import OPEN, ORDER, RATIO, SAME, SHARE, Drift
+from ragsweep_serving.commands.watch_findings import EXIT_STATUS, KEPT, Watch
+from ragsweep_serving.reference import TOTAL
 from ragsweep_serving.watching import (
     EMPTY,
     FAILED,
@@ -34,111 +42,70 @@ from ragsweep_serving.watching import (
     TOKENS,
     TOP_SCORE,
     UNKNOWN_WORDS,
-    Lack,
     Measure,
-    Requests,
-    can_tell,
     is_alarm,
 )
 
-Decision = Literal["fine", "alarm", "too few"]
-EXIT_STATUS: Mapping[Decision, int] = {"fine": 0, "alarm": 1, "too few": 3}
 FORMAT = "ragsweep.watch/1"
 LEGEND = (
     "Scores and times are medians; a pair is a request and an evaluated question, and 50 % no change. In brackets:"
     " intervals that hold together, 95 %, with requests of equal words as one. DRIFT: all of it lies beyond the"
     " tolerance; same: within; less: it differs, by what may be tolerable; unclear: too few questions."
 )
-EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """A threshold of one number; ``kind`` is max or min."""
-
-    name: str
-    bound: float
-    kind: str
-    outcome: str = ""
-
-    def decide(self, measures: Mapping[str, Measure]) -> Threshold:
-        """Decide by the interval: exceeded if all of it lies beyond the threshold, kept if none of it does."""
-        one = measures[self.name]
-        sides = one.low > self.bound, one.high <= self.bound
-        if self.kind == "min":
-            sides = one.high < self.bound, one.low >= self.bound
-        return replace(self, outcome=EXCEEDED if sides[0] else KEPT if sides[1] else UNDECIDED)
+def watch_document(found: Watch, options: argparse.Namespace) -> Document:
+    """Build the document of the comparison, its conclusions and next steps; with every number, if the options ask."""
+    blocks: list[Block] = [lines(_head(found)), *_quantities(found), lines(_lacking(found)), *_times(found)]
+    if options.numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
+        blocks.append(Table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows))
+    limits = (
+        Statement("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}", vars(one))
+        for one in found.thresholds
+    )
+    blocks += [lines(limits), paragraphs("RESULT", results(found))]
+    blocks.append(Statements([*_next_steps(found, options)], "commands"))
+    return Document(f"{found.version.uri}: {found.decision}", [Section(blocks)], _facts(found))
 
 
-@dataclass(frozen=True)
-class Watch:
-    """The requests of one version since a time, beside its evaluation."""
-
-    version: ModelVersion
-    since: float
-    requests: Requests
-    reference: Reference
-    drifts: Sequence[Drift]
-    lacks: Sequence[Lack]
-    measures: Mapping[str, Measure]
-    thresholds: Sequence[Threshold]
-    changes: CorpusChanges | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)  # unreadable traces by reason
-
-    @property
-    def alarms(self) -> list[Drift]:
-        """The drifts that are alarms."""
-        return [one for one in self.drifts if is_alarm(one)]
-
-    @property
-    def unlike(self) -> list[Lack]:
-        """Missing languages and forms whose share of requests exceeds the tolerance and that no alarm names."""
-        most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
-        named = {one.name for one in self.alarms}
-        return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
-
-    @property
-    def decision(self) -> Decision:
-        """Whether there is an alarm."""
-        if self.alarms or any(one.outcome == EXCEEDED for one in self.thresholds):
-            return "alarm"
-        undecided = any(one.outcome == UNDECIDED for one in self.thresholds)
-        return "too few" if undecided or not can_tell(self.requests) else "fine"
-
-
-def show(found: Watch, terminal: Terminal, has_numbers: bool = False) -> None:
-    """Print the comparison and its conclusions; with ``has_numbers`` every number that a threshold can name as well."""
-    terminal.line("watch", f"{found.version.uri} ({found.reference.facts.get('name', '')}): {_counts(found)}")
+def _head(found: Watch) -> Iterator[Statement]:
+    counts = {"requests": len(found.requests.traces), "questions": found.requests.questions}
+    name = found.reference.facts.get("name", "")
+    yield Statement("watch", f"{found.version.uri} ({name}): {_counts(found)}", counts)
     if found.skipped:
-        terminal.line("skipped", describe_skipped(found.skipped))
+        yield Statement("skipped", describe_skipped(found.skipped), found.skipped)
     if found.changes is not None:
-        terminal.line("index", f"{found.changes} since the model was made" if found.changes else "as the documents are")
+        text = f"{found.changes} since the model was made" if found.changes else "as the documents are"
+        yield Statement("index", text)
+
+
+def _quantities(found: Watch) -> Iterator[Block]:
+    """Yield the differences, and the names of quantities that do not differ."""
     same = [one.name for one in found.drifts if one.verdict == SAME]
     alike = [one.name for one in found.drifts if one.verdict == OPEN and math.isclose(one.now, one.before)]
     others = [one for one in found.drifts if one.name not in (*same, *alike)]
     if rows := [_row(one) for one in sorted(others, key=lambda one: not is_alarm(one))]:
-        terminal.table(["", "quantity", ">requests", ">evaluation", ">difference"], rows)
-        terminal.block("", [LEGEND])
-    if same:
-        terminal.block("same", [", ".join(same)])
-    if alike:
-        terminal.block("unclear", [f"{', '.join(alike)}: no difference, and too few questions to exclude one"])
+        yield Table(["", "quantity", ">requests", ">evaluation", ">difference"], rows, LEGEND)
+    few = ": no difference, and too few questions to exclude one"
+    for label, names, text in (("same", same, ""), ("unclear", alike, few)):
+        if names:
+            yield notes(Statement(label, f"{', '.join(names)}{text}", {label: names}))
+
+
+def _lacking(found: Watch) -> Iterator[Statement]:
     for lack in (one for one in found.lacks if one not in found.unlike):
-        terminal.line(
-            "lacking", f"{lack.what} {lack.value}: {_percent(lack.measure)} of the requests, no evaluated question"
-        )
+        text = f"{lack.what} {lack.value}: {_percent(lack.measure)} of the requests, no evaluated question"
+        yield Statement("lacking", text, lack.measure._asdict())
+
+
+def _times(found: Watch) -> Iterator[Block]:
+    """Yield the latencies and the cost of requests."""
     if rows := list(_latencies(found)):
-        terminal.table(["", "milliseconds: p50 / p95 / p99", ">requests", ">evaluation"], rows)
+        yield Table(["", "milliseconds: p50 / p95 / p99", ">requests", ">evaluation"], rows)
     paid = {name: found.measures[name].value for name in (TOKENS, MONEY) if name in found.measures}
     if any(paid.values()):
-        terminal.line(
-            "spent", " and ".join(f"{number(value, '_')} {name}" for name, value in paid.items()) + " a request"
-        )
-    if has_numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
-        terminal.table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows)
-    for one in found.thresholds:
-        terminal.line("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}")
-    terminal.block("RESULT", results(found))
+        amounts = " and ".join(f"{number(value, '_')} {name}" for name, value in paid.items())
+        yield lines(Statement("spent", f"{amounts} a request", paid))
 
 
 def _counts(found: Watch) -> str:
@@ -212,35 +179,43 @@ def _measure_row(name: str, one: Measure) -> list[str]:
     return ["", name, value, f"[{low}, {high}]", before]
 
 
-def results(found: Watch) -> Iterator[str]:
-    """Yield one sentence per finding."""
+def results(found: Watch) -> Iterator[Statement]:
+    """Yield one statement per finding."""
     if not found.requests.traces:
-        yield (
+        yield Statement(
+            "",
             "There is no trace. The served process sends traces where MLFLOW_TRACKING_URI names this database or"
-            " server; they arrive within seconds."
+            " server; they arrive within seconds.",
         )
         return
     for drift in found.alarms:
-        yield _sentence(drift, found)
+        yield Statement("", _sentence(drift, found), {"quantity": drift.name, **drift.compared._asdict()})
     for lack in found.unlike:
-        yield f"No evaluated question is like {_percent(lack.measure)} of the requests: {lack.what} {lack.value}."
+        text = f"No evaluated question is like {_percent(lack.measure)} of the requests: {lack.what} {lack.value}."
+        yield Statement("", text, {"value": lack.value, **lack.measure._asdict()})
     falls = [one for one in found.alarms if one.name.startswith(TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
-        yield "Scores fall where questions change, and where documents have: --corpus FOLDER tells the two apart."
+        text = "Scores fall where questions change, and where documents have: --corpus FOLDER tells the two apart."
+        yield Statement("", text)
     for one in found.thresholds:
         if one.outcome != KEPT:
             value = found.measures[one.name]
             shown = f"{one.name} is {number(value.value, '_')} {_interval(value)}"
-            yield f"{shown}: --{one.kind} {one.bound:g} is {one.outcome}."
+            yield Statement("", f"{shown}: --{one.kind} {one.bound:g} is {one.outcome}.", vars(one))
+    yield from _undecided(found)
+
+
+def _undecided(found: Watch) -> Iterator[Statement]:
+    """Yield what the requests do not show."""
     if found.decision == "fine":
-        yield "No drift beyond the tolerance is shown."
+        yield Statement("", "No drift beyond the tolerance is shown.")
     if unclear := sum(one.verdict == "open" for one in found.drifts):
-        sides = (
-            f"{counted(found.requests.questions, 'different question')} and {len(found.reference.cluster)} evaluated"
-        )
-        yield f"Unclear with {sides}: {unclear} of {counted(len(found.drifts), 'comparison')}; a drift may be unseen."
+        asked, evaluated = counted(found.requests.questions, "different question"), len(found.reference.cluster)
+        of = f"{unclear} of {counted(len(found.drifts), 'comparison')}"
+        text = f"Unclear with {asked} and {evaluated} evaluated: {of}; a drift may be unseen."
+        yield Statement("", text, {"unclear": unclear, "comparisons": len(found.drifts)})
     if found.decision == "too few":
-        yield "The requests are too few to decide."
+        yield Statement("", "The requests are too few to decide.")
 
 
 def _interval(one: Measure) -> str:
@@ -274,31 +249,37 @@ def _sentence(drift: Drift, found: Watch) -> str:
         f" in the evaluation, {_difference(drift)}.",
     }
     medians = f"median {_score(drift.now)}, {_score(drift.before)} in the evaluation"
-    usual = f"More {what}: {medians}; {_difference(drift)}."
-    return words.get(what, usual)
+    return words.get(what, f"More {what}: {medians}; {_difference(drift)}.")
 
 
-def next_steps(found: Watch, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yield the next steps."""
+def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement]:
     names = {one.name.partition("/")[0] for one in found.alarms}
     if names & {LANGUAGE, FORM, UNKNOWN_WORDS, TOP_SCORE, GAP} or found.lacks:
         typed = f"--model {shlex.quote(options.model)} --since {shlex.quote(options.since)}"
-        yield (
-            f"ragsweep golden harvest golden.jsonl corpus=FOLDER {typed}",
-            "take these questions into the golden set, to be labelled",
-        )
+        command = f"ragsweep golden harvest golden.jsonl corpus=FOLDER {typed}"
+        yield Statement(command, "take these questions into the golden set, to be labelled")
     if STALE in names:
-        yield "ragsweep run ... && ragsweep ship RUN ...", "evaluate and ship the config with today's documents"
+        command = "ragsweep run ... && ragsweep ship RUN ..."
+        yield Statement(command, "evaluate and ship the config with today's documents")
 
 
-def as_json(found: Watch) -> str:
-    """Format the findings as JSON; ``drifts`` and ``measures`` are tables as MLflow's log_table writes them."""
-    rows = [{"name": one.name, "kind": one.kind, "today": one.now, "evaluation": one.before, **one.compared._asdict(),
-             "requests": one.requests, "tolerance": one.tolerance, "verdict": one.verdict, "alarm": is_alarm(one)}
-            for one in found.drifts]  # fmt: skip
-    measures = [{"name": name, **one._asdict()} for name, one in found.measures.items()]
-    changes = found.changes
-    document = {
+def _facts(found: Watch) -> dict[str, Any]:
+    """Return the findings in JSON types; ``drifts`` and ``measures`` are tables as MLflow's log_table writes them."""
+    drifts = [
+        {
+            "name": one.name,
+            "kind": one.kind,
+            "today": one.now,
+            "evaluation": one.before,
+            **one.compared._asdict(),
+            "requests": one.requests,
+            "tolerance": one.tolerance,
+            "verdict": one.verdict,
+            "alarm": is_alarm(one),
+        }
+        for one in found.drifts
+    ]
+    return {
         "format": FORMAT,
         "decision": found.decision,
         "exit_status": EXIT_STATUS[found.decision],
@@ -310,38 +291,10 @@ def as_json(found: Watch) -> str:
         "skipped": dict(found.skipped),
         "questions": found.requests.questions,
         "evaluated": len(found.reference.cluster),
-        "results": list(results(found)),
-        "drifts": log_table(rows),
+        "results": texts(results(found)),
+        "drifts": log_table(drifts),
         "lacking": [{"what": one.what, "value": one.value, "requests": one.requests} for one in found.lacks],
-        "measures": log_table(measures),
+        "measures": log_table([{"name": name, **one._asdict()} for name, one in found.measures.items()]),
         "thresholds": [vars(one) for one in found.thresholds],
-        "documents": changes and {name: sorted(getattr(changes, name)) for name in ("new", "changed", "gone")},
+        "documents": found.changes and {one: sorted(getattr(found.changes, one)) for one in ("new", "changed", "gone")},
     }
-    return to_json(document) + "\n"
-
-
-def write_prometheus(found: Watch, path: Path) -> None:
-    """Format the numbers in Prometheus' text format, for a textfile collector."""
-    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
-
-    registry = CollectorRegistry()
-    labels = {"model": found.version.name, "version": found.version.number}
-
-    def gauge(name: str, about: str, *own: str) -> Gauge:
-        return Gauge(f"ragsweep_watch_{name}", about, [*labels, *own], registry=registry)
-
-    gauge("requests", "Traced requests that were compared").labels(**labels).set(len(found.requests.traces))
-    gauge("decision", "Exit status: 0 fine, 1 alarm, 3 too few").labels(**labels).set(EXIT_STATUS[found.decision])
-    value = gauge("value", "A number of the requests", "number")
-    bound = gauge("bound", "An end of its 95 % interval", "number", "end")
-    before = gauge("evaluation", "The same number in the evaluation", "number")
-    for name, one in found.measures.items():
-        value.labels(**labels, number=name).set(one.value)
-        before.labels(**labels, number=name).set(one.before)
-        for end in ("low", "high"):
-            bound.labels(**labels, number=name, end=end).set(getattr(one, end))
-    alarm = gauge("alarm", "1 where a drift is shown", "quantity")
-    for drift in found.drifts:
-        alarm.labels(**labels, quantity=drift.name).set(float(drift.verdict == DRIFT and is_alarm(drift)))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_to_textfile(str(path), registry)

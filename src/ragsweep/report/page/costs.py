@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragsweep.core.results import Result
+from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import short, short_keys, varying_keys
 from ragsweep.report.numbers import cell, duration, number
 from ragsweep.report.page.charts import (
@@ -23,7 +24,6 @@ from ragsweep.report.page.charts import (
     marker,
 )
 from ragsweep.report.page.curves import groups_over, read_numbers
-from ragsweep.report.page.items import Item, make_charts
 from ragsweep.stats.comparable import factor_values
 
 RECALL = "context_recall"
@@ -49,7 +49,7 @@ class CostPanel:
     bars: Figure | None = None
 
 
-def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Item]:
+def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
     """Yield the charts of the indexes and embedders that were swept.
 
     ``best_first`` are the configs by the metric, ``keys`` the settings that vary, in the order of the sweep.
@@ -58,7 +58,7 @@ def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -
     yield from _embedder_items(best_first, metric)
 
 
-def _index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Item]:
+def _index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
     options = []
     for key, name in short_keys(keys).items():
         for group in groups_over(best_first, key)[:1]:
@@ -72,10 +72,10 @@ def _index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str)
             figure = _draw(name, [one.parameters[key] for one in ordered], [one.name for one in ordered], panels)
             options.append({"label": name, "figure": figure})
     if options:
-        yield make_charts(options, INDEX, "What an index costs")
+        yield Charts(options, INDEX, "What an index costs")
 
 
-def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Item]:
+def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block]:
     settings = factor_values(best_first)
     keys = [key for key in varying_keys(settings) if "embedder" in key.split(".")]
     options = []
@@ -95,7 +95,7 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Item]
         figure = _draw(name, values, [one.name for one in ordered], panels)
         options.append({"label": name, "figure": figure})
     if options:
-        yield make_charts(options, EMBEDDER, "What an embedder costs")
+        yield Charts(options, EMBEDDER, "What an embedder costs")
 
 
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:

@@ -7,14 +7,15 @@ import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from itertools import starmap
 
 from ragsweep.core.results import Result, TargetResult
+from ragsweep.report.document import Block, Statement, Statements, Table
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
-from ragsweep.report.page.items import Item, make_table
 from ragsweep.stats.latencies import busy_sentence
 
 
-def targets(chosen: Sequence[Result]) -> Iterator[Item]:
+def targets(chosen: Sequence[Result]) -> Iterator[Block]:
     """Yield the targets that each config meets."""
     judged = [one for one in chosen if one.targets]
     if not judged:
@@ -24,10 +25,10 @@ def targets(chosen: Sequence[Result]) -> Iterator[Item]:
         found = [next((t for t in one.targets if t.metric == target.metric), None) for one in judged]
         rows.append([target.metric, *(_target(one) if one else NOT_MEASURED for one in found)])
     note = "Behind each value: whether it meets the target, and whether it reaches the ideal, where there is one."
-    yield make_table(["metric", *(one.name for one in judged)], rows, note, "Targets")
+    yield Table(["metric", *(one.name for one in judged)], rows, note, "Targets")
 
 
-def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Item]:
+def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]:
     """Yield the number of scored questions of each metric, and the reasons for missing scores."""
     counts: Counter[tuple[str, int, int, int, str]] = Counter()
     for result in results:
@@ -40,10 +41,10 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Item]:
     ]
     if rows:
         header = ["metric", ">configs", ">scored", ">skipped", ">failed", "why not scored"]
-        yield make_table(header, rows, "Questions by metric.", "Coverage")
+        yield Table(header, rows, "Questions by metric.", "Coverage")
 
 
-def latency(chosen: Sequence[Result]) -> Iterator[Item]:
+def latency(chosen: Sequence[Result]) -> Iterator[Block]:
     """Yield the duration of each stage."""
     rows = [
         [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
@@ -53,10 +54,10 @@ def latency(chosen: Sequence[Result]) -> Iterator[Item]:
     if rows:
         busy = busy_sentence(chosen, "Latency")
         note = f"Milliseconds of one warm question at a time.{f' {busy}.' if busy else ''}"
-        yield make_table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
+        yield Table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
 
 
-def environment(results: Sequence[Result]) -> Iterator[Item]:
+def environment(results: Sequence[Result]) -> Iterator[Block]:
     """Yield the provenance of the results."""
     if not results:
         return
@@ -66,7 +67,7 @@ def environment(results: Sequence[Result]) -> Iterator[Item]:
     facts += [("Partition", f"{dataset.partition} {dataset.partition_digest}")] if dataset.partition_digest else []
     facts += [("Sweep took", duration(seconds))] if seconds > 0 else []
     facts.append(("Page written by", f"ragsweep {version('ragsweep')}, Python {platform.python_version()}"))
-    yield {"kind": "facts", "title": "Environment", "rows": facts}
+    yield Statements([*starmap(Statement, facts)], title="Environment")
 
 
 def _target(one: TargetResult) -> str:

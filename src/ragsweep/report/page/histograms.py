@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.results import Result
+from ragsweep.report.document import Block, Charts
 from ragsweep.report.page.charts import ACCENT, INK, MUTED, Figure, as_list
-from ragsweep.report.page.items import Item, make_charts
 
 Group = tuple[str, NDArray[np.float64], str]
 """A name, values and a colour."""
@@ -19,7 +19,7 @@ Group = tuple[str, NDArray[np.float64], str]
 BARS = 24
 
 
-def histogram_items(chosen: Sequence[Result]) -> Iterator[Item]:
+def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
     """Yield the histograms of some configs; only the first of configs with equal values, and none of a constant."""
     note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
     columns = ("top_score", "first_evidence_rank", "evidence", "context")
@@ -33,14 +33,14 @@ def histogram_items(chosen: Sequence[Result]) -> Iterator[Item]:
 
 def _charts(
     chosen: Sequence[Result], columns: Sequence[str], draw: Callable[[Result], Figure], note: str, title: str
-) -> Iterator[Item]:
+) -> Iterator[Block]:
     measured = [
         one for one in chosen if all(name in one.outcomes for name in columns) and len(_finite(one, columns[0]))
     ]
     distinct = {str(one.outcomes[columns[0]]): one for one in reversed(measured)}
     if distinct:
         options = [{"label": one.name, "figure": draw(one)} for one in reversed(distinct.values())]
-        yield make_charts(options, note, title)
+        yield Charts(options, note, title)
 
 
 def scores_of_first(result: Result) -> Figure:

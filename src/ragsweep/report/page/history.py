@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from ragsweep.core.results import Result
-from ragsweep.core.secrets import Secrets
+from ragsweep.report.document import Block, Charts, Document, Section, Table
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts
-from ragsweep.report.page.items import Item, PastSweep, make_charts, make_table
+from ragsweep.report.sweep_report import PastSweep
 from ragsweep.stats.comparable import factors
 
 FORMAT = "ragsweep.history/1"
@@ -39,20 +38,15 @@ class RecordedSweep:
         return self.best.dataset.undivided, self.best.dataset.partition, self.past.summary.name
 
 
-def build_history(sweeps: Sequence[RecordedSweep], secrets: Secrets) -> dict[str, Any]:
-    """Build the page's document from sweeps, the oldest first; secrets are masked."""
+def history_document(sweeps: Sequence[RecordedSweep]) -> Document:
+    """Build the document of the page of all sweeps, the oldest first."""
     asked: dict[tuple[str, str, str], list[RecordedSweep]] = {}
     for one in sweeps:
         asked.setdefault(one.questions, []).append(one)
     latest_first = sorted(asked.values(), key=lambda group: -group[-1].past.created)
-    sections = [{"id": "golden", "title": "Golden sets", "items": [_golden_sets(sweeps)]}]
-    sections += [
-        {"id": f"history-{n}", "title": _title(group[-1]), "items": list(_group(group))}
-        for n, group in enumerate(latest_first)
-    ]
-    document: dict[str, Any] = {"format": FORMAT, "title": "Sweeps over time", "sections": sections}
-    masked: dict[str, Any] = secrets.mask_tree(document)
-    return masked
+    sections = [Section([_golden_sets(sweeps)], "Golden sets", "golden")]
+    sections += [Section([*_group(group)], _title(group[-1]), f"history-{n}") for n, group in enumerate(latest_first)]
+    return Document("Sweeps over time", sections, {"format": FORMAT})
 
 
 def _title(one: RecordedSweep) -> str:
@@ -61,7 +55,7 @@ def _title(one: RecordedSweep) -> str:
     return f"{dataset.name} {dataset.undivided[:SHOWN]}{part}: {one.past.summary.name}"
 
 
-def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
+def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Block:
     """Make the table of golden sets, the most recently used first."""
     asked: dict[tuple[str, str], list[RecordedSweep]] = {}
     for one in sweeps:
@@ -75,14 +69,14 @@ def _golden_sets(sweeps: Sequence[RecordedSweep]) -> Item:
         rows.append([*names, *counts, _when(group[0]), _when(group[-1]), f"{len(group):,}"])
     counted = [">questions", ">with evidence", ">versions of the corpus"]
     header = ["golden set", "digest", "partition", *counted, "first", "last", ">sweeps"]
-    return make_table(header, rows, "An edited question, label or weight makes another digest.")
+    return Table(header, rows, "An edited question, label or weight makes another digest.")
 
 
-def _group(group: Sequence[RecordedSweep]) -> Iterator[Item]:
+def _group(group: Sequence[RecordedSweep]) -> Iterator[Block]:
     """Yield the chart and the table of the sweeps on the same questions, the latest first."""
     metric = group[0].past.summary.name
     if len(group) > 1:
-        yield make_charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
+        yield Charts([{"label": "", "figure": charts.history([one.past for one in group], metric)}], NOTE)
     changes = ["", *(_changes(before, after) for before, after in pairwise(group))]
     rows = [
         [
@@ -98,7 +92,7 @@ def _group(group: Sequence[RecordedSweep]) -> Iterator[Item]:
         for one, changed in zip(group, changes, strict=True)
     ]
     header = ["sweep", "when", "week", "swept", ">configs", "best", f">{metric}", "changed"]
-    yield make_table(header, rows[::-1], CHANGED)
+    yield Table(header, rows[::-1], CHANGED)
 
 
 def _changes(before: RecordedSweep, after: RecordedSweep) -> str:

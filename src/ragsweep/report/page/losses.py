@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ragsweep.core.results import Result
-from ragsweep.report.answers import success_of
+from ragsweep.report.document import Block, Charts, Statement, Statements, Table
 from ragsweep.report.evidence_losses import PASSED, audit_sentences, funnel_sentences
 from ragsweep.report.numbers import number, with_interval
 from ragsweep.report.page import loss_charts
-from ragsweep.report.page.items import Item, make_charts, make_table
-from ragsweep.stats.funnel import STAGES, Funnel, StageLoss, funnel
+from ragsweep.stats.funnel import STAGES, Funnel, StageLoss
 from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, fusion_audit
 from ragsweep.stats.verdict import shown_kind
 
@@ -30,17 +29,11 @@ AUDIT = (
 UNIQUE = "Evidence that one leg alone has within top_k, and how much of it the fused ranking keeps there."
 
 
-def follow_evidence(results: Sequence[Result]) -> dict[str, Funnel]:
-    """Return the funnel of each config that has one, by its name."""
-    found = {one.name: funnel(one, success_of(one)) for one in results}
-    return {name: one for name, one in found.items() if one}
-
-
-def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
+def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Block]:
     """Yield the losses by stage, the effects of changing single stages, and phantom hits."""
     if not funnels:
         return
-    yield make_charts([{"label": "", "figure": loss_charts.losses(funnels)}], FUNNEL)
+    yield Charts([{"label": "", "figure": loss_charts.losses(funnels)}], FUNNEL)
     stages = [stage for stage in STAGES if any(part.stage == stage for one in funnels for part in one.stages)]
     rows = [_funnel_row(one, stages) for one in funnels]
     header = ["config", *(f">{PASSED[stage]}" for stage in stages)]
@@ -48,11 +41,10 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
         header.append(">solved, of the questions with all evidence")
         for row, one in zip(rows, funnels, strict=True):
             row.append(f"{one.solved:,} of {one.solved + one.unsolved:,}")
-    yield make_table(header, rows, "Evidence left after each stage, and in brackets how much of it that stage lost.")
-    changes = [(one.config, " ".join(funnel_sentences(one))) for one in funnels]
-    changes = [(name, text) for name, text in changes if text]
-    if changes:
-        yield {"kind": "facts", "title": "What a change of one stage would do, by the stored rankings", "rows": changes}
+    yield Table(header, rows, "Evidence left after each stage, and in brackets how much of it that stage lost.")
+    changes = [Statement(one.config, " ".join(funnel_sentences(one))) for one in funnels]
+    if changes := [one for one in changes if one.text]:
+        yield Statements(changes, title="What a change of one stage would do, by the stored rankings")
     phantoms = [
         [one.config, hit.question, hit.chunk, number(hit.score), number(hit.usual)]
         for one in funnels
@@ -60,7 +52,7 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Item]:
     ]
     if phantoms:
         note = "Irrelevant chunks that a reranker put first with a score above the median of relevant first chunks."
-        yield make_table(["config", "question", "chunk", ">score", ">usual"], phantoms, note, "Phantom hits")
+        yield Table(["config", "question", "chunk", ">score", ">usual"], phantoms, note, "Phantom hits")
 
 
 def _funnel_row(found: Funnel, stages: Sequence[str]) -> list[str]:
@@ -72,7 +64,7 @@ def _left(part: StageLoss) -> str:
     return f"{part.left:,}{f' (-{part.lost:,})' if part.lost else ''}"
 
 
-def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
+def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
     """Yield each hybrid against its legs: as a chart with sentences, as a table, and the evidence of single legs."""
     found = _merge_equal(audit for one in results if (audit := _audit(one, metric)))[:MOST_HYBRIDS]
     if not found:
@@ -81,7 +73,7 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
         {"label": one.config, "figure": loss_charts.legs(one), "note": f"{' '.join(audit_sentences(one))} {AUDIT}"}
         for one in found
     ]
-    yield make_charts(options, "")
+    yield Charts(options, "")
     rows = [row for one in found for row in _audit_rows(one)]
     means = [f">{found[0].metric} fused", ">leg alone", ">fused less leg"]
     header = ["config", "questions of", "leg", ">n", *means, ">gain", ">lose", ""]
@@ -91,9 +83,9 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Item]:
         " the interval excludes 0, but no exact test confirms it, or a rare loss could undo it. Configs with the same"
         " fused ranking stand together."
     )
-    yield make_table(header, rows, note, "Fused against each leg")
+    yield Table(header, rows, note, "Fused against each leg")
     unique = [[one.config, part.leg, f"{part.evidences:,}", f"{part.kept:,}"] for one in found for part in one.unique]
-    yield make_table(["config", "leg", ">only this leg has", ">fusion keeps"], unique, UNIQUE, "Unique recall")
+    yield Table(["config", "leg", ">only this leg has", ">fusion keeps"], unique, UNIQUE, "Unique recall")
 
 
 def _audit(result: Result, metric: str) -> FusionAudit | None:

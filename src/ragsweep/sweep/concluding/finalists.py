@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
-from ragsweep.report.conclusion import from_reference
+from ragsweep.report.conclusion_facts import from_reference
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, signed
 from ragsweep.report.verdict import change

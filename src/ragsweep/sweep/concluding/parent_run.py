@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary
 from ragsweep.parts.tracking import ALL, CHOSEN, DESCRIPTION
 from ragsweep.report import artifacts
+from ragsweep.report.conclusion_facts import result_texts
 from ragsweep.report.front import front_csv
 from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_numbers
 from ragsweep.report.sweep_table import swept
 from ragsweep.report.tables import headline
-from ragsweep.report.verdict import compared_first
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.conclusion import compared_first
 from ragsweep.sweep.concluding.past_sweeps import goodness
 from ragsweep.sweep.concluding.sweep_page import PAGE, describe, sweep_page
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary, without_excluded
@@ -53,20 +54,20 @@ def parent_run(
     """
     study = summary.study
     shown = summary.results, summary.failures, headline(summary.results)
-    files = artifacts(_sweep_facts(summary, name), *shown, summary.verdict, summary.decision)
+    files = artifacts(_sweep_facts(summary, name), *shown, summary.conclusion)
     if len(summary.objectives) > 1:
         files["front.csv"] = front_csv(summary.front, summary.objectives)
     files |= study.pictures if study else {}
     files |= _page_file(summary, title or name, reference, texts)
     tags, metrics = _facts(summary)
     tags |= study.tags() if study else {}
-    if summary.verdict is not None and summary.decision is not None:
-        metrics |= numbers(summary.verdict) if isinstance(summary.verdict, SweepComparison) else {}
+    if summary.verdict is not None:
+        metrics |= numbers(summary.conclusion.compared) if summary.conclusion.compared else {}
         metrics |= {"verdict_holdout_gap": summary.gap.change} if summary.gap else {}
         metrics |= race_numbers(summary.results)
         tags |= {DESCRIPTION: describe(summary)}
-        tags |= {VERDICT_TAG: " ".join([*summary.decision.choice(), *summary.decision.evidence()])}
-        tags |= {RESULT_TAG: summary.decision.kind}
+        tags |= {VERDICT_TAG: " ".join(result_texts(summary.conclusion))}
+        tags |= {RESULT_TAG: summary.conclusion.kind}
     tabled = _tables(summary, texts.chunk if texts else None, tables)
     dataset = summary.results[0].dataset if summary.results else None
     return ParentRun(files, metrics, tags, _children(summary), tabled, dataset)
@@ -74,7 +75,7 @@ def parent_run(
 
 def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
     """Return the facts of the sweep as a whole in results.json."""
-    facts: dict[str, object] = {"name": name, "holdout_looks": summary.holdout_views}
+    facts: dict[str, object] = {"name": name, "holdout_looks": summary.conclusion.holdout_views}
     facts |= {"gap": summary.gap and summary.gap._asdict(), **race_facts(summary.results)}
     if len(summary.objectives) > 1:
         facts["front"] = [result.name for result in summary.front]
@@ -88,7 +89,7 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
 
 def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
     """Return the tables of questions by job: of all configs, or of the two compared first."""
-    verdict = summary.decision.verdict if summary.decision else None
+    verdict = summary.conclusion.deciding
     pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
     everything = tables == ALL or len(summary.jobs) == 1
     return {job: question_rows(one, chunk) for job, one in summary.jobs.items() if everything or one.name in pair}

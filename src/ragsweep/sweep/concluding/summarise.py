@@ -13,10 +13,11 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report.naming import number_configs
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
+from ragsweep.stats.conclusion import SweepConclusion, conclude
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.composing.settings import read_sweep_labels
-from ragsweep.sweep.concluding.finalists import SUFFIX, choose, collect_finalists
+from ragsweep.sweep.concluding.finalists import SUFFIX, Finalists, choose, collect_finalists
 from ragsweep.sweep.concluding.past_sweeps import past_sweeps
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline
 from ragsweep.sweep.concluding.study_summary import read_summary, study_folder
@@ -69,8 +70,7 @@ def summarise_sweep(
     return SweepSummary(
         results,
         failures,
-        ledger.holdout_views(results[0].dataset.undivided) if results else 0,
-        verdict,
+        _conclude(ledger, verdict, results, finalists, study is not None),
         excluded,
         study,
         {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
@@ -78,6 +78,24 @@ def summarise_sweep(
         partial(past_sweeps, ledger, sweep) if sweep else lambda *_: [],
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
         beside,
+    )
+
+
+def _conclude(
+    ledger: Ledger,
+    verdict: SweepComparison | NoComparison | None,
+    results: Sequence[Result],
+    finalists: Finalists,
+    is_search: bool,
+) -> SweepConclusion:
+    """Conclude a sweep, from the holdout where a search evaluated its finalists there."""
+    where = "on the questions by which the search chose" if is_search else ""
+    if finalists.verdict:
+        where = f"on {finalists.questions:,} questions that the search has not seen"
+    return replace(
+        conclude(verdict, results, finalists.verdict, finalists.results, where),
+        holdout_views=ledger.holdout_views(results[0].dataset.undivided) if results else 0,
+        holdout_configs=sum(one.dataset.partition == HOLDOUT for one in (*results, *finalists.results)),
     )
 
 

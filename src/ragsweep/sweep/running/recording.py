@@ -15,11 +15,14 @@ from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, job_tag
 from ragsweep.report import artifacts
+from ragsweep.report.document import paragraphs
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.question_rows import question_rows
+from ragsweep.report.result_blocks import result_document
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import holdout_use
+from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 from ragsweep.sweep.running.context import RunContext
 
@@ -65,9 +68,9 @@ class OutcomeWriter:
             self._track(record, result)
             terminal.finished(result, *self._position, metrics)
             return
-        terminal.result(result, metrics)
+        show(result_document(result, metrics), terminal)
         views = self.context.ledger.holdout_views(result.dataset.undivided)
-        terminal.block("LIMITS", holdout_use(views))
+        show_block(paragraphs("LIMITS", holdout_use(views)), terminal)
         texts = self.context.session.page_texts([result], self.context.secrets)
         run = log_single(tracker, result, self._placement(record), views, texts)
         self.context.ledger.mark_tracked(record, run)

@@ -1,0 +1,179 @@
+"""The cases of an ablation: one config, and each change of one thing in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragsweep.core.errors import ConfigError, nearest
+
+RUNGS: Mapping[str, Sequence[float]] = {
+    "top_k": (1, 3, 5, 8, 12, 20, 30, 50),
+    "depth": (20, 50, 100, 200, 500),
+    "size": (50, 100, 200, 300, 400, 600, 800, 1000, 1200, 1600, 2000, 3000),
+    "overlap": (0, 20, 50, 100, 200, 400),
+    "k": (10, 20, 40, 60, 80, 120),
+    "k1": (0.5, 0.8, 1.2, 1.5, 1.8, 2.5),
+    "b": (0, 0.3, 0.6, 0.75, 0.9, 1),
+    "alpha": tuple(n / 10 for n in range(11)),
+    "mix": (0, 0.1, 0.2, 0.4, 0.6, 0.8, 1),
+    "candidates": (10, 20, 30, 50, 75, 100, 200),
+    "ef_search": (20, 40, 64, 128, 200, 400),
+    "temperature": (0, 0.3, 0.7, 1),
+}
+"""Last word of a parameter's name -> values used in practice; the adjacent ones are its neighbours."""
+
+OPTIONS: Mapping[str, Sequence[str]] = {
+    "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
+    "reranker": ("none", "late_interaction"),
+    "chunker": ("recursive", "fixed_size", "sentence_window"),
+    "prompt": ("default", "concise", "cite"),
+}
+"""Group -> interchangeable options: those that need no further model and no service."""
+
+KEPT = {("chunker", "none"), ("retriever", "none")}
+"""Options that depend on the texts or disable retrieval, and are not exchanged."""
+
+AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
+"""Groups with the parameters of a system; other groups belong to the golden set and its measurement."""
+
+CHANCE = frozenset({"seed", "replicate"})
+
+Overrides = tuple[str, ...]
+
+_LEGS = "retriever.legs"
+_SINGLE = ("bm25", "vector")
+_HYBRID = ("hybrid_rrf", "hybrid_convex")
+
+
+@dataclass(frozen=True)
+class AblationCase:
+    """One config: the factor in which it differs from the ablated config, and all of its overrides."""
+
+    factor: str
+    overrides: Overrides
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The cases to run: the config itself first, then one change at a time; and omissions with reasons."""
+
+    cases: tuple[AblationCase, ...]
+    impossible: Mapping[str, str]  # change -> why it is invalid
+    idle: tuple[str, ...]  # changes that change no result
+    hydra: tuple[str, ...]  # overrides for Hydra, such as a launcher
+    same: bool  # whether the config composed now equals the recorded one
+
+
+def around(
+    base: Sequence[str],
+    parameters: Mapping[str, str],
+    given: Mapping[str, Sequence[str]],
+    wanted: Sequence[str] | None = None,
+) -> list[AblationCase]:
+    """Change one thing at a time: options first, then parameters, each to its neighbours.
+
+    Args:
+        base: The overrides of the config.
+        parameters: The config, flattened.
+        given: Factor -> values that replace its neighbours.
+        wanted: The only factors to change; the name of a part includes its parameters. None for all.
+
+    Raises:
+        ConfigError: A wanted factor is unknown, or nothing is left to change.
+    """
+    values: dict[str, Sequence[str]] = {}
+    for group in OPTIONS:
+        values[group] = other_options(group, parameters.get(group, "")) if group in parameters else ()
+    for name, value in parameters.items():
+        if name not in OPTIONS:
+            values[name] = neighbours(name, value)
+    values = {name: found for name, found in values.items() if found} | dict(given)
+    for name in wanted or ():
+        if not any(f"{factor}.".startswith(f"{name}.") for factor in values):
+            raise ConfigError(f'--factor: nothing to change in "{name}"{nearest(name, values)}')
+    return [
+        AblationCase(
+            factor,
+            with_option(base, factor, parameters.get(factor, ""), value)
+            if factor in OPTIONS
+            else with_value(base, f"{factor}={value}"),
+        )
+        for factor, found in values.items()
+        if wanted is None or any(f"{factor}.".startswith(f"{name}.") for name in wanted)
+        for value in found
+    ]
+
+
+def neighbours(name: str, value: str) -> list[str]:
+    """Return the neighbouring values of a numeric parameter, as typed; none for other values."""
+    last = name.rpartition(".")[2]
+    if not name.startswith(AREAS) or last in CHANCE:
+        return []
+    try:
+        number = float(value)
+    except ValueError:
+        return []
+    if not math.isfinite(number):
+        return []
+    if rungs := RUNGS.get(last):
+        found = [rung for rung in rungs if rung < number][-1:] + [rung for rung in rungs if rung > number][:1]
+    elif 0 < number < 1:  # a share: a tenth less and a tenth more
+        found = [share for share in (round(number - 0.1, 10), round(number + 0.1, 10)) if 0 <= share <= 1]
+    elif number <= 1:
+        found = [number + 1]
+    else:
+        found = [number // 2 if value.isdigit() else number / 2, number * 2]
+    return [f"{one:g}" for one in found]
+
+
+def other_options(group: str, option: str) -> list[str]:
+    """Return the alternatives to a group's option; a reranker can only be removed."""
+    if (group, option) in KEPT:
+        return []
+    if group == "reranker" and option != "none":
+        return ["none"]
+    return [name for name in OPTIONS.get(group, ()) if name != option]
+
+
+def key_of(line: str) -> str:
+    """Return the key or the group that an override sets."""
+    return line.partition("=")[0].lstrip("+~")
+
+
+def with_value(base: Sequence[str], line: str) -> Overrides:
+    """Set a parameter, replacing any override that sets it."""
+    return (*(kept for kept in base if key_of(kept) != key_of(line)), line)
+
+
+def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:
+    """Replace the option of a group.
+
+    The settings of the replaced option are removed, but a leg common to both retrievers keeps its own.
+    """
+    others = [line for line in base if not _belongs(key_of(line), group)]
+    carried = _carried(base, before, option) if group == "retriever" else ()
+    return (*others, f"{group}={option}", *carried)
+
+
+def _belongs(key: str, group: str) -> bool:
+    """Return whether an override sets a group, a key of its option, or a nested key."""
+    package = key.partition("@")[2]
+    return key == group or key.startswith((f"{group}.", f"{group}/", f"{group}@")) or package.startswith(f"{group}.")
+
+
+def _carried(base: Sequence[str], before: str, option: str) -> Iterator[str]:
+    """Carry over the settings of a retriever that becomes a leg, or of a leg that becomes the retriever."""
+    for line in base:
+        key, _, value = line.partition("=")
+        sign, name = key[: len(key) - len(key_of(line))], key_of(line)
+        if option in _HYBRID and before in _HYBRID and _LEGS in key:
+            yield line
+        elif option in _SINGLE and before in _HYBRID and f"{_LEGS}.{option}." in key:
+            within = key.rpartition(f"{_LEGS}.{option}.")[2]
+            yield f"{key.partition('@')[0]}={value}" if "@" in key else f"{sign}retriever.{within}={value}"
+        elif option in _HYBRID and before in _SINGLE and name.startswith("retriever."):
+            yield f"{sign}{_LEGS}.{before}.{name.removeprefix('retriever.')}={value}"
+        elif option in _HYBRID and before in _SINGLE and name == "retriever/index":
+            yield f"retriever/index@{_LEGS}.{before}.index={value}"

@@ -1,0 +1,184 @@
+"""The page of two configs, and the files beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ragsweep.commands.pair_report import FORMAT, GENERATE, PairReport, stage_means
+from ragsweep.core.errors import InputError
+from ragsweep.core.replacing import replace_file
+from ragsweep.core.results import Summary, TargetResult
+from ragsweep.core.secrets import Secrets
+from ragsweep.report.document import Block, Charts, Document, Section, Table
+from ragsweep.report.numbers import NOT_MEASURED, amount, chance, number, with_interval
+from ragsweep.report.page import charts, pair_charts
+from ragsweep.report.tables import Row, to_json
+from ragsweep.report.writers.html import as_html
+from ragsweep.stats.gate import Check
+from ragsweep.sweep.concluding.recorded_runs import open_ledger
+
+PAGE = "comparison.html"
+_DECIDED = {"pass": "shown", "fail": "not reached", "inconclusive": "open"}
+_INTERVALS = """Difference: candidate less baseline. Student: by a t distribution, questions as if independent.
+Bootstrap: whole documents resampled. Interval and verdict: ours, which count clusters and rare losses; they decide."""
+
+
+def pair_document(report: PairReport) -> Document:
+    """Build the document of the page."""
+    before, after = report.results
+    sections = (
+        ("result", "What was found", _found(report)),
+        ("targets", "Targets", _targets(report)),
+        ("cost", "Time and tokens", _cost(report)),
+        ("charts", "Side by side", _charts(report)),
+        ("slices", "By category and other labels", _slices(report)),
+        ("history", "History", _history(report)),
+    )
+    made = [Section(list(blocks), title, key) for key, title, blocks in sections]
+    return Document(f"{after.name} against {before.name}", made, {"format": FORMAT})
+
+
+def write_report(report: PairReport, folder: Path) -> None:
+    """Write ``comparison.html``, ``comparison.json`` and ``cases.jsonl``; raises InputError on failure."""
+    cases = "".join(to_json(case, indent=None) + "\n" for case in report.cases())
+    record = to_json(report.record()).encode()
+    contents = {
+        PAGE: as_html(pair_document(report), Secrets()),
+        "comparison.json": record,
+        "cases.jsonl": cases.encode("utf-8", "replace"),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            replace_file(folder / name, content)
+    except OSError as fault:
+        raise InputError(f"--report: {folder}: cannot be written: {fault.strerror}; give another folder") from fault
+
+
+def _found(report: PairReport) -> Iterator[Block]:
+    rows = []
+    for row in report.rows:
+        unit = row["unit"]
+        ends = [
+            f"{amount(row[f'{kind}_low'], unit)} to {amount(row[f'{kind}_high'], unit)}"
+            for kind in ("student", "bootstrap")
+        ]
+        ours = NOT_MEASURED
+        if row["ratio"] is None:
+            ours = f"{amount(row['low'], unit)} to {amount(row['high'], unit)}"
+        means = [amount(row[name], unit) for name in ("baseline", "candidate", "difference")]
+        rows.append([row["metric"], *means, *ends, chance(row["p_wilcoxon"]), ours, row["verdict"]])
+    names = (">baseline", ">candidate", ">difference")
+    header = ["metric", *names, "Student 95 %", "bootstrap 95 %", "Wilcoxon", "interval", "verdict"]
+    before, after = report.results
+    compared = f"Baseline: {before.name}. Candidate: {after.name}. "
+    yield Table(header, rows, compared + " ".join(_INTERVALS.split()), "Metrics")
+
+
+def _targets(report: PairReport) -> Iterator[Block]:
+    sides = [{target.metric: target for target in result.targets} for result in report.results]
+    tested = {(metric, kind): check for metric, kind, check in report.improvements}
+    rising = {row["metric"]: row["higher_is_better"] for row in report.rows}
+    rows = []
+    for metric in dict.fromkeys([*sides[0], *sides[1]]):
+        gains = (_improvement(tested.get((metric, kind)), rising.get(metric, True)) for kind in ("minimal", "ideal"))
+        rows.append([metric, *(cell for side in sides for cell in _target(side.get(metric))), *gains])
+    sides_of = ("baseline", "candidate", "improvement")
+    header = ["metric", *(name for side in sides_of for name in (f"{side}: minimal", "ideal"))]
+    note = "Improvements are tested: shown, where the interval of the difference lies above the target; open, where"
+    note += " it includes the target."
+    if rows:
+        yield Table(header, rows, note)
+
+
+def _cost(report: PairReport) -> Iterator[Block]:
+    means = [stage_means(result) for result in report.results]
+    rows = []
+    for stage in ("retrieval", GENERATE, "all"):
+        values = [found.get(stage, math.nan) for found in means]
+        ratio = f"x {values[1] / values[0]:.2g}" if values[0] > 0 and math.isfinite(values[1]) else NOT_MEASURED
+        rows.append([f"{stage}, ms a question", *(amount(value, "ms") for value in values), ratio])
+    for name in (row["metric"] for row in report.rows if row["metric"].startswith("answer_tokens")):
+        found = [result.summaries[name] for result in report.results]
+        rows.append([name, *(number(one.value, one.unit) for one in found), NOT_MEASURED])
+    yield Table(["", ">baseline", ">candidate", ">ratio"], rows)
+
+
+def _charts(report: PairReport) -> Iterator[Block]:
+    before, _after = report.results
+    by_unit: dict[str, list[str]] = {}
+    for row in report.rows:
+        share = all(abs(row[side]) <= 1 for side in ("baseline", "candidate"))
+        by_unit.setdefault(row["unit"] or ("shares" if share else "counts"), []).append(row["metric"])
+    options = [{"label": unit, "figure": pair_charts.bars(report.results, names)} for unit, names in by_unit.items()]
+    yield Charts(options, "Means with their 95 % intervals.", "Means")
+    quality = _quality(report)
+    boxes = [{"label": label, "figure": charts.boxes(report.results, label, quality)} for label in before.groups]
+    if boxes:
+        yield Charts(boxes, "The middle half of the questions in a box, the mean as a dotted line.", "By label")
+    if np.isfinite(np.array(report.milliseconds)).any():
+        figure = pair_charts.time_against(report.results, quality, report.milliseconds)
+        yield Charts([{"label": "", "figure": figure}], "One point per question.", "Response time against quality")
+    if report.confusions:
+        figures = {name: pair_charts.confusion(counts) for name, counts in report.confusions.items()}
+        options = [{"label": name, "figure": figure} for name, figure in figures.items()]
+        yield Charts(options, "Expected kinds by predicted kinds.", "Kinds of findings")
+
+
+def _quality(report: PairReport) -> str:
+    """Return the metric with most distinct values: a chart of hits and misses shows little."""
+    names: list[str] = [row["metric"] for row in report.rows if not row["metric"].startswith(("answer_", "latency_"))]
+    different = report.results[1].outcomes
+    return max(names, key=lambda name: len(set(different[name])), default=str(report.rows[0]["metric"]))
+
+
+def _slices(report: PairReport) -> Iterator[Block]:
+    rows = []
+    for part in report.comparison.slices:
+        first, last = (part["metric"], part["label"], part["value"]), (part["verdict"], part["note"])
+        rows.append([*first, str(part["questions"]), _part_interval(part), *last])
+    if rows:
+        header = ["metric", "label", "value", ">questions", ">difference", "verdict", "note"]
+        yield Table(header, rows, "Corrected for the number of slices (Holm).")
+
+
+def _history(report: PairReport) -> Iterator[Block]:
+    names = [result.name for result in report.results]
+    names = [name.partition(" ")[2] if name.startswith("#") else name for name in names]
+    metric, facts, ledger = report.rows[0]["metric"], report.results[0].dataset, open_ledger(report.path)
+    found = ledger.summaries(facts.undivided, facts.partition, metric)
+    runs: list[tuple[float, list[Summary]]] = []
+    for sweep in ledger.sweeps():
+        by_name = dict(found.get(sweep.id, {}).values())
+        if all(name in by_name for name in names):
+            runs.append((sweep.created, [by_name[name] for name in names]))
+    if len(runs) > 1:
+        figure = pair_charts.over_time(metric, [result.name for result in report.results], runs)
+        yield Charts([{"label": "", "figure": figure}], "Sweeps with both configs on these questions.")
+
+
+def _target(target: TargetResult | None) -> tuple[str, str]:
+    if target is None or not math.isfinite(target.value):
+        return NOT_MEASURED, NOT_MEASURED
+    minimal = f"{number(target.value)} {target.verdict} ({number(target.threshold)}), {target.band}"
+    if target.ideal is None:
+        return minimal, NOT_MEASURED
+    return minimal, f"{'pass' if target.ideal_met else 'fail'} ({number(target.ideal)})"
+
+
+def _improvement(check: Check | None, higher_is_better: bool) -> str:
+    if check is None:
+        return NOT_MEASURED
+    found = check.found
+    gain = found.difference if higher_is_better else -found.difference
+    return f"{_DECIDED[found.decision]}: {number(gain)} of {check.condition.written_size}"
+
+
+def _part_interval(part: Row) -> str:
+    if part["ratio"] is not None:
+        return f"x {part['ratio']:.2f}"
+    return with_interval(part["difference"], part["low"], part["high"], part["unit"])

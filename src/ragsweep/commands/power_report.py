@@ -1,0 +1,191 @@
+"""The documents of ``ragsweep power``: what a golden set can show, and what a planned one could."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ragsweep.core.results import Result
+from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
+from ragsweep.report.numbers import amount
+from ragsweep.report.tables import Row, log_table, weighted_note
+from ragsweep.stats.calibration import Noise
+from ragsweep.stats.detectable_rows import CORRELATION, Planned
+from ragsweep.stats.inference.planning import Design, detectable, independent_questions
+from ragsweep.stats.inference.power import LEVEL, POWER
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun
+
+FORMAT = "ragsweep.power/1"
+PLAN_FORMAT = "ragsweep.power_plan/1"
+GUARDED_BELOW = 100
+FEW_CLUSTERS = (
+    f"below {GUARDED_BELOW} source documents a difference that very few questions contradict is not called better: it"
+    " must be 1.2 times as large as stated (60 documents, two configs) to 1.8 times (30)"
+)
+"""Measured by ``benchmarks/planted.py --part power``."""
+
+
+class PowerFindings(NamedTuple):
+    """What the questions of one config, or of two, can show.
+
+    ``rows``: one per metric. ``noise``: metric -> the noise of each repetition. ``siblings``: the number of configs of
+    the sweep that the runs belong to, or 0.
+    """
+
+    runs: Sequence[RecordedRun]
+    repeats: Sequence[RecordedRun]
+    rows: Sequence[Row]
+    noise: Mapping[str, Sequence[Noise]]
+    configs: int
+    siblings: int
+
+
+class GoldenSetPlan(NamedTuple):
+    """A planned golden set: what its questions could show of each metric, by kind of change."""
+
+    runs: Sequence[RecordedRun]
+    design: Design
+    planned: Sequence[Planned]
+    rows: Sequence[Row]
+    price: float | None  # of the annotation of a question, in euros
+
+
+def power_document(found: PowerFindings) -> Document:
+    """Build the document of the differences that a golden set can show."""
+    result = found.runs[0].result
+    named = " and ".join(map(str, found.runs))
+    count = {"questions": result.dataset.questions}
+    head = [Statement("power", f'"{result.dataset.name}", {result.dataset.questions:,} questions: {named}', count)]
+    head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
+    head += [_assumed("these do")] if len(found.runs) == 1 else []
+    compared = (
+        f"the {found.siblings} configs of their sweep" if found.siblings else f"{found.configs} compared with one"
+    )
+    cells = [_cells(row, compared if found.configs > 1 else "") for row in found.rows]
+    table = Table(("metric", "detectable", "needed", "questions"), cells, headed=False)
+    facts = {
+        "format": FORMAT,
+        "runs": [run.run for run in found.runs],
+        "repeats": [run.run for run in found.repeats],
+        "weighted": weighted_note(result),
+        "power": POWER,
+        "confidence_level": LEVEL,
+        "configs": found.configs,
+        "assumed_correlation": CORRELATION if len(found.runs) == 1 else None,
+        "table": log_table(found.rows),
+    }
+    return Document("Power", [Section([lines(head), table, notes(_noise(found, result))])], facts)
+
+
+def _assumed(what: str) -> Statement:
+    text = (
+        f"another config's scores spread as {what} and correlate with them at {CORRELATION}; name a second run to"
+        " measure it instead"
+    )
+    return Statement("assumed", text, {"correlation": CORRELATION})
+
+
+def _noise(found: PowerFindings, result: Result) -> Iterator[Statement]:
+    units = {row["metric"]: row["unit"] for row in found.rows}
+    for metric, floors in found.noise.items():
+        for floor in floors:
+            yield Statement("noise", f"{metric}: {_noise_text(floor, units[metric])}", floor._asdict())
+    if found.repeats:
+        return
+    if result.usage or "answer" in result.outcomes:
+        yield Statement("noise", "not measured: name repetitions (another replicate or seed) with --repeat")
+    else:
+        yield Statement("noise", "none: no stage of this config is random, it scores the same again")
+
+
+def _cells(row: Row, compared: str) -> list[str]:
+    unit = row["unit"]
+    if math.isnan(row["detectable"]):
+        return [row["metric"], row["note"], "", ""]
+    alone, least = (
+        (f"{amount(100 * row[key], '%')} %" if row["ratios"] else amount(row[key], unit))
+        for key in ("detectable_alone", "detectable")
+    )
+    alone = f"; between two configs alone, of {alone}"
+    needed = f"{row['questions_needed']:,}" if row["questions_needed"] else "unknown how many"
+    clusters = f" in {row['clusters']:,} clusters" if row["clusters"] != row["questions"] else ""
+    return [
+        row["metric"],
+        f"sees differences of {least} or more" + (f" among {compared}{alone}" if compared else ""),
+        f"to see {amount(row['effect'], unit)}: {needed} questions",
+        f"has {row['questions']:,}{clusters}",
+    ]
+
+
+def _noise_text(noise: Noise, unit: str) -> str:
+    if math.isnan(noise.spread):
+        return f"{noise.n} questions that both scored; two are needed"
+    return (
+        f"means that differ by less than {amount(noise.of_the_mean, unit)} are indistinguishable from chance in one"
+        f" run; {noise.changed:.0%} of {noise.n:,} questions changed"
+    )
+
+
+def plan_document(plan: GoldenSetPlan) -> Document:
+    """Build the document of the differences that a planned golden set could show."""
+    facts = {
+        "format": PLAN_FORMAT,
+        "runs": [run.run for run in plan.runs],
+        "power": POWER,
+        "confidence_level": LEVEL,
+        "configs": plan.design.comparisons,
+        "assumed_correlation": CORRELATION if len(plan.runs) == 1 else None,
+        "table": log_table(plan.rows),
+    }
+    table = Table(("metric", "change", "detectable", "needed"), [_plan_cells(row) for row in plan.rows], headed=False)
+    clusters = [Statement("clusters", _clusters_text(one, plan.design)) for one in plan.planned]
+    return Document("Plan", [Section([notes(_plan_statements(plan)), table, notes(clusters)])], facts)
+
+
+def _plan_statements(plan: GoldenSetPlan) -> Iterator[Statement]:
+    design = plan.design
+    cost = "" if plan.price is None else f", {plan.price * design.questions:,.0f} euros of annotation"
+    compared = f"; {design.comparisons} configs are compared with one" if design.comparisons > 1 else ""
+    sources = f"{design.questions:,} questions from {design.clusters:,} source documents"
+    yield Statement("plan", f"{sources}{cost}{compared}", design._asdict())
+    if design.clusters < GUARDED_BELOW:
+        yield Statement("note", FEW_CLUSTERS, {"clusters": design.clusters})
+    if not plan.runs:
+        text = "medians of five collections (docs/measurements.md); a pilot RUN of your own is better"
+        yield Statement("measured", text)
+        return
+    yield Statement("pilot", " and ".join(map(str, plan.runs)))
+    if len(plan.runs) == 1:
+        yield _assumed("the pilot's do")
+
+
+def _plan_cells(row: Row) -> list[str]:
+    unit, needed = row["unit"], row["questions_needed"]
+    if not row["spread"] > 0:
+        why = "the pilot's differences do not vary: nothing can be planned from them"
+        return [row["metric"], row["change"], why, ""]
+    cost = "" if row["cost_needed"] is None else f", {row['cost_needed']:,.0f} euros"
+    sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""
+    count = f"{needed:,}" if needed else "unknown how many"
+    least = f"shows differences of {amount(row['detectable'], unit)} or more"
+    return [
+        *(row["metric"], row["change"], least),
+        f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}",
+    ]
+
+
+def _clusters_text(one: Planned, design: Design) -> str:
+    """Describe the effective number of questions that share source documents."""
+    correlation = one.variation.correlation
+    if design.clusters == design.questions:
+        return f"{one.metric}: one question per source document; two of one document correlate by {amount(correlation)}"
+    worth = independent_questions(correlation, design)
+    alone = ", ".join(
+        f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
+        for kind, spread in one.variation.spreads.items()
+    )
+    return (
+        f"{one.metric}: differences of one source document correlate by {amount(correlation)}, so these questions"
+        f" count as {worth:,.0f} independent ones; one question per document would show {alone}"
+    )

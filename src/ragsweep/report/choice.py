@@ -1,0 +1,219 @@
+"""Sentences on the choice of a sweep: the config, its expected gains, its costs, and what speaks against it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from ragsweep.core.plurals import counted
+from ragsweep.report.document import Statement
+from ragsweep.report.numbers import change_with_interval, number, with_interval
+from ragsweep.report.verdict import name, score, size
+from ragsweep.stats.choice import Against
+from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.conclusion import SweepConclusion
+from ragsweep.stats.context_length import LongerContext
+from ragsweep.stats.fusion_audit import BetterLeg
+
+WORDS = {
+    "cost_per_1000": "money for 1,000 questions",
+    "context_tokens": "context tokens",
+    "latency_p95_ms": "ms at p95",
+}
+"""Cost metric -> its unit in a sentence."""
+SURE = 0.999
+"""Probability above which the sentence omits the loss."""
+NOTABLE = 1.5
+"""Least ratio of two costs that the choice mentions."""
+
+
+def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
+    """Yield the recommended config, its expected gains, and what speaks against it."""
+    found = conclusion.deciding
+    if isinstance(found, NoComparison):
+        yield Statement("", f"No choice: {found.why}{f', {conclusion.where}' if conclusion.where else ''}.")
+    elif found is not None:
+        yield from _choice(found, conclusion)
+        if conclusion.where:
+            yield Statement("", f"Decided {conclusion.where}.")
+
+
+def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[Statement]:
+    """Yield the choice: the config, its expected gains over baseline and runner-up, and its costs."""
+    choice, audits = verdict.choice, conclusion.audits
+    if choice.row is None:
+        highest = f"{name(verdict, choice.best)} ({score(verdict, float(verdict.means[choice.best]))})"
+        text = f"None: no config is known to be within {_bounds(choice.limits)}; without that, {highest}."
+        yield Statement("", text, {"limits": choice.limits})
+        yield from _replaced(verdict)
+        return
+    yield _headline(verdict, choice.row)
+    yield from _replaced(verdict)
+    yield from _refusing(verdict, choice.row, audits.refusing)
+    if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
+        text = f"Against the runner-up, {name(verdict, choice.runner_up.row)}, it is"
+        yield Statement("", f"{text} {_expected(verdict, choice.runner_up)}.", vars(choice.runner_up))
+    if choice.sacrificed is not None and choice.cost and verdict.differences.apart.any():
+        yield _cheaper(verdict, choice.sacrificed)
+    elif choice.baseline is not None:
+        yield from _costs(verdict, choice.row, choice.baseline.row)
+    if verdict.rises_with:
+        yield _rises(verdict)
+    if audits.worse:
+        yield _worse(verdict, choice.row, *audits.worse)
+    if audits.longer:
+        yield _longer(verdict, *audits.longer)
+    if audits.leg:
+        yield _leg_alone(audits.leg)
+
+
+def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
+    """Yield why another metric than the objective decides, where one does."""
+    if why := verdict.skipped.get(verdict.objective):
+        text = f"The objective, {verdict.objective}, does not decide: {why}; {verdict.metric} replaces it."
+        yield Statement("", text, {"objective": verdict.objective, "metric": verdict.metric})
+
+
+def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
+    """Yield the configs that refuse everything, noting a score higher than that of the choice."""
+    if row in refusing:
+        text = f"It refuses all {refusing[row]:,} answerable questions, as all others do."
+        yield Statement("", text, {"refused": refusing[row]})
+        return
+    for other, refused in refusing.items():
+        higher = verdict.ranked[other] > verdict.ranked[row]
+        mean = score(verdict, float(verdict.means[other]))
+        weigh = "set success.unanswerable to the share of unanswerable questions in use"
+        better = f"; refusing scores {mean}, more than the choice: {weigh}" if higher else ""
+        text = f"{name(verdict, other)} refuses all {refused:,} answerable questions and is not chosen{better}."
+        yield Statement("", text, {"config": verdict.matrix.configs[other], "refused": refused})
+
+
+def _headline(verdict: SweepComparison, row: int) -> Statement:
+    choice, config, mean = verdict.choice, name(verdict, row), float(verdict.means[row])
+    data = {"config": verdict.matrix.configs[row], "metric": verdict.metric, "mean": mean, "limits": choice.limits}
+    if not verdict.differences.apart.any():
+        configs = counted(len(verdict.results), "config")
+        cost = verdict.costs.deciding(range(len(verdict.results)))
+        cheapest = f": the cheapest, with {_priced(verdict, cost, row)}" if cost else ""
+        same = f"{verdict.metric} cannot decide: all {configs} have the same score on every question"
+        return Statement("", f"{config}{cheapest}; {same}.", data)
+    value = score(verdict, mean)
+    within = f", within {_bounds(choice.limits)}" if choice.limits else ""
+    if row == verdict.baseline:
+        why = f"no config is likely better, and none that loses less than {size(verdict, choice.loss)} is cheaper"
+        why = f"it has the highest expected {verdict.metric}" if row == choice.best else why
+        return Statement("", f"Keep {config}, the baseline: {why} (mean {value}{within}).", data)
+    if choice.baseline is not None:
+        found, doubt = _expected(verdict, choice.baseline), _doubt(verdict, row)
+        text = f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
+        return Statement("", text, {**data, **vars(choice.baseline)})
+    expected = "highest expected" if choice.sacrificed is None else "expected"
+    answering = " of the configs that answer" if choice.refusing else ""
+    return Statement("", f"{config}: {expected} {verdict.metric}{answering}, {value}{within}.", data)
+
+
+def _doubt(verdict: SweepComparison, row: int) -> str:
+    """Return the reason why the choice is not called better than the baseline; "" if it is."""
+    if verdict.is_better:
+        return ""
+    losses = verdict.verdicts[row].is_better
+    return "; rare large losses cannot be excluded" if losses else "; not enough to call it better"
+
+
+def _expected(verdict: SweepComparison, found: Against) -> str:
+    """Write the probability of being better, the expected gain, and the expected loss otherwise."""
+    gain = size(verdict, found.gain)
+    if math.isnan(found.probability):
+        return f"better by {gain} in the mean; too few independent questions for a probability"
+    lost = f"; if wrong, it loses {size(verdict, found.lost)} on average" if found.probability < SURE else ""
+    return f"better with {percent(found.probability)} probability, expected gain {gain}{lost}"
+
+
+def percent(probability: float) -> str:
+    """Write a probability: ``71 %``, ``99.4 %``, ``more than 99.9 %``."""
+    if probability > SURE:
+        return "more than 99.9 %"
+    return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
+
+
+def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
+    choice = verdict.choice
+    assert choice.row is not None
+    values, lost = verdict.costs.values[choice.cost], verdict.beliefs.expected_loss(choice.row, best.row)
+    saving = f"{_priced(verdict, choice.cost, choice.row)} instead of {number(values[best.row], '-')}"
+    text = (
+        f"The cheapest of those that lose less than {size(verdict, choice.loss)} on average against the best,"
+        f" {name(verdict, best.row)}: it loses {size(verdict, lost)}, and takes {saving}."
+    )
+    return Statement("", text, {"cost": choice.cost, "lost": lost, "limit": choice.loss})
+
+
+def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
+    return f"{number(verdict.costs.values[cost][row], '-')} {WORDS[cost]}"
+
+
+def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
+    """Yield notable cost differences between two configs."""
+    ratios, texts = dict[str, float](), []
+    for cost, values in verdict.costs.values.items():
+        if not values[other] > 0 or math.isnan(values[row]):
+            continue
+        ratio = float(values[row] / values[other])
+        apart = verdict.costs.saves(cost, row, other) or verdict.costs.saves(cost, other, row)
+        if apart and max(ratio, 1 / ratio if ratio else math.inf) >= NOTABLE:
+            ratios[cost], times = ratio, f"{ratio:{',.0f' if ratio >= 10 else '.2g'}}"
+            texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} (x {times})")
+    if texts:
+        yield Statement("", f"It takes {', '.join(texts)}.", ratios)
+
+
+def _rises(verdict: SweepComparison) -> Statement:
+    keys = " and ".join(verdict.rises_with)
+    shown = [
+        f"{WORDS[cost]} ({number(float(values.min()), '-')} to {number(float(values.max()), '-')})"
+        for cost, values in verdict.costs.values.items()
+        if cost != "latency_p95_ms" and values.min() < values.max()
+    ]
+    by = " or ".join(shown) or "tokens, cost or latency"
+    text = (
+        f"A higher {keys} can only raise {verdict.metric}, whatever it does to answers: choose {keys} by {by}, or set"
+        " constraints.context_tokens."
+    )
+    return Statement("", text, {"keys": verdict.rises_with})
+
+
+def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
+    """Describe a further metric in which the choice is shown worse than the reference, or another config better."""
+    found, unit = verdict.others[metric][1], verdict.results[row].summaries[metric].unit
+    estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
+    who = f"{name(verdict, other)} is shown better"
+    if row != verdict.reference:
+        who = f"It is shown worse than {name(verdict, verdict.reference)}"
+    text = f"{who} in {metric}: {change_with_interval(estimate, low, high, unit, found.ratios)}."
+    return Statement("", text, {"metric": metric, "estimate": estimate, "low": low, "high": high})
+
+
+def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> Statement:
+    """Warn that the choice's context is longer than that of another config."""
+    equal = f"; compare at equal length: {' '.join(found.equal)}" if found.equal else ""
+    text = (
+        f"Against {name(verdict, other)} context tokens rise from {number(found.tokens_before, '-')} to"
+        f" {number(found.tokens_after, '-')} with {' and '.join(found.keys)}, and {verdict.metric} rises with"
+        f" length{equal}."
+    )
+    return Statement("", text, vars(found))
+
+
+def _leg_alone(found: BetterLeg) -> Statement:
+    """Describe a notable lead of a leg alone over the choice."""
+    chance = "" if found.shown else "; chance may explain it"
+    text = (
+        f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"
+        f" {with_interval(found.difference, found.low, found.high)}{chance}; to run it: {' '.join(found.overrides)}."
+    )
+    return Statement("", text, vars(found))
+
+
+def _bounds(limits: Mapping[str, float]) -> str:
+    return ", ".join(f"{cost} {limit:g}" for cost, limit in limits.items())

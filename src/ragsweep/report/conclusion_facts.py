@@ -1,0 +1,136 @@
+"""A conclusion in JSON types: the choice with its figures, the evidence, and the comparison."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ragsweep.report.choice import choice_statements
+from ragsweep.report.document import texts
+from ragsweep.report.evidence import evidence_statements
+from ragsweep.report.verdict import limits, verdict_word
+from ragsweep.stats.choice import Against
+from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.conclusion import SweepConclusion, plain_size
+
+
+def result_texts(conclusion: SweepConclusion) -> list[str]:
+    """List the sentences on the choice and on the evidence."""
+    return [*texts(choice_statements(conclusion)), *texts(evidence_statements(conclusion))]
+
+
+def result_facts(conclusion: SweepConclusion) -> dict[str, Any]:
+    """Return the result in JSON types: the choice with its figures and its sentence, and the evidence."""
+    sentence, evidence = texts(choice_statements(conclusion)), texts(evidence_statements(conclusion))
+    return {**_choice_facts(conclusion), "sentence": " ".join(sentence), "evidence": evidence}
+
+
+def _choice_facts(conclusion: SweepConclusion) -> dict[str, Any]:
+    """Return the choice in JSON types, with its figures and its expected gains."""
+    verdict = conclusion.deciding
+    facts: dict[str, Any] = {"kind": conclusion.kind, "choice": conclusion.chosen, "where": conclusion.where}
+    if not isinstance(verdict, SweepComparison):
+        return facts
+    choice, configs = verdict.choice, verdict.matrix.configs
+    return facts | {
+        "metric": verdict.metric,
+        "baseline": None if verdict.baseline is None else configs[verdict.baseline],
+        "reference": configs[verdict.reference],
+        "best": configs[choice.best],
+        "against_baseline": _against_facts(verdict, choice.baseline),
+        "against_runner_up": _against_facts(verdict, choice.runner_up),
+        "against_best": _against_facts(verdict, choice.sacrificed),
+        "cost": choice.cost or None,
+        "loss": plain_size(verdict, choice.loss),
+        "margin": plain_size(verdict, verdict.margin),
+        "limits": dict(choice.limits),
+        "rises_with": list(verdict.rises_with),
+        "rare_losses": None if choice.losses is None else vars(choice.losses),
+        "figures": _figures(verdict),
+        "from_reference": None if choice.row is None else from_reference(verdict, choice.row),
+    }
+
+
+def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "config": verdict.matrix.configs[found.row],
+        "probability_better": found.probability,
+        "expected_gain": plain_size(verdict, found.gain),
+        "lost_if_wrong": plain_size(verdict, found.lost),
+    }
+
+
+def _figures(verdict: SweepComparison) -> dict[str, Any]:
+    """Return the metric and the costs of the choice, with their intervals."""
+    chosen, figures = verdict.chosen, dict[str, Any]()
+    for metric in (verdict.metric, *verdict.costs.values):
+        own = chosen and chosen.summaries.get(metric)
+        figures[metric] = own and {"value": own.value, "low": own.low, "high": own.high}
+    if verdict.choice.row is not None and verdict.metric in verdict.corrections:
+        corrected = float(verdict.means[verdict.choice.row])
+        figures[verdict.metric] = {"value": corrected, "low": math.nan, "high": math.nan}
+    return figures
+
+
+def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
+    """Return a config's improvement on the reference: positive is better, for either direction of the metric."""
+    found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
+    if found.ratios:
+        ratio, low, high = (math.exp(one[row]) for one in (found.estimate, found.low, found.high))
+        gained = sign * float(verdict.means[row] - verdict.means[verdict.reference])
+        ratios = {"ratio": ratio, "ratio_low": low, "ratio_high": high}
+        return {"estimate": gained, "low": math.nan, "high": math.nan, **ratios}
+    low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
+    return {"estimate": sign * float(found.estimate[row]), "low": low, "high": high}
+
+
+def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
+    """Return the comparison in JSON types, without the numbers of single configs."""
+    lines, verdict = result_texts(conclusion), conclusion.compared
+    if verdict is None:
+        return {"lines": lines, "metric": None}
+    configs = verdict.matrix.configs
+    labels = {name: _correction(verdict, name) for name in verdict.corrections}
+    variance = {configs[row]: one.facts for row, one in verdict.variance.items()}
+    return {
+        "lines": [*lines, *texts(limits(verdict))],
+        "metric": verdict.metric,
+        "reference": configs[verdict.reference],
+        "best": configs[verdict.selection_bias.winner],
+        "best_set": conclusion.best_set,
+        "configs": {
+            config: {"verdict": verdict_word(verdict, row), "probability_better": verdict.verdicts[row].probability}
+            for row, config in enumerate(configs)
+            if row != verdict.reference
+        },
+        "optimism": verdict.selection_bias.optimism,
+        "expected": verdict.selection_bias.crossfitted,
+        **({"optimism_is_lower_bound": True} if verdict.adaptive else {}),
+        "detectable": plain_size(verdict, verdict.power.typical),
+        "detectable_alone": plain_size(verdict, verdict.power.alone),
+        "ratios": verdict.differences.ratios,
+        "questions": len(verdict.matrix.questions),
+        "asked": verdict.matrix.asked,
+        "clusters": len(np.unique(verdict.matrix.clusters)),
+        **({"labels": labels} if labels else {}),
+        **({"variance": variance} if variance else {}),
+        "left_out": [one._asdict() for one in verdict.left_out],
+        "not_compared": dict(verdict.skipped),
+    }
+
+
+def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
+    """Return the correction of a metric by people's labels in JSON types: judged numbers, and corrected ones."""
+    found = verdict.corrections[metric]
+    matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
+    ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))
+    configs: dict[str, Any] = {config: {} for config in matrix.configs}
+    for kind, one, means in ends:
+        for row, config in enumerate(matrix.configs):
+            difference, low, high = (float(values[row]) for values in (one.estimate, one.low, one.high))
+            configs[config][kind] = {"mean": float(means[row]), "difference": difference, "low": low, "high": high}
+    return {"labels": found.labels, "note": found.note, "configs": configs}

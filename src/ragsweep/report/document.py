@@ -1,0 +1,123 @@
+"""Documents for people and programs: statements, tables and charts in sections, and the facts behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+GAP = 2
+"""Spaces between the columns of a fitted table."""
+
+Style = Literal["lines", "notes", "paragraphs", "heading", "commands", "definitions"]
+
+
+class Statement(NamedTuple):
+    """One statement below a label, and the numbers and names that it states."""
+
+    label: str
+    text: str
+    data: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Statements in one style.
+
+    ``lines``: a label and a fact each, never wrapped. ``notes``: a label and a longer text each. ``paragraphs``:
+    conclusions, those of a label together. ``heading``: what was evaluated, and on which questions. ``commands``: a
+    command and its effect. ``definitions``: a name and its meaning.
+    """
+
+    items: Sequence[Statement]
+    style: Style = "lines"
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of texts; right-aligned columns begin with ``>``.
+
+    ``headed``: the terminal prints the header. ``fitted``: the terminal prints it in its own width, with narrow gaps.
+    ``detail``: the terminal omits the table, because statements name its most important rows. ``values``: the numbers
+    behind the cells, by which a page sorts; None: by the text. ``marked``: the rows that a page emphasises.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    title: str = ""
+    headed: bool = True
+    fitted: bool = False
+    detail: bool = False
+    values: Sequence[Sequence[float | None]] = ()
+    marked: Sequence[bool] = ()
+
+
+@dataclass(frozen=True)
+class Charts:
+    """A group of charts that shows one at a time; each option has a label, a figure, and perhaps a note of its own."""
+
+    options: Sequence[Mapping[str, Any]]
+    note: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Widget:
+    """A part of the page that no other form has, in the terms of its script."""
+
+    item: Mapping[str, Any]
+
+
+Block = Statements | Table | Charts | Widget
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks below a title; ``key`` is its anchor on a page."""
+
+    blocks: Sequence[Block]
+    title: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A title, sections, and the facts in JSON types that programs get instead of them."""
+
+    title: str
+    sections: Sequence[Section]
+    facts: Any = field(default_factory=dict)
+
+    @property
+    def statements(self) -> list[Statement]:
+        """All statements, in order."""
+        blocks = (block for section in self.sections for block in section.blocks)
+        return [one for block in blocks if isinstance(block, Statements) for one in block.items]
+
+
+def lines(*statements: Statement | Iterable[Statement]) -> Statements:
+    """Collect single statements, and iterables of them, as lines."""
+    return Statements(_flat(statements))
+
+
+def notes(*statements: Statement | Iterable[Statement]) -> Statements:
+    """Collect single statements, and iterables of them, as notes."""
+    return Statements(_flat(statements), "notes")
+
+
+def paragraphs(label: str, *texts: Statement | Iterable[Statement]) -> Statements:
+    """Collect statements as paragraphs below one label."""
+    return Statements([one._replace(label=label) for one in _flat(texts)], "paragraphs")
+
+
+def texts(statements: Iterable[Statement]) -> list[str]:
+    """List the texts of statements."""
+    return [one.text for one in statements]
+
+
+def _flat(statements: Iterable[Statement | Iterable[Statement]]) -> list[Statement]:
+    groups = ([one] if isinstance(one, Statement) else one for one in statements)
+    return [statement for group in groups for statement in group]

@@ -1,0 +1,105 @@
+"""The effects of swept parameters, for the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ragsweep.report.document import Block, Charts
+from ragsweep.report.naming import short_keys, varying_keys
+from ragsweep.report.numbers import number
+from ragsweep.report.page import charts, effect_charts
+from ragsweep.report.page.costs import cost_items
+from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects, swept_within
+from ragsweep.report.page.view import PageView
+from ragsweep.stats.comparable import factor_values, factors
+from ragsweep.stats.comparison import SweepComparison
+
+CURVE = (
+    "The mean of all configs with a value; the band or bar is its 95 % interval. Points in colour, and all values in"
+    " the grey region, may be the best; grey points are worse, by more than chance."
+)
+CLOUD = "Each point is a config; the other settings vary, too."
+
+
+def effect_items(view: PageView) -> Iterator[Block]:
+    """Yield the effect of each swept parameter on the objective, and the costs of swept indexes and embedders."""
+    yield from _effects_on_quality(view)
+    yield from cost_items(view.best_first, varying_keys(list(view.settings.values())), view.metric)
+
+
+def _effects_on_quality(view: PageView) -> Iterator[Block]:
+    found = view.compared
+    if not found or not found.differences.apart.any():
+        return
+    configs = {name: view.settings[name] for name in found.matrix.configs}
+    if changes := _single_changes(view):
+        tornado = charts.differences(found, view.choice, changes)
+        note = (
+            "Each bar is one change to the baseline, the largest effect on top, with its 95 % interval. In colour:"
+            " for the better."
+        )
+        yield Charts([{"label": "", "figure": tornado}], note)
+        yield from _curves(view, found, list(swept_within(view.best_first, view.metric, ())))
+        return
+    keys = short_keys(varying_keys(list(configs.values())))
+    if view.report.sampler and len(keys) > 1:
+        shown = [one for one in view.results if one.name in configs]
+        yield Charts(
+            [{"label": "", "figure": effect_charts.parallel(shown, configs, view.metric, keys)}],
+            "Each line is a config. The best tenth is in colour.",
+        )
+    if not view.report.sampler:  # a search has too few configs of each option
+        compared = [one for one in view.results if one.name in configs]
+        configs = {one.name: values for one, values in zip(compared, factor_values(compared), strict=True)}
+    drawn = list(effects(found, configs))
+    if not view.report.sampler:
+        drawn += swept_within(view.best_first, view.metric, {one.key for one in drawn})
+    yield from _curves(view, found, drawn)
+
+
+def _curves(view: PageView, found: SweepComparison, drawn: Sequence[ParameterMeans | Cloud]) -> Iterator[Block]:
+    notes = {ParameterMeans: CURVE, Cloud: CLOUD}
+    options = []
+    for one in drawn:
+        note = " ".join([*_generalising(view, one), notes[type(one)]])
+        options.append({"label": one.name, "figure": effect_charts.effect(one, view.metric, found.unit), "note": note})
+    if options:
+        yield Charts(options, "")
+
+
+def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str]:
+    """Yield the flat region of a curve, and the expected score of its best value on unseen questions."""
+    if isinstance(shown, Cloud) or shown.numbers is None:
+        return
+    one = curve_of_best(view.best_first, shown.key, view.metric)
+    if one is None:
+        return
+    low, high = one.flat
+    same = f"{low:g} to {high:g} are not shown worse than the best" if low < high else "no neighbour is as good"
+    chosen = next(point for point in one.points if point.value == one.chosen)
+    often = "" if math.isnan(chosen.chosen) else f" chooses {one.chosen:g} in {chosen.chosen:.0%} of the folds"
+    where = (
+        f" (of the curve through {one.points[0].config.partition(' ')[0]})"
+        if len(one.points) < len(view.best_first)
+        else ""
+    )
+    yield (
+        f"Best in sample: {shown.name} {one.best:g}{where}, {number(one.best_mean)}; {same}."
+        f" Cross-validation{often}; what it chooses has {number(one.held_out)} on unseen questions."
+    )
+
+
+def _single_changes(view: PageView) -> dict[str, str]:
+    """Return each config's change to the reference, if all have one; empty if all change the same parameter."""
+    name = view.compared.matrix.configs[view.compared.reference] if view.compared else view.results[0].name
+    base = next(one for one in view.results if one.name == name)
+    changes = {other.name: factors(base, other) for other in view.results if other is not base}
+    ablation = all(len(one) == 1 for one in changes.values()) and len({one[0].name for one in changes.values()}) > 1
+    if not ablation:
+        return {}
+    names = short_keys(list(dict.fromkeys(one[0].name for one in changes.values())))
+    return {
+        name: f"{name.partition(' ')[0]} {replace(one, name=names[one.name])}" for name, (one, *_) in changes.items()
+    }

@@ -1,0 +1,84 @@
+"""What the sections of a sweep's page share: the deciding metric, the roles of configs, and their order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ragsweep.core.results import Result, objectives
+from ragsweep.report.sweep_report import SweepReport
+from ragsweep.report.sweep_table import all_settings, swept
+from ragsweep.report.tables import headline
+from ragsweep.stats.answer_outcomes import success_of
+from ragsweep.stats.funnel import Funnel, funnel
+
+SIDE_BY_SIDE = 8
+"""Most configs whose questions are on the page."""
+
+
+class PageView:
+    """A sweep, as its page shows it."""
+
+    def __init__(self, report: SweepReport) -> None:
+        self.report, self.compared = report, report.conclusion.compared
+        own = report.shown
+        self.results, self.swept = [*own, *report.baselines], swept(own)
+        self.headline = headline(self.results)
+        self.metric = self._metric()
+        names = [one.name for one in self.results]
+        self.settings = dict(zip(names, all_settings(self.results), strict=True))
+        self.choice = report.conclusion.chosen
+        self.roles = self._roles()
+        self.best_first = self._best_first()
+        self.chosen = self._chosen()
+        self.funnels = self._follow_evidence()
+
+    def _metric(self) -> str:
+        """Name the deciding metric, else the first one shown."""
+        if self.compared:
+            return self.compared.metric
+        named = [*(objectives(self.results[0].config) if self.results else ()), *self.headline]
+        return next((name for name in named if any(name in one.summaries for one in self.results)), "")
+
+    def _roles(self) -> dict[str, str]:
+        """Name the choice, the baseline and the best; one config may have several roles."""
+        if not self.compared:
+            return {}
+        names = self.compared.matrix.configs
+        roles: dict[str, list[str]] = {}
+        declared = self.compared.baseline
+        baseline = None if declared is None else names[declared]
+        best = names[self.compared.selection_bias.winner]
+        for role, name in (("choice", self.choice), ("baseline", baseline), ("best", best)):
+            if name in self.settings:
+                roles.setdefault(name, []).append(role)
+        return {name: ", ".join(words) for name, words in roles.items()}
+
+    def _best_first(self) -> list[Result]:
+        known = [one for one in self.results if self.metric in one.summaries]
+
+        def loss(result: Result) -> float:
+            summary = result.summaries[self.metric]
+            sign = 1 if summary.higher_is_better is False else -1
+            return math.inf if math.isnan(summary.value) else sign * summary.value
+
+        return sorted(known, key=loss)
+
+    def _chosen(self) -> list[Result]:
+        """Choose the configs shown side by side: the baseline, the choice, the best, then by the objective."""
+        ranks = {"baseline": 0, "choice": 1, "best": 2}
+        marked = sorted(
+            (one for one in self.best_first if one.name in self.roles),
+            key=lambda one: min(ranks[role] for role in self.roles[one.name].split(", ")),
+        )
+        return [*marked, *(one for one in self.best_first if one.name not in self.roles)][:SIDE_BY_SIDE]
+
+    def sorted(self, some: Sequence[Result]) -> list[Result]:
+        """Return some configs, the best first."""
+        names = {one.name for one in some}
+        return [one for one in self.best_first if one.name in names]
+
+    def _follow_evidence(self) -> dict[str, Funnel]:
+        """Return the funnel of each chosen config that has one, by its name."""
+        found = {one.name: funnel(one, success_of(one)) for one in self.sorted(self.chosen)}
+        return {name: one for name, one in found.items() if one}

@@ -1,0 +1,48 @@
+"""The content of a sweep's documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ragsweep.core.results import DROPPED, Failure, Result, Summary
+from ragsweep.report.document import Statement
+from ragsweep.report.page_texts import PageTexts
+from ragsweep.stats.conclusion import SweepConclusion
+
+
+@dataclass(frozen=True)
+class PastSweep:
+    """The result of this or an earlier sweep on the same questions: its best config by the objective."""
+
+    reference: str  # the name that commands take
+    title: str
+    created: float  # seconds since the epoch
+    configs: int
+    best: str
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class SweepReport:
+    """The content of a sweep's documents.
+
+    ``notes`` describe a race, a search and its finalists; ``commands`` are next steps.
+    """
+
+    title: str
+    results: Sequence[Result]
+    failures: Sequence[Failure] = ()
+    conclusion: SweepConclusion = field(default_factory=SweepConclusion)
+    notes: Sequence[Statement] = ()
+    commands: Sequence[Statement] = ()
+    reference: str = ""  # of the sweep in commands
+    sampler: str = ""  # of a search
+    texts: PageTexts = field(default_factory=PageTexts)
+    history: Sequence[PastSweep] = ()  # the oldest first, this sweep the last
+    baselines: Sequence[Result] = ()  # the declared one, if it is not a config of the sweep
+
+    @property
+    def shown(self) -> list[Result]:
+        """The results, without those of configs that a race has dropped."""
+        return [result for result in self.results if result.state != DROPPED]

@@ -1,0 +1,1 @@
+"""Write a document: to a terminal, as JSON, as Markdown, and as a page."""

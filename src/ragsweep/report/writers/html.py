@@ -1,0 +1,111 @@
+"""Documents as one self-contained HTML file: their data, the style and the scripts."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from itertools import groupby
+from typing import Any
+
+from ragsweep.core.secrets import Secrets
+from ragsweep.report.document import Block, Charts, Document, Statements, Table, Widget, texts
+from ragsweep.report.numbers import NOT_MEASURED
+from ragsweep.report.tables import to_json
+
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+"""Characters in JSON that could end a script element, or a line of a script."""
+_AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
+
+Item = dict[str, Any]
+
+
+def as_html(document: Document, secrets: Secrets) -> bytes:
+    """Write a document as a page in UTF-8, with secrets masked."""
+    return write_page(page_data(document, secrets))
+
+
+def page_data(document: Document, secrets: Secrets) -> dict[str, Any]:
+    """Return the data of a page's script, with secrets masked; a section without content is left out."""
+    sections = [
+        {"id": section.key, "title": section.title, "items": [item for one in section.blocks for item in _items(one)]}
+        for section in document.sections
+    ]
+    kept = [one for one in sections if one["items"]]
+    masked: dict[str, Any] = secrets.mask_tree({**document.facts, "title": document.title, "sections": kept})
+    return masked
+
+
+def _items(block: Block) -> Iterator[Item]:
+    if isinstance(block, Widget):
+        yield dict(block.item)
+    elif isinstance(block, Charts):
+        yield {"kind": "charts", "title": block.title, "note": block.note, "options": list(block.options)}
+    elif isinstance(block, Table):
+        yield _table(block)
+    elif block.items:
+        yield _statements(block)
+
+
+def _table(table: Table) -> Item:
+    item: Item = {
+        "kind": "table",
+        "title": table.title,
+        "note": table.note,
+        "header": [name.removeprefix(">") for name in table.header],
+        "right": [name.startswith(">") for name in table.header],
+        "rows": [[*row] for row in table.rows],
+        "keys": [[_sort_key(text) for text in row] for row in table.rows],
+    }
+    if table.values:
+        pairs = zip(table.values, item["keys"], strict=True)
+        item["keys"] = [
+            [key if value is None else value for value, key in zip(values, keys, strict=True)] for values, keys in pairs
+        ]
+    return {**item, "marked": list(table.marked)} if table.marked else item
+
+
+def _sort_key(text: str) -> float | str | None:
+    """Return the sort key of a cell: the number that it begins with, or its text."""
+    if amount := _AMOUNT.match(text):
+        return float(amount[1].replace(",", ""))
+    return None if text in ("", NOT_MEASURED) else text.casefold()
+
+
+def _statements(block: Statements) -> Item:
+    if block.style == "paragraphs":
+        groups = groupby(block.items, lambda one: one.label)
+        return {
+            "kind": "blocks",
+            "rows": [(label.capitalize(), list(dict.fromkeys(texts(items)))) for label, items in groups],
+        }
+    if block.style == "notes" and not block.title and not any(one.label for one in block.items):
+        return {"kind": "text", "text": " ".join(texts(block.items))}
+    kinds = {"commands": "commands", "definitions": "definitions"}
+    rows = [(one.label, one.text) for one in block.items]
+    item: Item = {"kind": kinds.get(block.style, "facts"), "rows": rows}
+    return {**item, "title": block.title} if block.title else item
+
+
+def write_page(document: Mapping[str, Any]) -> bytes:
+    """Write the page of some data (``page_data``) as HTML in UTF-8."""
+    from plotly.offline import get_plotlyjs
+
+    parts = {
+        "title": html.escape(document["title"]),
+        "style": _template("page.css"),
+        "data": to_json(document, indent=None).translate(_ESCAPES),
+        "script": _template("page.js"),
+        "plotly": get_plotlyjs(),
+    }
+    before, *rest = _template("page.html").split("{{")
+    pieces = [before]
+    for piece in rest:  # one pass: data that looks like a placeholder is not replaced
+        name, _, after = piece.partition("}}")
+        pieces += [parts[name], after]
+    return "".join(pieces).encode("utf-8", "replace")
+
+
+def _template(name: str) -> str:
+    return (files("ragsweep.report.page") / name).read_text(encoding="utf-8")

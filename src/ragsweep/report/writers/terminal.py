@@ -1,0 +1,53 @@
+"""Documents on a terminal."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from ragsweep.report.document import GAP, Block, Document, Statements, Table
+from ragsweep.report.terminal import Terminal
+
+
+def show(document: Document, terminal: Terminal) -> None:
+    """Print a document without its title and charts; sections are separated by an empty line."""
+    for n, section in enumerate(document.sections):
+        if n:
+            terminal.line("", "")
+        for block in section.blocks:
+            show_block(block, terminal)
+
+
+def show_block(block: Block, terminal: Terminal) -> None:
+    """Print one block; nothing for charts, and for tables of details."""
+    if isinstance(block, Table) and not block.detail:
+        _show_table(block, terminal)
+    elif isinstance(block, Statements):
+        _show_statements(block, terminal)
+
+
+def _show_table(table: Table, terminal: Terminal) -> None:
+    if not table.headed:
+        terminal.aligned(table.rows)
+    elif table.fitted:
+        terminal.table(table.header, table.rows, gap=GAP, width=terminal.width)
+    else:
+        terminal.table(table.header, table.rows)
+    if table.note:
+        terminal.block("", [table.note])
+
+
+def _show_statements(block: Statements, terminal: Terminal) -> None:
+    if block.style == "lines":
+        for one in block.items:
+            terminal.line(one.label, one.text)
+    elif block.style == "notes":
+        terminal.lines((one.label, one.text) for one in block.items)
+    elif block.style == "heading":
+        terminal.heading([one.text for one in block.items])
+    elif block.style == "commands":
+        terminal.next_steps((one.label, one.text) for one in block.items)
+    elif block.style == "definitions":
+        terminal.block(block.title, [f"{one.label}: {one.text}" for one in block.items])
+    else:
+        for label, items in groupby(block.items, lambda one: one.label):
+            terminal.block(label, [one.text for one in items])

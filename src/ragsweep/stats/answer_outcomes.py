@@ -1,0 +1,99 @@
+"""The outcomes of answers: by kind of question, with and without context, and by confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragsweep.core.results import Result
+from ragsweep.stats import context_effect, risk_coverage
+from ragsweep.stats.context_effect import SERVED, ContextEffect, Success
+from ragsweep.stats.inference.matrix import WEIGHT
+from ragsweep.stats.risk_coverage import CoveragePoint
+
+NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
+FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
+ANSWERABLE = "answerable"
+SAME = ("llm", "prompt", "system")
+"""Keys that two configs must share for their difference to be due to the context."""
+
+
+class ContextPair(NamedTuple):
+    """One config, compared with the config that answers without context."""
+
+    base: Result
+    result: Result
+    success: Success
+    effect: ContextEffect
+
+
+class Cells(NamedTuple):
+    """One row of the confusion matrix: a kind of questions, counts by outcome, and the count of unknown outcomes."""
+
+    kind: str
+    counts: Mapping[str, int]
+    unknown: int
+
+
+def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
+    """Pair every answering config with the config of the same generator and questions that retrieves nothing."""
+    answered = [result for result in results if {"abstained", success_of(result).metric} <= result.outcomes.keys()]
+    bases = [result for result in answered if _without_context(result)]
+    pairs = []
+    for result in answered:
+        base = next((base for base in bases if _alike(base, result, success_of(result).metric)), None)
+        if base is not None and not _without_context(result):
+            success = success_of(result)
+            pairs.append(
+                ContextPair(base, result, success, context_effect.compare(base.outcomes, result.outcomes, success))
+            )
+    return pairs
+
+
+def success_of(result: Result) -> Success:
+    """Return a config's rule of success, or the default."""
+    given = result.config.get("success") or {}
+    metric = str(given.get("metric") or SERVED.metric)
+    known = result.summaries.get(metric)
+    higher = known is None or known.higher_is_better is not False
+    return Success(metric, float(given.get("threshold", SERVED.threshold)), higher)
+
+
+def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
+    """Count the fates of the answerable questions, and of the unanswerable ones by type; empty without answers.
+
+    Questions with a failed answer, or without a known right answer, count as unknown.
+    """
+    if not {"abstained", *FATES} <= outcomes.keys():
+        return []
+    types = outcomes.get("unanswerable_type") or [""] * len(outcomes["answerable"])
+    rows: dict[str, list[str]] = {}
+    for n, answerable in enumerate(outcomes["answerable"]):
+        kind = ANSWERABLE if answerable else f"unanswerable: {types[n]}" if types[n] else "unanswerable"
+        rows.setdefault(kind, []).append(next((fate for fate in FATES if outcomes[fate][n] == 1.0), ""))
+    ordered = sorted(rows, key=lambda kind: (kind != ANSWERABLE, kind))
+    return [Cells(kind, {fate: rows[kind].count(fate) for fate in FATES}, rows[kind].count("")) for kind in ordered]
+
+
+def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
+    """Return the abstention curve of every config whose generator reports its confidence."""
+    columns = ("answer_support", "token_f1", "answerable", "refusal")
+    curves = {}
+    for result in results:
+        if set(columns) <= result.outcomes.keys():
+            support, scores, answerable, refusal = (result.outcomes[column] for column in columns)
+            weights = result.outcomes.get(WEIGHT)
+            points = risk_coverage.curve(support, scores, answerable, [value == 1.0 for value in refusal], weights)
+            if points:
+                curves[result.name] = points
+    return curves
+
+
+def _without_context(result: Result) -> bool:
+    chosen = result.config.get("retriever")
+    return isinstance(chosen, Mapping) and chosen.get("_target_") == NO_RETRIEVER
+
+
+def _alike(base: Result, result: Result, metric: str) -> bool:
+    same = base.dataset.golden_digest == result.dataset.golden_digest and metric in base.outcomes
+    return same and all(base.config.get(key) == result.config.get(key) for key in SAME)

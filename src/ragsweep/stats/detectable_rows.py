@@ -1,0 +1,99 @@
+"""The differences that a golden set can show, or that a planned one could, as rows of plain data by metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep.core.results import COMPLETE, Result
+from ragsweep.stats.inference.differences import compare_amounts, has_ratios, transform_amounts
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.planning import Design, Variation, detectable, questions_for
+from ragsweep.stats.inference.power import LEVEL, each_level, estimate_power, shared_level
+
+EFFECT = 0.02
+"""The default effect size: two points of a share, or 2 % of the mean of an amount."""
+CORRELATION = 0.8
+"""The assumed correlation of two configs' scores, of equal variance, if only one config is given."""
+Row = Mapping[str, Any]
+
+
+class Planned(NamedTuple):
+    """A metric to plan for: the variance of its differences, and the difference to detect."""
+
+    metric: str
+    variation: Variation
+    effect: float
+    unit: str = ""
+
+
+def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
+    """Return the level of each comparison for simultaneous coverage: in a sweep by its own critical value."""
+    whole = [result for result in siblings if result.state == COMPLETE and metric in result.summaries]
+    if len(whole) < 2:
+        return shared_level(configs, LEVEL)
+    return each_level(compare_amounts(score_matrix(whole, metric), 0, whole[0].summaries[metric].unit))
+
+
+def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
+    """Return the differences that one metric can show."""
+    matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
+    effect = worth_finding(matrix, unit) if effect is None else effect
+    ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
+
+    found = estimate_power(compared, level=level)
+    needed = found.questions_for(math.log1p(effect / float(matrix.values[0].mean())) if ratios else effect)
+    return {
+        "metric": metric,
+        "detectable": math.expm1(found.typical) if ratios else found.typical,  # a share of an amount
+        "detectable_alone": math.expm1(found.alone) if ratios else found.alone,
+        "ratios": ratios,
+        "effect": effect,
+        "questions_needed": needed,
+        "questions": found.questions,
+        "clusters": found.clusters,
+        "spread": float(found.spread[1]),
+        "note": found.note,
+        "unit": unit,
+    }
+
+
+def worth_finding(matrix: Matrix, unit: str) -> float:
+    """Return the default effect size."""
+    mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
+    return EFFECT * abs(mean) if unit else EFFECT
+
+
+def paired(matrix: Matrix) -> Matrix:
+    """Return two rows of scores; for one config, rows whose difference has the variance implied by CORRELATION."""
+    if len(matrix.values) > 1:
+        return matrix
+    scores = matrix.values[0]
+    apart = (scores - scores.mean()) * math.sqrt(2 * (1 - CORRELATION))
+    return replace(matrix, values=np.stack([scores, scores + apart]), configs=("", ""))
+
+
+def plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row]:
+    """Yield a row for each kind of change: the detectable difference, and the size that the effect needs."""
+    for kind, spread in one.variation.spreads.items():
+        correlation = one.variation.correlation
+        needed = questions_for(one.effect, spread, correlation, design)
+        yield {
+            "metric": one.metric,
+            "change": kind,
+            "detectable": detectable(spread, correlation, design),
+            "effect": one.effect,
+            "questions": design.questions,
+            "clusters": design.clusters,
+            "cost": None if price is None else price * design.questions,
+            "questions_needed": needed and needed.questions,
+            "clusters_needed": needed and needed.clusters,
+            "cost_needed": None if price is None or needed is None else price * needed.questions,
+            "spread": spread,
+            "correlation": correlation,
+            "unit": one.unit,
+        }

@@ -1,0 +1,45 @@
+"""What a race has saved, from the records of the configs that it dropped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ragsweep.core.results import DROPPED, Result
+
+
+class Saved(NamedTuple):
+    """Savings of a race: questions (of all questions times configs), calls, and money; NaN where unknown.
+
+    Calls and money extrapolate the cost of the evaluated questions to the others. ``needed`` is the number of calls
+    without a race.
+    """
+
+    questions: int
+    of: int
+    calls: float
+    needed: float
+    money: float
+
+
+def dropped(results: Sequence[Result]) -> list[Result]:
+    """List the configs that a race has dropped."""
+    return [result for result in results if result.state == DROPPED]
+
+
+def saved(results: Sequence[Result]) -> Saved:
+    """Sum a race's savings from its records."""
+    gone, questions = dropped(results), results[0].dataset.questions
+    rest = [(one, one.race["of"] / one.race["asked"] - 1) for one in gone if one.race["asked"]]
+    calls = sum(_spent(one, "calls") * more for one, more in rest)
+    money = sum(_spent(one, "money") * more for one, more in rest if _spent(one, "calls"))
+    needed = sum(_spent(one, "calls") for one in results) + calls
+    left = sum(one.race["of"] - one.race["asked"] for one in gone)
+    return Saved(left, questions * len(results), calls, needed, money)
+
+
+def _spent(result: Result, what: str) -> float:
+    """Sum the cost of a result's answers and verdicts; money is NaN where a part is unknown."""
+    unknown = 0.0 if what == "calls" else math.nan
+    return float(sum(usage.get(what, unknown) for usage in result.usage.values() if usage.get("calls")))

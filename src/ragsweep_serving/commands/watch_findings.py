@@ -1,0 +1,104 @@
+"""The findings of ``ragsweep watch``, and their numbers for Prometheus."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from ragsweep.core.errors import InputError
+from ragsweep.parts.tracking.models import ModelVersion
+from ragsweep.stats.drift import DRIFT, SHARE, Drift
+from ragsweep_serving.commands.stale import CorpusChanges
+from ragsweep_serving.reference import Reference
+from ragsweep_serving.watching import Lack, Measure, Requests, can_tell, is_alarm
+
+Decision = Literal["fine", "alarm", "too few"]
+EXIT_STATUS: Mapping[Decision, int] = {"fine": 0, "alarm": 1, "too few": 3}
+EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold of one number; ``kind`` is max or min."""
+
+    name: str
+    bound: float
+    kind: str
+    outcome: str = ""
+
+    def decide(self, measures: Mapping[str, Measure]) -> Threshold:
+        """Decide by the interval: exceeded if all of it lies beyond the threshold, kept if none of it does."""
+        one = measures[self.name]
+        sides = one.low > self.bound, one.high <= self.bound
+        if self.kind == "min":
+            sides = one.high < self.bound, one.low >= self.bound
+        return replace(self, outcome=EXCEEDED if sides[0] else KEPT if sides[1] else UNDECIDED)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The requests of one version since a time, beside its evaluation."""
+
+    version: ModelVersion
+    since: float
+    requests: Requests
+    reference: Reference
+    drifts: Sequence[Drift]
+    lacks: Sequence[Lack]
+    measures: Mapping[str, Measure]
+    thresholds: Sequence[Threshold]
+    changes: CorpusChanges | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)  # unreadable traces by reason
+
+    @property
+    def alarms(self) -> list[Drift]:
+        """The drifts that are alarms."""
+        return [one for one in self.drifts if is_alarm(one)]
+
+    @property
+    def unlike(self) -> list[Lack]:
+        """Missing languages and forms whose share of requests exceeds the tolerance and that no alarm names."""
+        most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
+        named = {one.name for one in self.alarms}
+        return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
+
+    @property
+    def decision(self) -> Decision:
+        """Whether there is an alarm."""
+        if self.alarms or any(one.outcome == EXCEEDED for one in self.thresholds):
+            return "alarm"
+        undecided = any(one.outcome == UNDECIDED for one in self.thresholds)
+        return "too few" if undecided or not can_tell(self.requests) else "fine"
+
+
+def write_prometheus(found: Watch, path: Path) -> None:
+    """Write the numbers in Prometheus' text format, for a textfile collector; raises InputError on failure."""
+    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+    registry = CollectorRegistry()
+    labels = {"model": found.version.name, "version": found.version.number}
+
+    def gauge(name: str, about: str, *own: str) -> Gauge:
+        return Gauge(f"ragsweep_watch_{name}", about, [*labels, *own], registry=registry)
+
+    gauge("requests", "Traced requests that were compared").labels(**labels).set(len(found.requests.traces))
+    gauge("decision", "Exit status: 0 fine, 1 alarm, 3 too few").labels(**labels).set(EXIT_STATUS[found.decision])
+    value = gauge("value", "A number of the requests", "number")
+    bound = gauge("bound", "An end of its 95 % interval", "number", "end")
+    before = gauge("evaluation", "The same number in the evaluation", "number")
+    for name, one in found.measures.items():
+        value.labels(**labels, number=name).set(one.value)
+        before.labels(**labels, number=name).set(one.before)
+        for end in ("low", "high"):
+            bound.labels(**labels, number=name, end=end).set(getattr(one, end))
+    alarm = gauge("alarm", "1 where a drift is shown", "quantity")
+    for drift in found.drifts:
+        alarm.labels(**labels, quantity=drift.name).set(float(drift.verdict == DRIFT and is_alarm(drift)))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_to_textfile(str(path), registry)
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be written: {fault.strerror}") from None
