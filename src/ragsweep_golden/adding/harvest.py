@@ -114,13 +114,14 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
     """Drop questions similar to one of the set, or to a more frequent one; add their counts to the latter."""
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([str(entry.get("question")) for entry in candidates])
-    kept, _ = drop_copies(candidates, vectors, None, independent=1.0)
-    counts = Counter({n: new[n - len(entries)].times for n in kept if n >= len(entries)})
-    for n in sorted({*range(len(entries), len(candidates))} - set(kept)):
+    kept, dropped = drop_copies(candidates, vectors, None, independent=1.0)
+    asked = dict(enumerate(new, start=len(entries)))
+    counts = {n: asked[n].times for n in kept if n in asked}
+    for n in dropped:
         nearest = kept[int(np.argmax(vectors[kept] @ vectors[n]))]
-        if nearest >= len(entries):
-            counts[nearest] += new[n - len(entries)].times
-    found = [Asked(new[n - len(entries)].text, count) for n, count in counts.items()]
+        if n in asked and nearest in asked:
+            counts[nearest] += asked[n].times
+    found = [Asked(asked[n].text, count) for n, count in counts.items()]
     return sorted(found, key=lambda one: -one.times)
 
 

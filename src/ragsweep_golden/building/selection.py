@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,52 +71,51 @@ def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
     return [one for one in entries if one["id"] in ids]
 
 
-class _Answerable:
-    """The questions chosen so far, and the need for another one."""
+class _Traits(NamedTuple):
+    """The properties of an answerable question on which its choice depends."""
 
-    def __init__(self, wanted: WantedSet) -> None:
-        self.chosen: list[Entry] = []
-        self._wanted = wanted
-        self._of_stratum, self._of_type, self._of_chunk = Counter[str](), Counter[str](), Counter[str]()
-        self._of_pattern = Counter[str]()
-        self._single = self._hard = 0
+    stratum: str
+    kind: str
+    chunk: str
+    pattern: str
+    is_single: bool
+    is_hard: bool
 
-    def may_take(self, entry: Entry) -> bool:
-        """Return whether the entry's chunk is below its limit."""
-        return self._of_chunk[_chunk(entry)] < MOST_OF_A_CHUNK
 
-    def need(self, entry: Entry) -> tuple[float, ...]:
-        """Order entries by the gates' needs (multi-fact and hard questions), then by quotas, chunks and mix."""
-        stratum, kind, following = _of(entry, "stratum"), _of(entry, "question_type"), len(self.chosen) + 1
-        wants_hard = self._hard < LEAST_HARD * following and _is_hard(entry)
-        has_place = self._of_stratum[stratum] < self._wanted.quotas.get(stratum, 0)
-        behind = self._wanted.mix.get(kind, 0.0) * following - self._of_type[kind]
-        too_many = self._single + 1 > MOST_SINGLE_FACTS * following
-        is_single = _of(entry, "reasoning_class") == SINGLE_FACT
-        is_fit = not (too_many and is_single)
-        of_chunk, of_pattern = self._of_chunk[_chunk(entry)], self._of_pattern[_pattern(entry)]
-        return is_fit, wants_hard, has_place, -of_chunk, behind, not is_single, -of_pattern
-
-    def take(self, entry: Entry) -> None:
-        """Choose an entry."""
-        self.chosen.append(entry)
-        self._of_stratum[_of(entry, "stratum")] += 1
-        self._of_type[_of(entry, "question_type")] += 1
-        self._of_chunk[_chunk(entry)] += 1
-        self._of_pattern[_pattern(entry)] += 1
-        self._single += _of(entry, "reasoning_class") == SINGLE_FACT
-        self._hard += _is_hard(entry)
+def _traits(entry: Entry) -> _Traits:
+    stratum, kind, reasoning = (
+        str(value(entry, "classification", name) or "") for name in ("stratum", "question_type", "reasoning_class")
+    )
+    chunk, pattern = str(value(entry, "provenance", "chunk_id")), str(value(entry, "processing", "pattern"))
+    is_hard = float(value(entry, "classification", "difficulty") or 0) >= HARD
+    return _Traits(stratum, kind, chunk, pattern, reasoning == SINGLE_FACT, is_hard)
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose greedily the question whose stratum, chunk and type are furthest below their shares."""
-    left = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
-    found = _Answerable(wanted)
-    while len(found.chosen) < count and (possible := [one for one in left if found.may_take(one)]):
-        best = max(possible, key=found.need)
-        left.remove(best)
-        found.take(best)
-    return found.chosen
+    """Choose greedily by the gates' needs (multi-fact and hard questions), then by quotas, chunks and mix."""
+    order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
+    left = {n: _traits(one) for n, one in enumerate(order)}
+    chosen: list[Entry] = []
+    taken = Counter[tuple[str, Any]]()  # (trait, value) -> chosen questions
+
+    def need(n: int) -> tuple[float, ...]:
+        one, following = left[n], len(chosen) + 1
+        too_many = taken["is_single", True] + 1 > MOST_SINGLE_FACTS * following
+        return (
+            not (too_many and one.is_single),
+            one.is_hard and taken["is_hard", True] < LEAST_HARD * following,
+            taken["stratum", one.stratum] < wanted.quotas.get(one.stratum, 0),
+            -taken["chunk", one.chunk],
+            wanted.mix.get(one.kind, 0.0) * following - taken["kind", one.kind],
+            not one.is_single,
+            -taken["pattern", one.pattern],
+        )
+
+    while len(chosen) < count and (possible := [n for n in left if taken["chunk", left[n].chunk] < MOST_OF_A_CHUNK]):
+        best = max(possible, key=need)
+        taken.update(left.pop(best)._asdict().items())
+        chosen.append(order[best])
+    return chosen
 
 
 def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
@@ -140,22 +139,6 @@ def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet)
     while len(chosen) < count and (filled := [kind for kind in left if left[kind]]):
         take(filled, lambda kind: taken[kind])
     return chosen
-
-
-def _of(entry: Entry, name: str) -> str:
-    return str(value(entry, "classification", name) or "")
-
-
-def _chunk(entry: Entry) -> str:
-    return str(value(entry, "provenance", "chunk_id"))
-
-
-def _pattern(entry: Entry) -> str:
-    return str(value(entry, "processing", "pattern"))
-
-
-def _is_hard(entry: Entry) -> bool:
-    return float(value(entry, "classification", "difficulty") or 0) >= HARD
 
 
 def select(
