@@ -38,6 +38,7 @@ console.error = (...words) => faults.push(words.join(" "));
 
 DRIVE = """<script>
 (async () => {
+  await ragsweep;
   const all = (selector, of = document) => [...of.querySelectorAll(selector)];
   const pause = () => new Promise((done) => setTimeout(done, 50));
   const table = document.querySelector("#configs table");

@@ -43,7 +43,7 @@ def test_hostile_texts_stay_texts() -> None:
     failures = [Failure(f"#9 {HOSTILE}", (), {}, HOSTILE)]
     document = sheets.page(replace(source(grid({"3": 0.0, "5": 0.1}), failures), title=HOSTILE))
     read = Reader(write_page(document))
-    assert len(read.scripts) == 4  # data, page, plotly, drawing
+    assert len(read.scripts) == 3  # data, plotly, page
     assert json.loads(read.scripts[0]) == json.loads(json.dumps(document))
     assert not set("<>&\u2028\u2029") & set(read.scripts[0])
     assert read.title == HOSTILE
@@ -73,5 +73,5 @@ def test_the_page_loads_nothing() -> None:
 def test_scripts_of_the_page_write_text_only() -> None:
     read = Reader(write_page(sheets.page(source(grid({"3": 0.0, "5": 0.1})))))
     assert not any(
-        word in read.scripts[1] for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(")
+        word in read.scripts[2] for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(")
     )

@@ -1,5 +1,5 @@
 "use strict";
-const ragsweep = (() => {
+const ragsweep = (async () => {  // a promise of the page with its charts
   // Texts reach the page as text nodes only, never as markup.
   const sheet = JSON.parse(document.getElementById("data").textContent);
   const ROWS = 50, PAGE = 25, SHORT = 28, NARROW = 560, SHORTEST = 13, PAPER = 700;
@@ -310,5 +310,8 @@ const ragsweep = (() => {
   document.getElementById("contents").append(el("div", {}, ...sheet.sections.map((one) => el("a", { href: `#${one.id}` }, one.title))));
   document.getElementById("main").replaceChildren(...sheet.sections.map((one) => el("section", { id: one.id, "aria-labelledby": `${one.id}-title` },
     el("h2", { id: `${one.id}-title` }, one.title), ...one.items.flatMap((item) => items[item.kind](item)))));
-  return { drawCharts };
+  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (one) => one.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  document.head.append(el("script", {}, await new Response(unpacked).text()));
+  drawCharts();
 })();

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
 import re
 from collections.abc import Iterator, Mapping
@@ -89,7 +91,10 @@ def _statements(block: Statements) -> Item:
 
 
 def write_page(document: Mapping[str, Any]) -> bytes:
-    """Write the page of some data (``page_data``) as HTML in UTF-8."""
+    """Write the page of some data (``page_data``) as HTML in UTF-8.
+
+    The library of charts is gzip in base64, which the page unpacks: a third of the page's bytes less.
+    """
     from plotly.offline import get_plotlyjs
 
     parts = {
@@ -97,7 +102,7 @@ def write_page(document: Mapping[str, Any]) -> bytes:
         "style": _template("page.css"),
         "data": to_json(document, indent=None).translate(_ESCAPES),
         "script": _template("page.js"),
-        "plotly": get_plotlyjs(),
+        "plotly": base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode("ascii"),
     }
     before, *rest = _template("page.html").split("{{")
     pieces = [before]
