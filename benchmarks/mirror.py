@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.parts.tracking import Mlflow, RunPlacement, files
 
@@ -38,7 +39,9 @@ def a_result() -> Result:
         dataset=DatasetFacts("python", "c" * 64, "d" * 64, 5_183, 300, 299, 1),
         summaries=summaries,
         groups=groups,
-        outcomes={"question_id": [f"q{n}" for n in range(300)], **{name: [0.5] * 300 for name in METRICS}},
+        outcomes=QuestionResults(
+            {"question_id": [f"q{n}" for n in range(300)], **{name: [0.5] * 300 for name in METRICS}}
+        ),
         rankings={"a" * 64: "q Q0 d 1 1.0 top_k=3\n" * 3_000},
         stages={},
         started=time.time() - 1,

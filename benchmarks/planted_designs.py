@@ -29,6 +29,7 @@ from doc_pages import table
 from planted import TESTS, not_worse, paired_statistics
 from planted_marks import declined, dominated, levels, marks
 from planted_scores import Draw, Planted, normal, one_better, planted, skewed, tied
+from ragsweep.core.question_texts import REPEATED, from_texts
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.stats.comparison import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias
@@ -41,7 +42,7 @@ from ragsweep.stats.inference.noninferiority import gate, sequential_gate, super
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.intervals import means_with_intervals
-from ragsweep.stats.repetition import COLUMN, variance_shares
+from ragsweep.stats.repetition import variance_shares
 from ragsweep.sweep.racing import Betting
 from tables import keep_results
 
@@ -440,7 +441,7 @@ def repeats(replications: int) -> list[str]:
 
 def _pairs_of_answers(pair: Sequence[Result]) -> Doubles:
     """Return the differences of the n-th answers of two configs, of all questions."""
-    first, second = (np.array([json.loads(cell)["scores"]["m"] for cell in one.outcomes[COLUMN]]) for one in pair)
+    first, second = (one.outcomes.repetitions.scores["m"] for one in pair if one.outcomes.repetitions)
     count = min(first.shape[1], second.shape[1])
     return np.asarray(second[:, :count] - first[:, :count]).ravel()
 
@@ -472,10 +473,10 @@ def _repeated(
     means = scores.mean(axis=1)
     value = float(means.mean())
     known = Summary("m", value, value, value, len(ids), len(ids), 0, 0, "", True)
-    outcomes = {"question_id": ids, "m": means.tolist(), COLUMN: column, **columns}
+    outcomes = {"question_id": ids, "m": means.tolist(), REPEATED: column, **columns}
     facts = DatasetFacts("planted", "", "", 0, len(ids), len(ids), 0)
     return Result(signature=name, name=name, overrides=(), config={}, parameters={}, dataset=facts,
-                  summaries={"m": known}, groups={}, outcomes=outcomes,
+                  summaries={"m": known}, groups={}, outcomes=from_texts(outcomes),
                   rankings={}, stages={})  # fmt: skip
 
 

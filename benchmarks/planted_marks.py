@@ -20,6 +20,7 @@ from scipy import stats
 from planted import table
 from planted_scores import normal, one_better, planted
 from ragsweep.core.missing import ABSTAINED
+from ragsweep.core.question_texts import from_texts
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.stats.inference.concentration import compare_parts
 from ragsweep.stats.inference.differences import compare_with_baseline
@@ -150,7 +151,7 @@ def _answered(name: str, scores: Doubles, refused: Sequence[int]) -> Result:
     outcomes = {"question_id": ids, "m": column.tolist(), "unscored": unscored}
     return Result(signature=name, name=name, overrides=(), config={}, parameters={},
                   dataset=DatasetFacts("planted", "", "", 0, count, count, 0), summaries={"m": known}, groups={},
-                  outcomes=outcomes, rankings={}, stages={})  # fmt: skip
+                  outcomes=from_texts(outcomes), rankings={}, stages={})  # fmt: skip
 
 
 # --- a document or a question that dominates -----------------------------------------------------------------------

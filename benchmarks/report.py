@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragsweep.core.question_texts import from_texts
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import page_document
@@ -92,7 +93,7 @@ def _config(
     overrides = tuple(name.split(" "))
     config = {"top_k": DEPTH, "objective": "ndcg", "headline": ["ndcg", "recall", "context_tokens"]}
     return Result(f"{n:064d}", name, overrides, config, dict(word.split("=") for word in overrides), FACTS, summaries,
-                  {"category": groups}, outcomes, {}, {})  # fmt: skip
+                  {"category": groups}, from_texts(outcomes), {}, {})  # fmt: skip
 
 
 def chunk_text(name: str) -> str:

@@ -91,6 +91,7 @@ def by_hand(work: Path) -> dict[str, float]:
 
 def content(work: Path, tracked: bool) -> None:
     """Write down what ragsweep recorded of one config, so that the floor writes the same amount."""
+    from ragsweep.core.question_texts import to_texts
     from ragsweep.core.results import Result
     from ragsweep.parts.tracking import files as sent
     from ragsweep.records.ledger import Ledger
@@ -98,8 +99,9 @@ def content(work: Path, tracked: bool) -> None:
     ledger = Ledger(work / "ragsweep" / ".ragsweep")
     result = ledger.records(ledger.sweeps()[0].id)[0].outcome
     assert isinstance(result, Result)
-    numbers = {name: list(column) for name, column in result.outcomes.items() if _is_number(column)}
-    words = {name: list(column) for name, column in result.outcomes.items() if name not in numbers}
+    table = to_texts(result.outcomes)
+    numbers = {name: column for name, column in table.items() if _is_number(column)}
+    words = {name: column for name, column in table.items() if name not in numbers}
     facts = {
         "collection": str(Path(os.environ["RAGSWEEP_COLLECTIONS"]).resolve() / "scifact"),
         "alphas": ALPHAS,
