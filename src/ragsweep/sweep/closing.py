@@ -30,12 +30,12 @@ from ragsweep.report.document import Statement
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import page_document
-from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.page_texts import PageTexts, PastSweep
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.result_blocks import failure_lines
 from ragsweep.report.sweep_document import description_document, sweep_document
-from ragsweep.report.sweep_report import PastSweep, SweepReport
+from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import swept
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal

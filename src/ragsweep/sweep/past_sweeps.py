@@ -9,7 +9,7 @@ from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objec
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page import RecordedSweep
-from ragsweep.report.sweep_report import PastSweep
+from ragsweep.report.page_texts import PastSweep
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.command import reference, sweep_title
 
