@@ -1,0 +1,181 @@
+"""The document of ``ragsweep golden items``."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep.core.plurals import counted
+from ragsweep.report.document import Block, Document, Section, Statement, Table, lines, notes
+from ragsweep.report.numbers import number, signed, with_interval
+from ragsweep.report.tables import Row, log_table
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.items import FEWEST, Items, Suspect, find_unanimous
+from ragsweep.stats.mini_set import Agreement, Estimate
+
+FORMAT = "ragsweep.items/1"
+MOST = 10
+"""Most questions of a kind in the list for people."""
+_TEXT = 70
+
+
+class Report(NamedTuple):
+    """Item analysis of the questions of a matrix with scores from 0 to 1, where higher is better."""
+
+    matrix: Matrix
+    scores: np.ndarray
+    texts: Sequence[str]
+    notes: Sequence[str]
+    items: Items | None = None  # None: too few configs
+    suspects: Sequence[Suspect] = ()
+    redundant: Sequence[Sequence[int]] = ()
+    mini: Sequence[int] = ()
+    estimate: Estimate | None = None
+
+
+def items_document(report: Report, target: Path | None) -> Document:
+    """Build the document of an item analysis; ``target`` is the file of the mini set."""
+    configs, questions = counted(len(report.scores), "distinct config"), counted(len(report.texts), "question")
+    count = {"configs": len(report.scores), "questions": len(report.texts)}
+    nobody, everybody = find_unanimous(report.scores)
+    blocks: list[Block] = [
+        lines(Statement("items", f"{report.matrix.metric} of {configs}, {questions}", count)),
+        notes(Statement("note", note) for note in report.notes),
+        lines(_listed(report, "none", "no config scores above 0: too hard, or a wrong label", nobody)),
+        lines(_listed(report, "all", "every config has the full score, so they rank nothing", everybody)),
+    ]
+    if report.items is None:
+        few = Statement("note", f"fewer than {FEWEST} distinct configs: correlations over them would be chance")
+        blocks.append(lines(few))
+    else:
+        blocks += [*_best(report, report.items), *_suspects(report, report.items), lines(_redundant(report))]
+        blocks.append(notes(_mini(report, report.estimate, target) if report.estimate else ()))
+    return Document(f"Questions of {report.matrix.metric}", [Section(blocks)], _facts(report))
+
+
+def _listed(report: Report, word: str, what: str, questions: Sequence[int]) -> Iterator[Statement]:
+    names = report.matrix.questions
+    yield Statement(word, f"{counted(len(questions), 'question')}: {what}", {"questions": len(questions)})
+    for n in questions[:MOST]:
+        yield Statement("", f"{names[n]} {_short(report.texts[n])}", {"question": names[n]})
+    yield from _more(len(questions))
+
+
+def _more(count: int) -> Iterator[Statement]:
+    if count > MOST:
+        yield Statement("", f"... {count - MOST:,} more: --json", {"hidden": count - MOST})
+
+
+def _best(report: Report, items: Items) -> Iterator[Block]:
+    names, order = report.matrix.questions, np.argsort(-items.information, kind="stable").tolist()
+    yield lines(Statement("best", "the most informative questions"))
+    rows = [[names[n], *_numbers(items, n), _short(report.texts[n])] for n in order[:MOST]]
+    yield Table(["id", ">difficulty", ">discrimination", ">information", "question"], rows)
+
+
+def _numbers(items: Items, n: int) -> list[str]:
+    return [
+        number(float(items.difficulty[n])),
+        signed(float(items.discrimination[n])),
+        signed(float(items.information[n])),
+    ]
+
+
+def _suspects(report: Report, items: Items) -> Iterator[Block]:
+    suspects, names = report.suspects, report.matrix.questions
+    by_chance = math.ceil(0.025 * int((~np.isnan(items.discrimination)).sum()))
+    what = "the best configs fail, or better configs do worse: check the label"
+    text = f"{len(suspects):,} questions that {what} (by chance some {by_chance} are reversed)"
+    yield lines(Statement("check", text, {"suspects": len(suspects), "by_chance": by_chance}))
+    rows = [
+        [
+            names[one.question],
+            f"best {one.good} fail, {one.others} others do not" if one.failed_by_best else "reversed",
+            _discrimination(items, one.question),
+            _short(report.texts[one.question]),
+        ]
+        for one in suspects[:MOST]
+    ]
+    yield Table(("id", "why", "discrimination", "question"), rows, headed=False)
+    yield lines(_more(len(suspects)))
+
+
+def _discrimination(items: Items, n: int) -> str:
+    return with_interval(float(items.discrimination[n]), float(items.low[n]), float(items.high[n]))
+
+
+def _redundant(report: Report) -> Iterator[Statement]:
+    groups, names = report.redundant, report.matrix.questions
+    text = f"{len(groups):,} groups of one document, or nearly the same words, that rank configs alike: keep one"
+    yield Statement("same", text, {"groups": len(groups)})
+    for group in groups[:MOST]:
+        yield Statement("", " = ".join(f"{names[n]} {_short(report.texts[n])}" for n in group))
+    yield from _more(len(groups))
+
+
+def _mini(report: Report, found: Estimate, target: Path | None) -> Iterator[Statement]:
+    count, configs = {"chosen": len(report.mini), "questions": len(report.texts)}, len(report.scores)
+    yield Statement("mini", f"{len(report.mini):,} of {len(report.texts):,} questions, in {target}", count)
+    rest = found.configs
+    yield Statement("", f"chosen on {configs - rest} configs and compared with the full set on the other {rest}:")
+    for word, of, ends in (("chosen", found.chosen, ()), ("random", found.random, (found.low, found.high))):
+        between = [f" [{_plain(low)}, {_plain(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
+        text = f"{word}: tau-b {_plain(of.tau)}{between[0]}, Pearson {_plain(of.pearson)}{between[1]}"
+        yield Statement("", text, of._asdict())
+    yield Statement(
+        "", f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
+    )
+    text = "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
+    yield Statement("note", text)
+
+
+def _plain(value: float) -> str:
+    return number(value) if math.isfinite(value) else "-"
+
+
+def _short(text: str) -> str:
+    return f'"{textwrap.shorten(text, _TEXT, placeholder=" ...")}"'
+
+
+def _facts(report: Report) -> dict[str, Any]:
+    """Return the report in JSON types; ``questions`` is a table as MLflow's log_table writes it."""
+    nobody, everybody = map(set, find_unanimous(report.scores))
+    names, mini = report.matrix.questions, set(report.mini)
+    suspects = {one.question: one for one in report.suspects}
+    first = {n: names[group[0]] for group in report.redundant for n in group[1:]}
+
+    def row(n: int) -> Row:
+        columns = report.items._asdict() if report.items else {}
+        suspect = suspects.get(n)
+        return {
+            "question_id": names[n],
+            "question": report.texts[n],
+            **{name: float(column[n]) for name, column in columns.items()},
+            "none_scores": n in nobody,
+            "all_score": n in everybody,
+            "failed_by_best": bool(suspect and suspect.failed_by_best),
+            "reversed": bool(suspect and suspect.reversed),
+            "redundant_with": first.get(n),
+            "mini": n in mini,
+        }
+
+    return {
+        "format": FORMAT,
+        "metric": report.matrix.metric,
+        "configs": len(report.scores),
+        "notes": report.notes,
+        "mini": report.estimate and _estimate_json(report.estimate),
+        "questions": log_table([row(n) for n in range(len(names))]),
+    }
+
+
+def _estimate_json(found: Estimate) -> dict[str, Any]:
+    return {
+        "configs_ranked": found.configs,
+        **{name: one._asdict() for name, one in found._asdict().items() if isinstance(one, Agreement)},
+    }
