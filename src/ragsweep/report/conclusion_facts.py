@@ -12,8 +12,8 @@ from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.verdict import limits, verdict_word
 from ragsweep.stats.choice import Against
-from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.conclusion import SweepConclusion, plain_size
+from ragsweep.stats.comparison import SweepComparison, plain_size
+from ragsweep.stats.conclusion import SweepConclusion
 
 
 def result_texts(conclusion: SweepConclusion) -> list[str]:

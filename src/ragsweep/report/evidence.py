@@ -10,8 +10,8 @@ from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import change_with_interval, number
 from ragsweep.report.verdict import MOST_NAMED, change, name, pair_words
-from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.conclusion import SweepConclusion, SweepEvidence, best_first
+from ragsweep.stats.comparison import SweepComparison, best_first
+from ragsweep.stats.conclusion import SweepConclusion, SweepEvidence
 from ragsweep.stats.inference.concentration import Concentration
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import SOURCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Summary
 from ragsweep.core.secrets import Secrets
 
 PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
@@ -20,3 +20,15 @@ class PageTexts:
     chunk: Callable[[str], str] | None = None  # None if the corpus is missing or has changed
     prompts: Callable[[Result], PromptReader | None] = lambda _: None
     evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by a question's id in the golden set
+
+
+@dataclass(frozen=True)
+class PastSweep:
+    """The result of this or an earlier sweep on the same questions: its best config by the objective."""
+
+    reference: str  # the name that commands take
+    title: str
+    created: float  # seconds since the epoch
+    configs: int
+    best: str
+    summary: Summary

@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ragsweep.core.results import DROPPED, Failure, Result, Summary
+from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.report.document import Statement
-from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.page_texts import PageTexts, PastSweep
 from ragsweep.stats.conclusion import SweepConclusion
-
-
-@dataclass(frozen=True)
-class PastSweep:
-    """The result of this or an earlier sweep on the same questions: its best config by the objective."""
-
-    reference: str  # the name that commands take
-    title: str
-    created: float  # seconds since the epoch
-    configs: int
-    best: str
-    summary: Summary
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
-from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.conclusion import best_first, plain_size
+from ragsweep.stats.comparison import SweepComparison, best_first, plain_size
 from ragsweep.stats.holdout_gap import Gap
 from ragsweep.stats.inference.differences import TOO_SHORT, Differences
 from ragsweep.stats.verdict import EQUAL, PairVerdict

@@ -16,8 +16,8 @@ from ragsweep.report.numbers import NOT_MEASURED, chance
 from ragsweep.report.tables import csv_table
 from ragsweep.report.verdict import change, limits, verdict_word
 from ragsweep.report.writers.markdown import as_markdown
-from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.conclusion import SweepConclusion, plain_size
+from ragsweep.stats.comparison import SweepComparison, plain_size
+from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.slices import Slice

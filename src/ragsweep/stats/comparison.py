@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -160,6 +160,16 @@ class SweepComparison:
         if self.metric not in self.corrections:
             return np.asarray(self.compared.better.mean(axis=1))
         return self.means if self.matrix.higher_is_better else -self.means
+
+
+def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
+    """Order rows by their mean, the best first."""
+    return sorted(rows, key=lambda row: (-verdict.ranked[row], row))
+
+
+def plain_size(verdict: SweepComparison, value: float) -> float:
+    """Return the size of a difference as a number; of ratios as a share of the amount."""
+    return math.expm1(value) if verdict.differences.ratios else value
 
 
 def compare_configs(

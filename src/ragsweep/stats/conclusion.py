@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ragsweep.core.results import Result
-from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.comparison import NoComparison, SweepComparison, best_first
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.context_length import LENGTHENING, LongerContext, longer_context
 from ragsweep.stats.distractor_loss import DistractorLoss, distractor_loss
@@ -93,11 +92,6 @@ class SweepConclusion:
         """The sweep's own configs that may be the best, with 95 % confidence; empty where nothing was compared."""
         found = self.compared
         return [found.matrix.configs[row] for row in np.flatnonzero(found.may_be_best).tolist()] if found else []
-
-
-def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
-    """Order rows by their mean, the best first."""
-    return sorted(rows, key=lambda row: (-verdict.ranked[row], row))
 
 
 def compared_first(verdict: SweepComparison) -> tuple[str, str]:
@@ -201,8 +195,3 @@ def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
         return None
     found = distractor_loss([result.outcomes for result in results], metrics.pop())
     return found if found and not found.low <= 0 <= found.high else None
-
-
-def plain_size(verdict: SweepComparison, value: float) -> float:
-    """Return the size of a difference as a number; of ratios as a share of the amount."""
-    return math.expm1(value) if verdict.differences.ratios else value

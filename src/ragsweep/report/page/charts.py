@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.core.results import Result, Summary
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.sweep_report import PastSweep
+from ragsweep.report.page_texts import PastSweep
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 

@@ -11,7 +11,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.document import Block, Charts, Document, Section, Table
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts
-from ragsweep.report.sweep_report import PastSweep
+from ragsweep.report.page_texts import PastSweep
 from ragsweep.stats.comparable import factors
 
 FORMAT = "ragsweep.history/1"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragsweep.report.page import page_document
-from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.page_texts import PageTexts, PastSweep
 from ragsweep.report.sweep_document import description_document
-from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.writers.html import as_html
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary

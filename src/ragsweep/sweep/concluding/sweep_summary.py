@@ -23,7 +23,7 @@ from ragsweep.stats.conclusion import SweepConclusion, compared_first
 from ragsweep.sweep.concluding.finalists import Finalists, choose
 
 if TYPE_CHECKING:
-    from ragsweep.report.sweep_report import PastSweep
+    from ragsweep.report.page_texts import PastSweep
     from ragsweep.stats.holdout_gap import Gap
     from ragsweep.sweep.concluding.study_summary import StudySummary
 
