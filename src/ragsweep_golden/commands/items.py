@@ -27,7 +27,7 @@ from ragsweep_golden.sets.files import write_whole
 
 _SHARE = 0.3
 
-_ABOUT = """ItemReport which questions discriminate between configs, by the scores of all configs of past sweeps on one
+_ABOUT = """Report which questions discriminate between configs, by the scores of all configs of past sweeps on one
 golden set: the difficulty and discrimination of each, labels that may be wrong, redundant questions; with --mini write
 a set of the most informative ones for quick checks, and report how well it ranks configs."""
 
