@@ -35,10 +35,10 @@ from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_e
 OTHER_LAYOUT = "a set of another layout is read by dataset=beir dataset.path=FOLDER or made ours by golden import"
 
 
-def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE") -> Parser:
+def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE", nargs: str = "*") -> Parser:
     """Return the parser of a subcommand that takes a file and settings."""
     parser = Parser(f"ragsweep golden {command}", description=about, allow_abbrev=False)
-    parser.add_argument("words", nargs="*", metavar=metavar, help=words)
+    parser.add_argument("words", nargs=nargs, metavar=metavar, help=words)
     return parser
 
 

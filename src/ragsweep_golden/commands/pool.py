@@ -47,7 +47,7 @@ class Pool(NamedTuple):
 
 def pool(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden pool``; return the exit status."""
-    parser = words_parser("pool", _ABOUT, _WORDS, "SWEEP | KEY=VALUE")
+    parser = words_parser("pool", _ABOUT, _WORDS, "SWEEP | KEY=VALUE", nargs="+")
     add_path(parser)
     options, inputs = read_inputs(parser, arguments)
     values = inputs.values

@@ -27,7 +27,7 @@ reviewer=NAME (default: your git or system user name), port=0 (a free port)"""
 
 def review(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden review``; return the exit status."""
-    _, inputs = read_inputs(words_parser("review", _ABOUT, _WORDS), arguments)
+    _, inputs = read_inputs(words_parser("review", _ABOUT, _WORDS, nargs="+"), arguments)
     golden, values, terminal = inputs.path, inputs.values, Terminal.current()
     who = str(values["reviewer"] or getpass.getuser())
     opened = open_review(golden, values["pool"], who, inputs.given_corpus)
