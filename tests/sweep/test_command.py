@@ -25,6 +25,7 @@ from ragsweep.sweep.composing.compose import Composer, config_folder
         ),
         pytest.param(["retrever=bm25"], 'no key "retrever"; did you mean "retriever"?', marks=pytest.mark.nightly),
         (["retriever=bm25", "retriever.k2=1"], 'no key "retriever.k2"; did you mean "retriever.k1"?'),
+        (["metrics=[retrieval,answerz]"], 'metrics=answerz: no such option; did you mean "answers"?'),
         (["sweeps=topk"], 'sweeps=topk: no such option; did you mean "top_k"? known: ablation, answers, chunking, '),
         (["retriever=bm25", "retriever.alpha=.5"], "; options that have it: retriever=hybrid_convex"),
         (["targets.mrr.threshold=.5"], "known: targets.enforce; options that have it: targets=retrieval"),

@@ -20,9 +20,10 @@ from ragsweep.sweep.composing.template import JobConfig
 def explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:
     """Shorten Hydra's message to one sentence, and add the nearest known name."""
     text = str(fault)
-    if option := re.search(r"Could not find '([^']+)'", text):
+    if option := re.search(r"Could not (?:find|load) '([^']+)'", text):  # load: in a list, metrics=[a,b]
         group, _, name = option.group(1).rpartition("/")
-        if known := re.findall(r"^\t(\S+)$", text, re.MULTILINE):
+        files = [file for folder in composer.folders(overrides) for file in (folder / group).glob("*.yaml") if group]
+        if known := re.findall(r"^\t(\S+)$", text, re.MULTILINE) or sorted(file.stem for file in files):
             folders = [str(folder / group) for folder in composer.folders(overrides) if (folder / group).is_dir()]
             searched = "" if not folders or group.startswith("hydra") else f"; searched: {', '.join(folders)}"
             return f"{group}={name}: no such option{nearest(name, known)}{searched}"
