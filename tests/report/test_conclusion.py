@@ -71,6 +71,16 @@ def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None
     assert any("shown worse b" in line for line in evidence(decision))
 
 
+@pytest.mark.parametrize(
+    ("score", "ending"),
+    [(0.0, "score .00 on every question; change what they share first."), (0.5, "have the same score on every")],
+)
+def test_equal_scores_do_not_decide_and_a_floor_is_named(score: float, ending: str) -> None:
+    same = np.full(len(BASE), score)
+    said = sentence(decide(scored("a", same), scored("b", same)))
+    assert f"{METRIC} cannot decide: all 2 configs {ending}" in said
+
+
 @pytest.mark.parametrize("limits", [{}, {"cost_per_1000": 1}])
 def test_choice_by_another_metric_than_the_objective_has_the_reason_in_it(limits: dict[str, float]) -> None:
     config = {"objective": "faithfulness", "headline": [METRIC], "constraints": limits}

@@ -30,7 +30,7 @@ def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
         success = f"{rule.metric} {'from' if rule.higher_is_better else 'up to'} {number(rule.threshold)}"
         always = any(pair.effect.always_abstains for pair in same)
         note = " (without context it always abstains, which solves the unanswerable questions and no other)"
-        text = f"what it is worth by {success}, against {rounded(base.name)}{note if always else ''}"
+        text = f"its effect, where {success} counts as solved, against {rounded(base.name)}{note if always else ''}"
         yield Statement("context", text, rule._asdict())
         yield from (Statement("", _effect(pair), pair.effect.counts) for pair in same)
     if len(pairs) > MOST_LINES:

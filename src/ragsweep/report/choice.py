@@ -96,8 +96,10 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
         configs = counted(len(verdict.results), "config")
         cost = verdict.costs.deciding(range(len(verdict.results)))
         cheapest = f": the cheapest, with {_priced(verdict, cost, row)}" if cost else ""
-        same = f"{verdict.metric} cannot decide: all {configs} have the same score on every question"
-        return Statement("", f"{config}{cheapest}; {same}.", data)
+        same = "have the same score on every question"
+        if mean == 0 and verdict.matrix.higher_is_better:
+            same = f"score {score(verdict, mean)} on every question; change what they share first"
+        return Statement("", f"{config}{cheapest}; {verdict.metric} cannot decide: all {configs} {same}.", data)
     value = score(verdict, mean)
     within = f", within {_bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
@@ -187,7 +189,7 @@ def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> State
     """Describe a further metric in which the choice is shown worse than the reference, or another config better."""
     found, unit = verdict.others[metric][1], verdict.results[row].summaries[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
-    who = f"{name(verdict, other)} is shown better"
+    who = f"{name(verdict, other)} is shown better than the choice"
     if row != verdict.reference:
         who = f"It is shown worse than {name(verdict, verdict.reference)}"
     text = f"{who} in {metric}: {change_with_interval(estimate, low, high, unit, found.ratios)}."
