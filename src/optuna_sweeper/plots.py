@@ -14,7 +14,7 @@ MOST_PANELS = 12
 MOST_PAIRS = 3
 """Most parameters for a plot of all pairs."""
 ROW = 6
-"""Panels in a row."""
+"""Panels per row."""
 LONGEST = 24
 """Most characters of labels below a panel that fit without tilting."""
 

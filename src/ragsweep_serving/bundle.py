@@ -73,7 +73,7 @@ def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[st
         raise InputError(f"{folder}: no bundle of ragsweep: {type(fault).__name__}: {fault}") from None
     again = "ship the config again: ragsweep ship CONFIG --name MODEL"
     if found != FORMAT:
-        raise InputError(f"{folder}: format {found!s:.40}, this version reads {FORMAT}; {again}")
+        raise InputError(f"{folder}: has format {found!s:.40}; this version reads {FORMAT}; {again}")
     if not is_whole:
         raise InputError(f"{folder / MANIFEST}: is not the file that was shipped; {again}")
     for name in manifest["files"] if names is None else names:

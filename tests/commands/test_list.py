@@ -107,7 +107,7 @@ def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: s
         name(["feed#1", "baseline", "--path", path])
     for wrong, why in (
         ("feed#1", "is invalid"),
-        ("badcafe0", "looks like the id"),
+        ("badcafe0", "could be a run id"),
         ("a b", "is invalid"),
         ("7th", "is invalid"),
     ):

@@ -45,7 +45,7 @@ def test_logs_are_tables_or_json_lines(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"input": "How tall?"}\n{"input": null}\n')
     assert read_log(tmp_path / "log.csv") == read_log(tmp_path / "log.jsonl") == ["How tall?", ""]
     (tmp_path / "log.csv").write_text("time,level\n1,info\n")
-    with pytest.raises(InputError, match="no field with a question: it has time, level; known are question, query"):
+    with pytest.raises(InputError, match="no question field; its fields are time, level; recognised names: question,"):
         read_log(tmp_path / "log.csv")
 
 

@@ -98,7 +98,7 @@ def test_least_score_drops_what_was_not_scored_and_may_leave_nothing() -> None:
         (Reordering(-1), r"reranker\.candidates is -1"),
         (Reordering(5, mix=1.5), r"reranker\.mix is 1\.5; .* between 0 and 1"),
         (Reordering(5, mix=math.nan), r"reranker\.mix is nan"),
-        (Reordering(5, min_score=math.nan), r"reranker\.min_score is not a number"),
+        (Reordering(5, min_score=math.nan), r"reranker\.min_score is NaN"),
     ],
 )
 def test_number_out_of_range_is_refused(how: Reordering, message: str) -> None:

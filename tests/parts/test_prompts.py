@@ -71,7 +71,7 @@ def test_an_empty_system_message_is_none() -> None:
         ({"refusals": []}, "refusals: must be a list of words"),
         ({"refusals": ["?!"]}, "refusals: must be a list of words"),
         ({"refusals": "no"}, "refusals: must be a list of words"),
-        ({"passage": "{text}", "citations": True}, "citations=true needs {number}"),
+        ({"passage": "{text}", "citations": True}, "with citations=true the template must contain {number}"),
     ],
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:

@@ -66,7 +66,7 @@ def test_every_value_of_the_manifest_is_as_it_was_shipped(bundle: Path) -> None:
         container, key = list(places(manifest))[n]
         container[key] = "changed"
         (bundle / MANIFEST).write_text(json.dumps(manifest))
-        refused = "format changed, this version reads" if key == "format" else r"manifest\.json: is not the file"
+        refused = "format changed; this version reads" if key == "format" else r"manifest\.json: is not the file"
         with pytest.raises(InputError, match=refused):
             ServedPipeline(bundle)
 

@@ -116,6 +116,6 @@ def test_row_that_is_no_question_is_refused_and_the_others_are_answered(tmp_path
     pipeline = ServedPipeline(bundle)
     texts = [pipeline.answer("Where is it?", turns).query for turns in (as_turns(history), ())]
     assert [(row["query"], row["failed"]) for row in found[:2]] == [(text, "") for text in texts]
-    assert all(row["failed"].startswith("question: a text is needed") for row in found[2 : 2 + len(ODD)])
+    assert all(row["failed"].startswith("question: must be a string") for row in found[2 : 2 + len(ODD)])
     assert all(row["failed"].startswith("history: ") for row in found[2 + len(ODD) :])
     assert not any(row["context"] or row["answer"] or row["query"] for row in found[2:])

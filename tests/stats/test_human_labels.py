@@ -70,7 +70,7 @@ def test_equal_answers_from_other_contexts_are_other_cases() -> None:
 
 
 def test_a_run_that_names_two_configs_is_refused() -> None:
-    with pytest.raises(InputError, match='"a" names 2 of the configs'):
+    with pytest.raises(InputError, match='"a" matches 2 configs'):
         matched([label(0, run="a")], FIRST, FIRST)
 
 

@@ -63,7 +63,7 @@ def print_document(document: Document, options: argparse.Namespace | None = None
 
 
 def write_document(path: Path, text: str) -> None:
-    """Write a text to a file, in a folder that is made if there is none; raises InputError if it cannot be written."""
+    """Write text to a file, creating its folder if necessary; raises InputError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

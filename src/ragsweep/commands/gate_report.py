@@ -20,7 +20,7 @@ EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, 
 FORMAT = "ragsweep.gate/1"
 COLUMNS = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
 _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "high")
-"""The uncorrected result, from the judge's scores only, if human labels correct them."""
+"""Columns of the uncorrected result, present if human labels correct the judge's scores."""
 
 
 @dataclass(frozen=True)

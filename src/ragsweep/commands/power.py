@@ -86,7 +86,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     add_path(parser)
     options = parser.parse_args(arguments)
     if len(options.runs) > 2:
-        raise ConfigError(f"power: takes one run or two, given {len(options.runs)}; repetitions go into --repeat")
+        raise ConfigError(f"power: takes one run or two, given {len(options.runs)}; pass repetitions with --repeat")
     if not options.runs and options.questions is None:
         raise ConfigError("power: give a RUN, or --questions N to plan a golden set before it is annotated")
     if options.questions is None and (options.clusters is not None or options.cost_per_question is not None):

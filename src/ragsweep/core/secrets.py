@@ -272,7 +272,7 @@ def _is_path(value: str) -> bool:
 
 
 class _MaskedStream:
-    """A stream that masks written text and delegates everything else; ``styled`` masks texts with styles."""
+    """A stream that masks written text and delegates the rest; ``styled`` masks text that contains terminal styles."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled

@@ -23,7 +23,7 @@ PARTS = frozenset(
 
 
 def trusted_packages() -> set[str]:
-    """Name the further packages that the environment trusts."""
+    """Return the additional packages listed as trusted in the environment variable."""
     return {name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.types import Corpus, Dataset, Evidence, GoldenSet, Question, effective_number, weights_of
 from ragsweep.core.words import is_unsegmented
 from ragsweep.golden.anchors import nearest_passage, resolve
@@ -33,11 +33,11 @@ class Selection(NamedTuple):
     def check(self) -> Selection:
         """Raise ConfigError for invalid values; call this before reading anything."""
         if self.unknown not in _WAYS:
-            raise ConfigError(f'dataset.unknown="{self.unknown}" is not known{nearest(str(self.unknown), _WAYS)}')
+            raise ConfigError(f"dataset.unknown must be one of {', '.join(_WAYS)}, given {self.unknown!r}")
         if self.limit is not None and (type(self.limit) is not int or self.limit <= 0):
             raise ConfigError(f"dataset.limit={self.limit} is no number of questions; give 1 or more, or null for all")
         if self.status not in (None, *STATUSES):
-            raise ConfigError(f'dataset.status="{self.status}" is not known{nearest(str(self.status), STATUSES)}')
+            raise ConfigError(f"dataset.status must be null or one of {', '.join(STATUSES)}, given {self.status!r}")
         return self
 
 

@@ -36,7 +36,9 @@ class Columns:
         self.names = {field: given.get(field, field) for field in known}
         for field in given:
             if field not in known:
-                raise ConfigError(f'{key}: "{field}" is nothing that a column can hold{nearest(field, known)}')
+                raise ConfigError(
+                    f'{key}: "{field}" is not a field that a column can be mapped to{nearest(field, known)}'
+                )
 
 
 def is_table(path: Path) -> bool:

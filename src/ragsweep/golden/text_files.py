@@ -175,7 +175,7 @@ def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
 
 @contextmanager
 def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
-    """Add the reason why a file cannot be read to the faults, and end the block."""
+    """If a file cannot be read, add the reason to the faults and leave the block."""
     try:
         yield
     except (OSError, ValueError, EOFError, zlib.error) as error:

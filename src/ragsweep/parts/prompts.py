@@ -54,7 +54,7 @@ class Prompt:
         if not refusals or not all(isinstance(words, str) and _plain(words) for words in refusals):
             raise ConfigError(f"refusals: must be a list of words that decline an answer, given {self.refusals!r}")
         if self.citations and "{number}" not in self.passage:
-            raise ConfigError("passage: citations=true needs {number}, by which a passage is cited")
+            raise ConfigError("passage: with citations=true the template must contain {number}")
 
     def messages(self, request: Request) -> list[dict[str, str]]:
         """Return chat messages with role and content: the system's, the conversation so far, the question."""

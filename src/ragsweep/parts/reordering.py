@@ -36,7 +36,7 @@ class Reordering(NamedTuple):
         if not 0 <= self.mix <= 1:
             raise ConfigError(f"reranker.mix is {self.mix}; it is the first stage's weight and lies between 0 and 1")
         if self.min_score is not None and np.isnan(self.min_score):
-            raise ConfigError("reranker.min_score is not a number; give one, or null for none")
+            raise ConfigError("reranker.min_score is NaN; give a number, or null for no threshold")
 
 
 def reordering_of(part: Any) -> Reordering:

@@ -2,7 +2,7 @@
 
 In scripts without spaces, and in Hangul, each character is a token.
 
-It is independent of models, so that contexts of different configs and times are comparable.
+It is independent of models, so that context lengths are comparable across configs and over time.
 """
 
 from __future__ import annotations

@@ -59,7 +59,10 @@ def check_name(name: object) -> None:
             f"name: {name!r} is invalid; begin with a letter, and continue with letters, digits, . _ and -"
         )
     if re.fullmatch(r"[0-9a-f]{8,}", name):
-        raise ConfigError(f'name: "{name}" looks like the id of a run; add a letter after f, or write fewer than 8')
+        raise ConfigError(
+            f'name: "{name}" could be a run id (8 or more hexadecimal digits); use a letter beyond f, or fewer than 8'
+            " characters"
+        )
 
 
 def _check_free(connection: sqlite3.Connection, name: str, target: str, signature: str) -> None:

@@ -24,7 +24,7 @@ WORDS = {
 SURE = 0.999
 """Probability above which the sentence omits the loss."""
 NOTABLE = 1.5
-"""Least ratio of two costs that the choice mentions."""
+"""Smallest ratio between two costs that gets a sentence."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:

@@ -133,7 +133,7 @@ class StageProgress(Lines):
         self._print(stage, amount, f"{seconds:.1f} s", rate, self._meter.describe(stage.before))
 
     def show(self) -> None:
-        """Show the progress of a long-running innermost stage: on its bar, else on occasional lines."""
+        """Show the innermost stage's progress once it runs long: on its bar, or else as occasional lines."""
         with self._lock:
             stage = next(reversed(self._running.values()), None)
             if stage is None or stage.seconds() < SHOWN_FROM:

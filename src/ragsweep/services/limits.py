@@ -35,7 +35,7 @@ PAUSE = 0.5
 LONGEST_PAUSE = 8.0
 
 REST = 30.0
-"""Seconds without calls to a service that is down. After that a single call probes it."""
+"""Seconds to wait before probing a service that is down with a single call."""
 
 POLL = 0.01
 """Seconds between two checks whether the single allowed call has returned."""

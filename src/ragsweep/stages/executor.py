@@ -107,7 +107,7 @@ class Executor:
         return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
 
     def forget_failed(self) -> None:
-        """Forget the failed rows of this process, so that the next request computes them, under a new budget maybe."""
+        """Forget this process's failed rows, so that the next request computes them, perhaps under a new budget."""
         self._rows.forget_failed()
         self._failures = {}
 

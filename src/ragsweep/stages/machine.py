@@ -60,7 +60,7 @@ def load() -> float:
 
 
 def speed_node() -> Node:
-    """Return the node whose address stores the shortest times of the fixed work on machines like this."""
+    """Return the node whose address stores the reference workload's shortest times on machines like this one."""
     spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
     return Node("speed", spec, (), _never, "rows", result=np.ndarray)
 

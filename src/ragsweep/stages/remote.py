@@ -52,14 +52,14 @@ Found = TypeVar("Found")
 
 
 class Remote:
-    """Objects by name. Methods return None (or False) for objects that are absent or unreachable.
+    """Read and write objects by name; methods return None (or False) for absent or unreachable objects.
 
     Args:
-        objects: An object store of obstore.
+        objects: An obstore store.
         url: Its name in warnings.
         warn: Called, in any thread, at the first failure of the object store.
-        pause: Seconds without requests after that.
-        answer: Seconds within which it must answer, or send the next piece of an answer.
+        pause: Seconds without requests after a failure.
+        answer: Timeout in seconds for a response, or for its next part.
     """
 
     def __init__(

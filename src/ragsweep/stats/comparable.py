@@ -156,7 +156,7 @@ def check_whole(result: Result) -> None:
         reasons = chain.from_iterable(one.reasons for one in below)
         least = min((one.coverage for one in below), default=0.0)
         advice = remedy(reasons, result.outcomes.get("answer_failed", ()), least)
-        raise InputError(f"{result.name}: is PARTIAL, too many questions could not be scored; {advice}")
+        raise InputError(f"{result.name}: is PARTIAL: too many questions could not be scored; {advice}")
     if result.state == DROPPED:
         asked, of = result.race["asked"], result.race["of"]
         raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it alone")

@@ -344,7 +344,7 @@ def is_scored(result: Result, metric: str) -> bool:
 
 
 def _is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough of a metric's questions have scores; the state covers only the deciding metrics."""
+    """Return whether enough questions have a metric's score; ``result.state`` reflects only the deciding metrics."""
     summary = result.summaries.get(metric)
     return result.state != PARTIAL if summary is None else summary.coverage >= float(result.config.get("coverage", 1.0))
 

@@ -69,7 +69,7 @@ class ClusteredSample(NamedTuple):
         return min(float(self.clusters.max()) + 1, 1 / float(np.square(self.weights).sum()))
 
     def variance(self, influence: Doubles) -> float:
-        """Return the variance of the weighted mean of numbers (n,), clusters drawn as a whole."""
+        """Return the variance of the weighted mean of numbers (n,), with whole clusters as the sampling unit."""
         count = int(self.clusters.max()) + 1
         mean = float(self.weights @ influence)
         sums = np.bincount(self.clusters, self.weights * (influence - mean), count)

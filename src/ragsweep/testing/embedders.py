@@ -25,7 +25,7 @@ class EmbedderContract(Contract):
     part: Callable[[], Embedder]  # it may return the same instance for every test
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline identifies it by its methods."""
+        """The pipeline recognises this kind of part by its methods."""
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:

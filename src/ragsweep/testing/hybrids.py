@@ -29,7 +29,7 @@ class HybridRetrieverContract(Contract):
     part: Callable[[], HybridRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline identifies it by its legs."""
+        """The pipeline recognises a hybrid by its legs."""
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:

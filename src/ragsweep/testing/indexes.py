@@ -39,7 +39,7 @@ class VectorIndexContract(RankingContract):
         return part.search(index, chunks, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline identifies it by its methods."""
+        """The pipeline recognises this kind of part by its methods."""
         assert isinstance(self.part(), VectorIndex)
 
     def test_vectors_may_be_read_only(self) -> None:

@@ -73,7 +73,7 @@ class ReadingRerankerContract(RerankerContract):
     part: Callable[[], ReadingReranker]
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline identifies it by its methods."""
+        """The pipeline recognises this kind of part by its methods."""
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:

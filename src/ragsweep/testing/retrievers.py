@@ -43,7 +43,7 @@ class TextRetrieverContract(RankingContract):
         return part.retrieve(index, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline identifies it by its methods."""
+        """The pipeline recognises this kind of part by its methods."""
         assert isinstance(self.part(), TextRetriever)
 
     def test_one_chunk_is_enough(self) -> None:
@@ -63,7 +63,7 @@ class CountingRetrieverContract(TextRetrieverContract):
     part: Callable[[], CountingRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline identifies it by its methods."""
+        """The pipeline recognises this kind of part by its methods."""
         assert isinstance(self.part(), CountingRetriever)
 
     def test_shards_are_all_chunks_in_order(self) -> None:

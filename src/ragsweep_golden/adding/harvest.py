@@ -61,8 +61,8 @@ def read_log(path: Path) -> list[str]:
             faults.add(row.where, str(fault))
     faults.raise_any()
     if not any(questions):
-        seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "nothing"
-        raise InputError(f"{path}: no field with a question: it has {seen}; known are {', '.join(NAMES)}")
+        seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values)) or "none"
+        raise InputError(f"{path}: no question field; its fields are {seen}; recognised names: {', '.join(NAMES)}")
     return questions
 
 

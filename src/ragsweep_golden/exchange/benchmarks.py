@@ -99,7 +99,7 @@ def _articles(
 
 
 SURE_WORDS = 5
-"""Fewest words of an answer that counts as right anywhere in the document of the evidence."""
+"""Minimum words in an answer for it to count anywhere in the evidence's document."""
 
 
 def _answers(

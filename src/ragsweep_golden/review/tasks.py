@@ -135,5 +135,5 @@ class Review:
         elif given.get("action") in (ACCEPT, REJECT):
             judgement |= {"action": given["action"]}
         else:
-            raise InputError("a question is accepted, rejected or corrected")
+            raise InputError("the decision must be accept, reject or correct")
         return judgement | {"who": self.who, "when": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -80,7 +80,7 @@ def test_grades_in_words_become_numbers_and_those_without_one_are_counted(tmp_pa
 
 
 def test_column_that_can_hold_nothing_known_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r'dataset\.columns: "questoin" is nothing .* did you mean "question"\?'):
+    with pytest.raises(ConfigError, match=r'dataset\.columns: "questoin" is not a field .* did you mean "question"\?'):
         csv(tmp_path, FULL, columns={"questoin": "Query"}).load()
 
 

@@ -109,5 +109,5 @@ def test_wrong_parameters_are_refused(make: object, message: str) -> None:
     "make", [lambda: Bm25(min_score=float("nan")), lambda: Vector(None, None, None, float("nan")).check()]
 )
 def test_least_score_must_be_a_number(make: object) -> None:
-    with pytest.raises(ConfigError, match=r"retriever\.min_score is not a number"):
+    with pytest.raises(ConfigError, match=r"retriever\.min_score is NaN"):
         make()

@@ -167,7 +167,8 @@ class Gguf:
         except OSError as fault:
             known = ", ".join(PACKAGES)
             raise ConfigError(
-                f"llm.model is {self.model!r}: {fault.strerror}; name a GGUF file, or a model of a package: {known}"
+                f"llm.model is {self.model!r}: {fault.strerror}; give the path of a GGUF file, or the name of a"
+                f" packaged model: {known}"
             ) from None
         if not is_model:
             raise ConfigError(f"llm.model is {self.model!r}, which is not a GGUF file")

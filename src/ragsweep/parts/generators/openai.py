@@ -48,12 +48,12 @@ class OpenAI(EndpointSettings):
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         super().check()
         if not isinstance(self.extra or {}, dict):
-            raise ConfigError(f"llm.extra must be a mapping of further keys of the request, given {self.extra!r}")
+            raise ConfigError(f"llm.extra must be a mapping of additional request fields, given {self.extra!r}")
         for name in self.extra or {}:
             if is_secret(name):  # the message omits its value
                 raise ConfigError(f"llm.extra.{name}: a secret in a config ends up in files; name it by llm.key_env")
             if name in RESERVED:
-                raise ConfigError(f"llm.extra.{name}: not a further key of the request; set llm.{name} if it exists")
+                raise ConfigError(f"llm.extra.{name}: not an additional request field; set llm.{name} if it exists")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ConfigError(f"llm.max_tokens is {self.max_tokens}; it must be 1 or more, or null")
 

@@ -54,7 +54,7 @@ class HybridConvex:
             self._bounds[name] = bounds
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Return one ranking of the legs', ``depth`` long.
+        """Fuse the legs' rankings into one of length ``depth``.
 
         Raises:
             ConfigError: A leg's scores exceed its declared bounds.

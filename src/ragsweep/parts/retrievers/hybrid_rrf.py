@@ -24,6 +24,6 @@ class HybridRrf:
         self.weights = weights_of(legs, weights or dict.fromkeys(legs, 1.0))
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Return one ranking of the legs', ``depth`` long."""
+        """Fuse the legs' rankings into one of length ``depth``."""
         weights = [self.weights[name] for name in rankings]
         return reciprocal_rank(list(rankings.values()), self.k, weights, depth)

@@ -18,7 +18,7 @@ TEXTS = 16_384
 """Texts of a block; below 65,536, so that a text's position in it takes two bytes."""
 
 CHARACTERS = 16_000_000
-"""Characters of a block, which its last text may exceed."""
+"""Target size of a block in characters; its last text may exceed it."""
 
 PAIRS = 1 << 20
 """(Word, chunk) pairs that are weighted at a time; a single word may exceed it."""

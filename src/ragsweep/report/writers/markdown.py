@@ -11,7 +11,7 @@ from ragsweep.report.numbers import NOT_MEASURED
 
 
 def as_markdown(document: Document, level: int = 3) -> str:
-    """Write a document without its charts; texts cannot break out of their places.
+    """Write a document without its charts; text is escaped so that it cannot alter the surrounding Markdown.
 
     ``level`` is that of the title: 3 for a section of a comment.
     """

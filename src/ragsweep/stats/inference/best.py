@@ -20,7 +20,7 @@ PARTITIONS = 20
 """Repetitions of the division into folds, which reduce the dependence on a single division."""
 SEED = 20261124
 TIE = 1e-6
-"""Relative tolerance, of the largest number, within which means tie."""
+"""Means that differ by less than this fraction of the largest number count as tied."""
 
 
 class SelectionBias(NamedTuple):

@@ -92,7 +92,9 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
         InputError: A margin that is not a number, or not within ``spread``; a difference beyond ``spread``.
     """
     if not abs(margin) < spread or not math.isfinite(spread):
-        raise InputError(f"{matrix.metric}: {abs(margin):g} is not below the metric's range, {spread:g}; give less")
+        raise InputError(
+            f"{matrix.metric}: the margin {abs(margin):g} must be smaller than the metric's range, {spread:g}"
+        )
     if not matrix.values.shape[1]:
         return _undecided(matrix, margin, level, "no question was scored in both")
     sign = 1.0 if matrix.higher_is_better else -1.0

@@ -49,7 +49,7 @@ def expand(
 
     A case is a list of overrides and may sweep values. It overrides ``params``, and the command line overrides both, as
     everywhere in Hydra: a key keeps its first position and takes its last value. Jobs with equal sets of overrides are
-    deduplicated, unless ``once`` is false as in Hydra's basic sweeper.
+    deduplicated, unless ``once`` is false, as in Hydra's basic sweeper.
     ``options`` lists the options of a group, for patterns (``retriever=glob(hybrid*)``).
 
     Raises HydraException for unreadable overrides, for cases that are not lists of overrides, and for too many jobs.

@@ -221,7 +221,8 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
     if key == "class" and value not in LOG_CLASSES and not is_trusted(str(value)):
         raise ConfigError(f'{where}: "{value}" is no class for logs{nearest(str(value), LOG_CLASSES)}')
     if isinstance(value, str) and value.startswith(("ext://", "cfg://")) and value not in STREAMS:
-        raise ConfigError(f'{where}: "{value}" names an object{nearest(value, STREAMS)}')
+        allowed = " and ".join(sorted(STREAMS))
+        raise ConfigError(f'{where}: "{value}" refers to a Python object; only {allowed} are allowed')
     is_file = key in ("filename", "baseFilename")
     if is_file and not (_is_inside(PurePath(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
         raise ConfigError(

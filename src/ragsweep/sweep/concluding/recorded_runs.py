@@ -81,7 +81,9 @@ def find_target(path: str, text: str) -> str:
         return find_sweep_record(ledger, path, target).id
     (record,) = records
     if record.kind != CONFIG:
-        raise InputError(f'"{text}" is a finalist on the holdout, which has no number; name the config of the search')
+        raise InputError(
+            f'"{text}" is a finalist on the holdout; finalists have no number: name the config in the search'
+        )
     return f"{record.sweep}#{record.job + 1}" if record.sweep else f"record {record.id}"
 
 

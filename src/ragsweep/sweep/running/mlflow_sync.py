@@ -101,7 +101,9 @@ def end_abandoned(context: RunContext) -> None:
         with _alone(ledger, sweep) as other:
             if other or ledger.sweep(sweep.id).status != RUNNING:  # resumed meanwhile
                 continue
-            terminal.line("killed", f'"{sweep.name}" was left by a process that died; the same command continues it')
+            terminal.line(
+                "killed", f'"{sweep.name}" was left unfinished by a process that died; repeat its command to continue'
+            )
             try:
                 if sweep.parent:
                     tracker.end_abandoned(sweep.parent)

@@ -140,7 +140,7 @@ class Multirun:
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         if self.ledger.is_writable:
             if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
-                self.terminal.line("sync", f"{len(sent)} results were missing in MLflow, and are restored")
+                self.terminal.line("sync", f"{len(sent)} results were missing from MLflow and have been restored")
             sweep = self.ledger.sweep(sweep.id)  # its run may be new
             self.ledger.claims.leave_sweep(sweep.id)
         view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)

@@ -203,7 +203,7 @@ class Search(Multirun):
             summary.show(self.terminal)
             self.terminal.line("left", left)
         if self.elsewhere and len(records) < len(sweep.jobs):
-            self.terminal.line("ledger", f"has the {len(records)} trials of this machine; MLflow shows all")
+            self.terminal.line("ledger", f"has only this machine's {len(records)} trials; MLflow shows all")
         return status
 
     # --- finalists ---------------------------------------------------------------------------------------------
