@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
-from ragsweep.report.result_blocks import fixes
+from ragsweep.report.result_blocks import remedies
 from ragsweep.stats.latencies import BUSY, busy_sentence, latency_apart, slowness
 from scored import scored
 
@@ -83,13 +83,13 @@ def test_order_does_not_matter_and_a_busier_machine_shows_less(
 
 def test_busy_machine_is_named_once_on_the_screen() -> None:
     results = [timed(1, 2, 3), timed(1, 2, 3, slow=3.9, name="b")]
-    (line,) = fixes(results)
-    assert line == (
+    (line,) = remedies(results).items
+    assert line.text == (
         "latency_p95_ms of 1 of 2 configs was measured while the machine was busy: 3.9 x slower than a quiet probe;"
         " rerun=true measures it again."
     )
     assert busy_sentence(results[:1], P95) == ""
     assert busy_sentence(results[1:], P95).startswith("latency_p95_ms was measured while the machine was busy: 3.9 x")
     assert slowness(results[0]) < BUSY
-    assert not list(fixes([replace(one, config={"objective": "mrr"}) for one in results]))  # latency is not shown
+    assert not remedies([replace(one, config={"objective": "mrr"}) for one in results]).items  # latency is not shown
     assert math.isnan(slowness(replace(results[0], latency={})))

@@ -94,6 +94,7 @@ QUESTIONS = st.builds(
 ANSWERS = st.builds(
     Answer, TEXTS, st.booleans(), st.sampled_from(["", "", "timed out"]), st.sampled_from([0.5, float("nan")]),
     usage=st.sampled_from([Usage(), Usage(1, 10, 2)]), model=st.sampled_from(["", "priced-1"]),
+    money=st.sampled_from([float("nan"), 0.0, 0.25]),
 )  # fmt: skip
 
 
