@@ -1,6 +1,6 @@
 """Compare ways to run one local model, by llama.cpp and by transformers: speed, memory, and whether answers change.
 
-    pip install --no-deps gguf accelerate
+    pip install --no-deps accelerate onnxruntime-genai onnx_ir
     RAGSWEEP_COLLECTIONS=... PYTHONPATH=src python benchmarks/generate.py [requests]
 
 Every way answers the same questions of SQuAD 2.0, each with its paragraph, in a process of its own, one way after the
@@ -19,26 +19,69 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ragsweep.core.types import Passage, Request
+from ragsweep.core.types import Answer, Passage, Request, Usage
 from ragsweep.parts.generators import Gguf, Transformers
 from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.requests import collect
 
 NEW_TOKENS, WINDOW, AGAIN = 32, 2048, 4
 Q4_1, Q8_0, FLOAT32 = "llama.cpp, Q4_1", "llama.cpp, Q8_0", "transformers, float32"
+ONNX = "ONNX Runtime, float32"
 WAYS = {
     f"{Q4_1}: 1 request, 1 thread": {"parallel": 1},
     f"{Q4_1}: 2 requests, 1 thread each": {"parallel": 2},
     f"{Q8_0}: 2 requests, 1 thread each": {"parallel": 2},
     f"{FLOAT32}: 1 request, 1 thread": {"batch": 1},
     f"{FLOAT32}: batches of 4, 1 thread": {"batch": 4},
+    f"{ONNX}: 1 request, 1 thread": {},
 }
 """Settings of llm=gguf or llm=transformers by engine and way; Q4_1 is the file of the package."""
+
+
+class Onnx:
+    """Answer by onnxruntime-genai, one request after the other: not a part, for this comparison only."""
+
+    def __init__(self, folder: Path, prompt: Prompt) -> None:
+        import onnxruntime_genai
+        from transformers import AutoTokenizer
+
+        self.library, self.prompt = onnxruntime_genai, prompt
+        self.model, self.tokenizer = (
+            onnxruntime_genai.Model(str(folder / "onnx")),
+            AutoTokenizer.from_pretrained(folder),
+        )
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Answer every request greedily."""
+        for number, request in enumerate(requests):
+            given = self.tokenizer.apply_chat_template(
+                self.prompt.messages(request), add_generation_prompt=True, return_dict=True
+            )["input_ids"]
+            settings = self.library.GeneratorParams(self.model)
+            settings.set_search_options(max_length=len(given) + NEW_TOKENS, do_sample=False)
+            writer = self.library.Generator(self.model, settings)
+            writer.append_tokens(given)
+            while not writer.is_done():
+                writer.generate_next_token()
+            written = writer.get_sequence(0)[len(given) :]
+            text = self.tokenizer.decode(written, skip_special_tokens=True)
+            done(number, Answer(text, usage=Usage(0, len(given), len(written))))
+
+
+def export(folder: Path) -> None:
+    """Export the float32 weights for onnxruntime-genai, to compute in one thread."""
+    builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", str(folder), "-o", str(folder / "onnx")]
+    subprocess.run([*builder, "-p", "fp32", "-e", "cpu"], check=True, stdout=subprocess.DEVNULL)
+    settings = folder / "onnx" / "genai_config.json"
+    config = json.loads(settings.read_text())
+    config["model"]["decoder"]["session_options"]["intra_op_num_threads"] = 1
+    settings.write_text(json.dumps(config))
 
 
 def read_requests(count: int) -> list[Request]:
@@ -63,8 +106,7 @@ def prompt() -> Prompt:
 
 
 def convert(folder: Path) -> None:
-    """Write the package's weights to a folder: a GGUF file in Q8_0, and float32 in transformers' format."""
-    import gguf
+    """Write the package's weights to a folder in float32, as transformers and ONNX Runtime read them."""
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -76,28 +118,19 @@ def convert(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     settings = model.config.to_dict() | {"architectures": [type(model).__name__], "quantization_config": None}
     (folder / "config.json").write_text(json.dumps({name: one for name, one in settings.items() if one is not None}))
-    read, written = gguf.GGUFReader(source), gguf.GGUFWriter(folder / "Q8_0.gguf", "llama")
-    for field in read.fields.values():
-        if not field.name.startswith("GGUF.") and field.name != "general.architecture":
-            written.add_key_value(field.name, field.contents(), field.types[0], sub_type=field.types[-1])
-    for tensor in read.tensors:
-        kind = gguf.GGMLQuantizationType.F32 if len(tensor.shape) == 1 else gguf.GGMLQuantizationType.Q8_0
-        values = gguf.quants.quantize(gguf.quants.dequantize(tensor.data, tensor.tensor_type), kind)
-        written.add_tensor(tensor.name, values, raw_dtype=kind)
-    written.write_header_to_file()
-    written.write_kv_data_to_file()
-    written.write_tensors_to_file()
-    written.close()
+    export(folder)
 
 
-def make(way: str, folder: Path) -> Gguf | Transformers:
+def make(way: str, folder: Path) -> Gguf | Transformers | Onnx:
     """Return the part of one way, with its model loaded."""
+    if way.startswith(ONNX):
+        return Onnx(folder, prompt())
     settings: dict[str, Any] = {"prompt": prompt(), "max_new_tokens": NEW_TOKENS, **WAYS[way]}
     if way.startswith(FLOAT32):
         written = Transformers(str(folder), device="cpu", dtype="float32", **settings)
         written._loaded  # noqa: B018
         return written
-    part = Gguf("smollm2" if way.startswith(Q4_1) else str(folder / "Q8_0.gguf"), window=WINDOW, **settings)
+    part = Gguf("smollm2", window=WINDOW, quantization="Q8_0" if way.startswith(Q8_0) else None, **settings)
     part._servers  # noqa: B018
     return part
 

@@ -187,8 +187,8 @@ def test_chains_of_imports_grow_no_longer_and_few_expressions_are_formatted_by_h
     assert len(longest_chain(graph, graph)) <= 23
     heights = {name: len(longest_chain(graph, files)) for name, files in packages(graph, ROOT / "src").items()}
     assert max(height for name, height in heights.items() if name.startswith("ragsweep/sweep")) <= 7
-    assert max(heights.values()) <= 11
-    assert sum(path.read_text().count("# fmt: skip") for path in graph) <= 60
+    assert max(heights.values()) <= 9
+    assert sum(path.read_text().count("# fmt: skip") for path in graph) <= 40
 
 
 def test_every_kind_of_part_can_be_chosen() -> None:
