@@ -147,7 +147,7 @@ def test_every_shipped_sweep_expands_to_several_jobs() -> None:
     for sweep in sorted((config_folder().parent / "sweeps").glob("*.yaml")):
         first, launch, question, *_ = sweep.read_text().splitlines()
         assert first == "# @package _global_"
-        assert launch == f"# python run.py -m sweeps={sweep.stem}"
+        assert launch.split(" dataset.limit=")[0] == f"# python run.py -m sweeps={sweep.stem}"
         assert question.startswith("# ")
         assert "?" in question
         assert len(shipped(sweep.stem).jobs) > 1
@@ -179,7 +179,8 @@ def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values:
 def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time() -> None:
     command = read_command(["sweeps=ablation"], multirun=False)
     first, *others = (job.config.written for job in compose_jobs(command))
-    assert first == compose_jobs(read_command([], multirun=False))[0].config.written
+    defaults = compose_jobs(read_command([], multirun=False))[0].config.written
+    assert {**first, "baseline": None} == {**defaults, "baseline": None}
     assert all(other != first for other in others)
     assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
 

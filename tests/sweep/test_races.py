@@ -277,7 +277,7 @@ def test_where_nothing_is_asked_nothing_is_raced(
         (["llm.model=good,bad", "dataset.limit=20,30"], "must be asked the same questions"),
         pytest.param(
             ["llm.model=good,bad", "objective=[token_f1,refusal]", "hydra/sweeper=optuna"],
-            "about one number",
+            "compares one number",
             marks=pytest.mark.nightly,
         ),
         (

@@ -205,6 +205,8 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
 def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
     """Add to each config's run the data derived from the whole sweep: tags, and a table of its questions."""
     for job in sorted({*parent.children, *parent.tables}):
+        if not ledger.job_run(sweep.id, job):  # a trial of a shared study that another machine has recorded
+            continue
         record = ledger.record(sweep.id, job)
         if not record.run or not record.tracked:
             continue
