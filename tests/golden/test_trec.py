@@ -95,6 +95,10 @@ def test_run_that_was_written_is_read_back_in_the_same_order_by_us_and_by_pytrec
         assert judged["q"]["recip_rank"] == pytest.approx(1 / rank)
 
 
+def test_score_is_written_in_the_fewest_digits_that_keep_its_single_precision() -> None:
+    assert write_run({"q": [("a", 0.8065), ("b", 0.1 + 0.2)]}) == "q Q0 a 1 0.8065 ragsweep\nq Q0 b 2 0.3 ragsweep\n"
+
+
 def test_scores_that_fall_already_are_written_as_they_are() -> None:
     text = write_run({"q": [("a", 0.5), ("b", 0.25)]}, tag="top_k=3 reranker=none")
     assert text == "q Q0 a 1 0.5 top_k=3%20reranker=none\nq Q0 b 2 0.25 top_k=3%20reranker=none\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,10 +46,10 @@ class StepResults:
         """Make a step of ``count`` questions from its known columns."""
         return cls(**{name: columns.get(name) or [unknown] * count for name, unknown in UNKNOWN.items()})
 
-    def row(self, question: int) -> dict[str, Any]:
-        """Return the known facts of one question."""
-        facts = {name: column[question] for name, column in vars(self).items()}
-        return {name: value for name, value in facts.items() if is_known(value)}
+    @property
+    def known(self) -> dict[str, Sequence[Any]]:
+        """The columns with a known fact."""
+        return {name: column for name, column in vars(self).items() if any(map(is_known, column))}
 
 
 def is_known(value: Any) -> bool:
@@ -166,8 +167,15 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
 
     def steps_of(self, question: int) -> dict[str, dict[str, Any]]:
         """Return step -> known facts of one question, in the order of the steps."""
-        rows = {name: step.row(question) for name, step in self.steps.items()}
-        return {name: row for name, row in rows.items() if row}
+        rows = (
+            (name, {fact: value for fact, column in columns.items() if is_known(value := column[question])})
+            for name, columns in self._known_steps.items()
+        )
+        return {name: row for name, row in rows if row}
+
+    @cached_property
+    def _known_steps(self) -> dict[str, dict[str, Sequence[Any]]]:
+        return {name: step.known for name, step in self.steps.items()}
 
     def words_of(self, question: int) -> dict[str, str]:
         """Return metric -> its judge's reasons for one question."""

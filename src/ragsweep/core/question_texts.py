@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,7 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
     if results.unscored:
         table[UNSCORED] = list(map(json.dumps, results.unscored))
     if results.evidence:
-        table[TRACE] = [_compact(_trace(results.evidence, n)) for n in range(results.rows)]
+        table[TRACE] = list(map(_compact, _traces(results.evidence, results.rows)))
     table[STEPS] = [_compact(results.steps_of(n)) for n in range(results.rows)]
     if results.repetitions:
         table[REPEATED] = [json.dumps(_repeated(results.repetitions, n)) for n in range(results.rows)]
@@ -65,26 +67,22 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _trace(ranks: EvidenceRanks, question: int) -> dict[str, Any]:
-    """Return the paths of one question's evidences; empty without evidence."""
-    places = ranks.of_question(question)
-    if places.start == places.stop:
-        return {}
-    row: dict[str, Any] = {}
-    for name, value in vars(ranks).items():
-        if name != "question" and value is not None and len(value):
-            row[name] = map_arrays(value, partial(_cell, question if name in BY_QUESTION else places))
-    return row
+def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
+    """Return the paths of each question's evidences; empty without evidence."""
+    known = {name: value for name, value in vars(ranks).items() if name != "question" and value is not None}
+    values = {name: map_arrays(value, _numbers) for name, value in known.items() if len(value)}
+    ends = np.searchsorted(ranks.question, np.arange(questions + 1)).tolist()
+    for question, (start, stop) in enumerate(pairwise(ends)):
+        cells = {True: itemgetter(question), False: itemgetter(slice(start, stop))}
+        rows = {name: map_arrays(value, cells[name in BY_QUESTION]) for name, value in values.items()}
+        yield rows if start < stop else {}
 
 
-def _cell(place: int | slice, column: NDArray[Any]) -> Any:
-    found = column[place].tolist()
-    return list(map(_number, found)) if isinstance(found, list) else _number(found)
-
-
-def _number(value: float) -> float | None:
-    """Return a number without a needless fraction; None for NaN."""
-    return None if math.isnan(value) else int(value) if value == int(value) else value
+def _numbers(column: NDArray[Any]) -> list[float | None]:
+    """Return numbers without needless fractions; None for NaN."""
+    if column.dtype.kind != "f":
+        return column.tolist()  # type: ignore[no-any-return]
+    return [None if math.isnan(value) else int(value) if value.is_integer() else value for value in column.tolist()]
 
 
 def _evidence(rows: Sequence[Mapping[str, Any]]) -> EvidenceRanks:

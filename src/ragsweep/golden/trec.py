@@ -39,11 +39,11 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
     end = f" {encode_id(tag)}\n"
     for question, row in run.items():
         start = f"{encode_id(question)} Q0 "
-        falling = strictly_falling(np.array([score for _, score in row], dtype=np.float32)).tolist()
+        falling = strictly_falling(np.array([score for _, score in row], dtype=np.float32))
         lines += [
-            # nine digits distinguish all single-precision numbers
-            f"{start}{encode_id(document)} {rank} {score:.9g}{end}"
-            for rank, ((document, _), score) in enumerate(zip(row, falling, strict=True), start=1)
+            # the fewest digits that distinguish a single-precision number from its neighbours
+            f"{start}{encode_id(document)} {rank} {score}{end}"
+            for rank, ((document, _), score) in enumerate(zip(row, falling.astype(np.str_), strict=True), start=1)
         ]
     return "".join(lines)
 

@@ -24,7 +24,6 @@ from ragsweep.core.question_results import (
     QuestionResults,
     Repetitions,
     StepResults,
-    is_known,
     map_arrays,
 )
 from ragsweep.core.question_texts import FIELDS, from_texts
@@ -182,10 +181,7 @@ def _nested(questions: QuestionResults) -> dict[str, Any]:
     numbers = {key: n for n, key in enumerate(distinct)}
     return {
         "unscored": {"distinct": list(distinct.values()), "rows": [numbers[id(row)] for row in questions.unscored]},
-        "steps": {
-            name: {fact: column for fact, column in vars(step).items() if any(map(is_known, column))}
-            for name, step in questions.steps.items()
-        },
+        "steps": {name: step.known for name, step in questions.steps.items()},
         "evidence": questions.evidence and vars(questions.evidence),
         "repetitions": questions.repetitions and vars(questions.repetitions),
     }

@@ -123,7 +123,8 @@ def results_json(
         "configs": [_config(result) for result in results],
         "failures": [vars(failure) for failure in failures],
     }
-    return json.dumps(_strict(document), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    text = json.dumps(_strict(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
 
 
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:

@@ -381,7 +381,7 @@ def test_server_that_answers_a_byte_a_second_is_waited_for_so_long_and_named(
     gate.drips = True
     connection = tracker._connection
     with pytest.raises(TrackingError, match="timed out"), connection.opened(2.0):
-        connection.client().get_run(parent)
+        connection.client.get_run(parent)
     assert f"waiting for {gate.uri} (0.5 s so far)" in capfd.readouterr().err
     with pytest.raises(TrackingError, match="timed out"), connection.opened():
         pytest.fail("a server that timed out is called again at once")

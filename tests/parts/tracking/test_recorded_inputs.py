@@ -21,7 +21,7 @@ def test_inputs_of_root_spans_are_read_page_by_page(
 ) -> None:
     inputs = [{"question": "How tall?"}, "Why?", {"messages": [{"role": "user", "content": "Where?"}]}, None]
     with Connection.to(sqlite_uri).opened():
-        client = Connection.to(sqlite_uri).client()
+        client = Connection.to(sqlite_uri).client
         experiment = client.create_experiment("application", artifact_location=(tmp_path / "files").as_uri())
         with Connection.to(sqlite_uri).as_default(experiment):
             for given in inputs:

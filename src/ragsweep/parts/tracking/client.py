@@ -247,7 +247,7 @@ class Mlflow:
 
     @property
     def _client(self) -> MlflowClient:
-        return self._connection.client()
+        return self._connection.client
 
     def _experiment_id(self) -> str:
         """Return the experiment's id; create the experiment if it does not exist."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -91,8 +91,9 @@ class Connection:
         """Return this process's connection, which all trackers of one URI share, as they share MLflow's own."""
         return cls(uri)
 
+    @cached_property
     def client(self) -> MlflowClient:
-        """Return MLflow's client; cheap, since MLflow keeps one store per URI."""
+        """MLflow's client."""
         from mlflow import MlflowClient
 
         return MlflowClient(self.uri)
@@ -116,7 +117,7 @@ class Connection:
     def parent(self, run_id: str) -> OpenRun:
         """Return the run of a sweep."""
         if run_id not in self.parents:
-            self.parents[run_id] = OpenRun.of(self.client().get_run(run_id))
+            self.parents[run_id] = OpenRun.of(self.client.get_run(run_id))
         return self.parents[run_id]
 
     def check(self) -> None:

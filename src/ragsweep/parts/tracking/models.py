@@ -55,7 +55,7 @@ class ModelRegistry:
 
         with self.connection.opened(None):
             try:
-                found = self.connection.client().get_model_version_by_alias(name, alias)
+                found = self.connection.client.get_model_version_by_alias(name, alias)
             except MlflowException as fault:
                 if fault.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                     return None
@@ -78,7 +78,7 @@ class ModelRegistry:
         else:
             with self.connection.opened(None):
                 try:
-                    version = self.connection.client().get_model_version(name, rest)
+                    version = self.connection.client.get_model_version(name, rest)
                 except MlflowException as fault:
                     if fault.error_code != "RESOURCE_DOES_NOT_EXIST":
                         raise
@@ -115,7 +115,7 @@ class ModelRegistry:
                     signature=_signature(),
                     input_example=files.example,
                 )
-            client = self.connection.client()
+            client = self.connection.client
             if not client.search_registered_models(f"name = '{name}'"):
                 client.create_registered_model(name)
             made = client.create_model_version(name, logged.model_uri, logged.run_id, tags=dict(tags))
@@ -124,7 +124,7 @@ class ModelRegistry:
     def point(self, alias: str, version: ModelVersion) -> None:
         """Point an alias to a version."""
         with self.connection.opened(None):
-            self.connection.client().set_registered_model_alias(version.name, alias, version.number)
+            self.connection.client.set_registered_model_alias(version.name, alias, version.number)
 
 
 def _signature() -> Any:

@@ -27,7 +27,7 @@ def link(connection: Connection, run: OpenRun, result: Result) -> None:
             key = f"{name} {prompt}"
             if key not in connection.prompts:
                 connection.prompts[key] = _version(connection, name, prompt)
-            connection.client().link_prompt_version_to_run(run.id, connection.prompts[key])
+            connection.client.link_prompt_version_to_run(run.id, connection.prompts[key])
     except Exception as fault:  # a registry without prompts, or of another version; config.yaml has the prompt
         connection.prompts = None
         _log.warning("prompts are not registered in MLflow: %s", str(fault).partition("\n")[0])
@@ -43,7 +43,7 @@ def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> An
     ]
     shown = ("_target_", "system", "question")
     tags = {key: str(value) for key, value in prompt.items() if key not in shown}
-    client, path = connection.client(), database_path(connection.uri)
+    client, path = connection.client, database_path(connection.uri)
     with FileLock(path.with_name(f"{path.name}.lock")) if path else nullcontext():
         known = client.search_prompt_versions(name) if client.search_prompts(f"name = '{name}'") else ()
         same = (one for one in known if one.template == template and one.tags == tags)

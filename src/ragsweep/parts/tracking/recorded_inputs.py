@@ -23,7 +23,7 @@ def read_root_inputs(uri: str, experiment: str) -> list[Any]:
         raise InputError(f"{path}: no such file (seen from {Path.cwd()})")
     connection = Connection.to(place)
     with connection.opened():
-        client = connection.client()
+        client = connection.client
         found = client.get_experiment_by_name(experiment)
         if found is None:
             names = ", ".join(f'"{one.name}"' for one in client.search_experiments())

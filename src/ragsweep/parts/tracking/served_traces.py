@@ -139,7 +139,7 @@ class ServedTraces:
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
         with self.connection.opened():
-            client, token = self.connection.client(), None
+            client, token = self.connection.client, None
             places = self._places(experiment)
             while True:
                 page = client.search_traces(
@@ -151,7 +151,7 @@ class ServedTraces:
                     return
 
     def _places(self, experiment: str | None) -> list[str]:
-        client = self.connection.client()
+        client = self.connection.client
         found = client.search_experiments()
         chosen = [str(one.experiment_id) for one in found if experiment in (None, one.name)]
         if not chosen:

@@ -27,7 +27,7 @@ def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any
     """
     import mlflow
 
-    client = connection.client()
+    client = connection.client
     if run.before:
         _remove(client, run)
     with connection.as_default(run.experiment):

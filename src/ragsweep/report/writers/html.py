@@ -102,7 +102,7 @@ def write_page(document: Mapping[str, Any]) -> bytes:
         "style": _template("page.css"),
         "data": to_json(document, indent=None).translate(_ESCAPES),
         "script": _template("page.js"),
-        "plotly": base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode("ascii"),
+        "plotly": base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=6, mtime=0)).decode("ascii"),
     }
     before, *rest = _template("page.html").split("{{")
     pieces = [before]
