@@ -72,7 +72,8 @@ def test_metric_with_a_typo_is_named_before_anything_is_generated_and_costs_noth
     trusted = {
         "PYTHONPATH": os.pathsep.join([str(tmp_path), PATHS]), "RAGSWEEP_TRUSTED_PACKAGES": "own_metrics,flaky"
     }  # fmt: skip
-    done = flaky("+metrics.typo={_target_: own_metrics.Typo}", "llm=flaky", "tracking=none", **trusted)
+    shown = ["+metrics.typo={_target_: own_metrics.Typo}", "headline=[typo]"]
+    done = flaky(*shown, "llm=flaky", "tracking=none", **trusted)
     place = "no attribute 'scroes' (own_metrics.py:9)"
     first = next(n for n, line in enumerate(done.stdout.splitlines()) if place in line)
     assert first < next(n for n, line in enumerate(done.stdout.splitlines()) if "refusal" in line)
