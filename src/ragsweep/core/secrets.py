@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
@@ -100,15 +99,18 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Yield the texts in a tree of plain values and dataclasses, keys included."""
-    if is_dataclass(tree):
-        tree = list(vars(tree).values())
-    if isinstance(tree, Mapping):
-        tree = [*tree, *tree.values()]
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, list | tuple):
-        yield from chain.from_iterable(map(texts, tree))
+    """Yield the texts in a tree of plain values and dataclasses, keys included, in no particular order."""
+    pending = [tree]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            pending += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            pending += value
+        elif is_dataclass(value):
+            pending += vars(value).values()
 
 
 def refuse_secrets(overrides: Sequence[str]) -> None:
