@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from faults import QUERIES, Small
-from mutants import mutant
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
 from ragsweep.stages import store as store_module
 from ragsweep.stages.blobs import ALIGNED, StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store, open_store
+from support.inputs.mutants import mutant
+from support.inputs.write_faults import QUERIES, Small
 from test_blobs import BLOCK, forged
 
 TRUTH = Small(lambda text: None).results(Executor())

@@ -18,7 +18,6 @@ import pytest
 import yaml
 from safetensors.numpy import save_file
 
-import configs
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
@@ -34,7 +33,8 @@ from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.running.session import Session
-from toys import Letters, Words, built, corpus
+from support import commands as configs
+from support.parts import Letters, Words, built, corpus
 
 # --- what every key does ------------------------------------------------------------------------------------------
 # A key changes the addresses of these stages and of all that read them ("corpus": the documents), or the signature only
@@ -478,7 +478,7 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     unchanged: dict[str, Experiment],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")  # a system of the user's is a function of theirs
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "support")  # a system of the user's is a function of theirs
     lines = base(option, data)
     names = (f"{option}.{key}", key, key.rpartition(".")[2])
     value = next(CHANGES[name] for name in names if name in CHANGES)

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
-from matrices import matrix, normal
 from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums, deviations, draws
+from support.matrices import matrix, normal
 
 
 def drawn(values: np.ndarray, clusters: np.ndarray, resamples: int = 10_000) -> np.ndarray:
