@@ -18,10 +18,10 @@ import pytest
 
 import forked
 from ragsweep.core.errors import InputError, TrackingError
-from ragsweep.core.locks import LAPSE
+from ragsweep.core.locks import LAPSE, Holder
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
-from ragsweep.records.claims import Claim
+from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 
 
@@ -118,8 +118,8 @@ def test_job_is_claimed_once_among_processes_until_its_holder_dies(tmp_path: Pat
         assert other.stdout is not None
         assert other.stdout.readline() == "None\n"
         taken = ledger.claims.claim_job(sweep.id, 0)
-        assert isinstance(taken, Claim)
-        assert (taken.holder.process, taken.lives) == (other.pid, True)
+        assert isinstance(taken, Holder)
+        assert taken.process == other.pid
         assert ledger.claims.claim_job(sweep.id, 1) is None
         other.kill()
     assert [(claim.number, claim.lives) for claim in ledger.claims.jobs(sweep.id)] == [(0, False), (1, True)]
@@ -146,7 +146,7 @@ def test_job_with_a_record_has_no_claim_and_cannot_be_claimed(tmp_path: Path) ->
     assert ledger.claims.jobs(sweep.id) == []
     assert ledger.claims.claim_job(sweep.id, 0) == "finished"
     ledger.claims.claim_job(sweep.id, 1)
-    ledger.claims.release_job(sweep.id, 1)
+    ledger.claims.release(ClaimKey(CONFIG, sweep.id, 1))
     assert ledger.claims.jobs(sweep.id) == []
 
 

@@ -259,7 +259,7 @@ def test_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_machines_at_once_compute_each_node_once(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.core.locks.Holder.lives", lambda holder, silent: True)
+    monkeypatch.setattr("ragsweep.core.locks.Holder.lives", lambda holder, silent, lapse: True)
     put = Remote.put
 
     def slow(remote: Remote, name: str, data: object) -> bool | None:
@@ -355,7 +355,7 @@ def test_killed_process_of_this_machine_loses_its_lease_at_once(tmp_path: Path) 
 def test_owner_gives_signs_of_life() -> None:
     objects = MemoryStore()
     remote = Remote(objects, "memory://", pytest.fail)
-    with Leases(remote, beat=0.02).alone("x"):
+    with Leases(remote, pause=0.02).alone("x"):
         seen = set()
         end = time.monotonic() + 60
         while len(seen) < 3 and time.monotonic() < end:

@@ -19,7 +19,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.golden.partition import HOLDOUT, TUNE
 from ragsweep.records.checksums import COLUMNS, changing, read_whole
-from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, Claims, find_claims, job_tag
+from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, ClaimKey, Claims, find_claims, job_tag
 from ragsweep.records.ledger_file import LedgerFile, damaged
 from ragsweep.records.names import Names
 from ragsweep.records.record_format import Encoded, decode, decode_shared, decode_summary, encode
@@ -113,7 +113,7 @@ class Ledger:
             )
             with changing(connection, "sweeps", "id = ?", identifier):
                 connection.execute(f"INSERT INTO sweeps VALUES ({', '.join('?' * len(row))})", row)
-            self.claims.take(connection, COMMAND, identifier, 0)
+            self.claims.take(connection, ClaimKey(COMMAND, identifier))
         return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
@@ -151,7 +151,8 @@ class Ledger:
 
     def abandoned(self) -> list[Sweep]:
         """List the sweeps with status RUNNING whose commands' processes are dead."""
-        return [sweep for sweep in self.sweeps() if sweep.status == RUNNING and self.claims.is_abandoned(sweep.id)]
+        running = [sweep for sweep in self.sweeps() if sweep.status == RUNNING]
+        return [sweep for sweep in running if not self.claims.is_alive(ClaimKey(COMMAND, sweep.id))]
 
     # --- records -----------------------------------------------------------------------------------------------
 
@@ -172,7 +173,7 @@ class Ledger:
         encoded = encode(outcome)
         facts = outcome.dataset if isinstance(outcome, Result) else None
         with self._file.transaction() as connection:
-            if fenced and not any(claim.is_own for claim in find_claims(connection, kind, sweep or "", job)):
+            if fenced and not any(claim.is_own for claim in find_claims(connection, ClaimKey(kind, sweep or "", job))):
                 raise InputError(f"job {job} was taken over by another process; this result comes too late")
             job_of = "sweep = ? AND kind = ? AND job = ?"
             earlier = connection.execute(f"SELECT run FROM records WHERE {job_of}", (sweep, kind, job)).fetchone()
