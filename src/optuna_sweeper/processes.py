@@ -75,9 +75,9 @@ class Liveness(ABC, Generic[Work]):
 
     _stop: Callable[[], None] | None = None
 
-    def __init__(self, pause: float) -> None:
-        """``pause``: seconds between two heartbeats."""
-        self._pause = pause
+    def __init__(self, pause: float, lapse: float = LAPSE) -> None:
+        """``pause``: seconds between two heartbeats; ``lapse``: seconds of silence that mean death elsewhere."""
+        self._pause, self._lapse = pause, lapse
 
     @abstractmethod
     def claim(self, work: Work) -> Holder | None:

@@ -20,8 +20,8 @@ class TrialClaims(Liveness[Any]):
     """
 
     def __init__(self, study: Any, lapse: float, is_shared: bool) -> None:
-        super().__init__(lapse / BEATS)
-        self._study, self._lapse, self._is_shared = study, lapse, is_shared
+        super().__init__(lapse / BEATS, lapse)
+        self._study, self._is_shared = study, is_shared
 
     def claim(self, work: Any, facts: Mapping[str, Any] = {}) -> Holder | None:
         """Claim a trial; ``facts`` about its evaluation are recorded with the claim."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import random
 import socket
 import threading
@@ -25,7 +24,8 @@ from ragsweep.core.identity import Node, Spec
 from ragsweep.core.locks import myself
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import FREE, Leases
-from ragsweep.stages.remote import Remote, check_remote, open_remote
+from ragsweep.stages.remote import Remote, open_remote
+from ragsweep.stages.remote_url import check_remote
 from ragsweep.stages.shared_store import SharedStore
 from test_store import TRUTH, executed, small
 
@@ -250,7 +250,7 @@ def test_place_that_is_none_is_one_sentence(url: object, message: str) -> None:
 
 
 def test_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.stages.remote.find_spec", lambda name: None)
+    monkeypatch.setattr("ragsweep.stages.remote_url.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'ragsweep\[remote\]'"):
         open_remote("s3://bucket", pytest.fail)
 
@@ -332,24 +332,6 @@ def test_silent_machine_loses_its_lease_and_cannot_take_it_back() -> None:
     thread.join()
     assert entered.is_set()
     assert (remote.names("leases/x/") or [])[0] == lease
-
-
-def _hold(url: str, taken: multiprocessing.synchronize.Event) -> None:
-    with Leases(_opened(url)).alone("x"):
-        taken.set()
-        time.sleep(600)
-
-
-def test_killed_process_of_this_machine_loses_its_lease_at_once(tmp_path: Path) -> None:
-    url, context = f"file://{tmp_path}", multiprocessing.get_context("spawn")
-    taken = context.Event()
-    process = context.Process(target=_hold, args=(url, taken))
-    process.start()
-    assert taken.wait(60)
-    process.kill()
-    process.join()
-    with Leases(_opened(url), lapse=600).alone("x"):
-        pass
 
 
 def test_owner_gives_signs_of_life() -> None:

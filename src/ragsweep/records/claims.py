@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragsweep.core.locks import LAPSE, Holder, Liveness, myself
 from ragsweep.records.ledger_file import LedgerFile
@@ -55,8 +55,8 @@ class Claims(Liveness[ClaimKey]):
     Methods that claim return None on success, and the other living process that has claimed the object otherwise.
     """
 
-    def __init__(self, file: LedgerFile) -> None:
-        super().__init__(PAUSE)
+    def __init__(self, file: LedgerFile, lapse: float = LAPSE) -> None:
+        super().__init__(PAUSE, lapse)
         self._file = file
 
     def claim(self, work: ClaimKey) -> Holder | None:
@@ -75,8 +75,7 @@ class Claims(Liveness[ClaimKey]):
 
     def is_alive(self, work: ClaimKey) -> bool:
         """Return whether a living process has claimed an object."""
-        with self._file.reading() as connection:
-            return any(claim.lives for claim in find_claims(connection, work))
+        return any(claim.lives for claim in self.find(work))
 
     def beat(self) -> None:
         """Renew this process's claims, for other machines."""
@@ -89,13 +88,12 @@ class Claims(Liveness[ClaimKey]):
     def join_sweep(self, sweep: str) -> None:
         """Claim a sweep that other commands may share."""
         with self._file.transaction() as connection:
-            numbers = [claim.number for claim in find_claims(connection, ClaimKey(COMMAND, sweep))]
+            numbers = [claim.number for claim in self.find(ClaimKey(COMMAND, sweep))]
             self.take(connection, ClaimKey(COMMAND, sweep, max(numbers, default=-1) + 1))
 
     def others(self, sweep: str) -> list[Holder]:
         """List the other processes with claims on a sweep, except those with a stale heartbeat."""
-        with self._file.reading() as connection:
-            claims = find_claims(connection, ClaimKey(COMMAND, sweep), since=time.time() - LAPSE)
+        claims = self.find(ClaimKey(COMMAND, sweep), since=time.time() - self._lapse)
         return [claim.holder for claim in claims if claim.lives and not claim.is_own]
 
     def claim_job(
@@ -119,8 +117,7 @@ class Claims(Liveness[ClaimKey]):
 
     def jobs(self, sweep: str, kind: str = CONFIG) -> list[Claim]:
         """List the claims on a sweep's jobs, including those of dead processes."""
-        with self._file.reading() as connection:
-            return find_claims(connection, ClaimKey(kind, sweep))
+        return self.find(ClaimKey(kind, sweep))
 
     def claim_upload(self, record: int) -> Holder | bool:
         """Claim the upload of a record to the tracker; return True, or False if it is tracked or replaced."""
@@ -141,25 +138,25 @@ class Claims(Liveness[ClaimKey]):
         self.start()
 
     def _take_free(self, connection: sqlite3.Connection, work: ClaimKey) -> Holder | None:
-        for claim in find_claims(connection, work):
+        for claim in self.find(work):
             if claim.lives and not claim.is_own:
                 return claim.holder
         self.take(connection, work)
         return None
 
+    def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
+        """Read the claims on an object, including those of dead processes; ``since``: with a later heartbeat."""
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT number, attempts, heartbeat, host, process, started FROM claims"
+                " WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1) AND heartbeat > ? ORDER BY number",
+                (*work, since),
+            ).fetchall()
+            try:
+                return [self._claim(work.kind, *row) for row in rows]
+            except (OverflowError, TypeError):
+                raise sqlite3.DatabaseError(f"a claim on {work.kind} of {work.sweep} is malformed") from None
 
-def find_claims(connection: sqlite3.Connection, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-    """Read the claims on an object, including those of dead processes; ``since``: of the last heartbeat."""
-    rows = connection.execute(
-        "SELECT number, attempts, heartbeat, host, process, started FROM claims"
-        " WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1) AND heartbeat > ? ORDER BY number",
-        (*work, since),
-    ).fetchall()
-    claims = []
-    for number, attempts, heartbeat, *process in rows:
+    def _claim(self, kind: str, number: int, attempts: int, heartbeat: float, *process: Any) -> Claim:
         holder = Holder(*process)
-        try:
-            claims.append(Claim(work.kind, number, holder, attempts, holder.lives(time.time() - heartbeat)))
-        except (OverflowError, TypeError):
-            raise sqlite3.DatabaseError(f"the claim on {work.kind} {number} of {work.sweep} is malformed") from None
-    return claims
+        return Claim(kind, number, holder, attempts, holder.lives(time.time() - heartbeat, self._lapse))

@@ -40,9 +40,8 @@ class Leases(Liveness[str]):
     """
 
     def __init__(self, remote: Remote, lapse: float = LAPSE, pause: float = PAUSE) -> None:
-        super().__init__(pause)
+        super().__init__(pause, lapse)
         self._remote = remote
-        self._lapse = lapse
         self._lock = threading.Lock()  # between the heartbeat of a lease and its release
         self._objects: dict[str, str] = {}  # of this process's leases, by name
         self._watched: dict[str, tuple[bytes, float]] = {}  # an object -> its content, and since when it is unchanged
