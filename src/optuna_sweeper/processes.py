@@ -28,10 +28,7 @@ class Holder(NamedTuple):
     started: str
 
     def lives(self, silent: float, lapse: float = LAPSE) -> bool:
-        """Return whether the process is alive: on this machine it exists, on others ``silent`` is below ``lapse``.
-
-        ``silent`` is the number of seconds since its last heartbeat.
-        """
+        """Return whether the process is alive; ``silent``: seconds since its last heartbeat, if it is elsewhere."""
         if self.host != socket.gethostname():
             return silent < lapse
         return _started(self.process) == self.started

@@ -9,9 +9,6 @@ from typing import Any
 from optuna_sweeper.processes import Holder, Liveness, myself
 from optuna_sweeper.trials import EVALUATION, LOCATED, OVERRIDES, POINT, superseded
 
-BEATS = 6
-"""Heartbeats in the time after which a silent process counts as dead."""
-
 
 class TrialClaims(Liveness[Any]):
     """Claims on the running trials of a study; all methods but ``beat`` need the storage's lock.
@@ -20,7 +17,7 @@ class TrialClaims(Liveness[Any]):
     """
 
     def __init__(self, study: Any, lapse: float, is_shared: bool) -> None:
-        super().__init__(lapse / BEATS, lapse)
+        super().__init__(lapse / 6, lapse)
         self._study, self._is_shared = study, is_shared
 
     def claim(self, work: Any, facts: Mapping[str, Any] = {}) -> Holder | None:

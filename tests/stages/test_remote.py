@@ -234,7 +234,7 @@ def test_remote_half_is_tried_again_after_a_pause(tmp_path: Path) -> None:
     [
         (7, "must be a URL such as s3://bucket/folder, given 7"),
         ("bucket", "must be a URL such as s3://bucket/folder"),
-        ("s4://bucket", 's4:// is no object store here; did you mean "s3"?'),
+        ("s4://bucket", 's4:// is not a supported object store; did you mean "s3"?'),
         ("s3://", "names no bucket"),
         ("file://mnt/store", "must be a folder, as in file:///mnt/shared/store"),
         ("s3://key:word@bucket/x", "credentials are read from the environment"),

@@ -44,7 +44,7 @@ class Service:
         """
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
             raise ConfigError(
-                f"{where}.{url} must begin with http:// or https:// and hold no user, password or query; "
+                f"{where}.{url} must begin with http:// or https:// and contain no user, password or query; "
                 f"a key goes into the environment variable that {where}.key_env names"
             )
         # The value is not repeated: it may be the key itself.
@@ -81,7 +81,9 @@ class Service:
         if not key:
             raise ConfigError(f"the environment variable {self.key_env}, named by key_env, is not set or is empty")
         if not key.isascii() or not key.isprintable():
-            raise ConfigError(f"the environment variable {self.key_env} holds characters that no key has")
+            raise ConfigError(
+                f"the environment variable {self.key_env} contains characters that are not allowed in a key"
+            )
         return key
 
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:

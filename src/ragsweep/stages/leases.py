@@ -1,4 +1,4 @@
-"""Leases: one of several machines computes, the others wait; by put-if-absent alone, which every object store has.
+"""Leases: one of several machines computes, the others wait. Put-if-absent of any object store suffices.
 
 A lease is the last of the numbered objects below its name, and belongs to the process that made that object. Its owner
 rewrites it every few seconds. A lease ends when it is released, when its process on this machine is dead, or when other

@@ -261,7 +261,7 @@ class Remote:
             first, self._works = self._works, False
         if first:
             why = str(fault).partition("\n")[0] or f"no answer within {self._answer:g} s"
-            self.warn(f"cannot use {self.url}: {why}; going on without: other machines compute the same again")
+            self.warn(f"cannot use {self.url}: {why}; continuing without it: other machines may repeat the work")
 
 
 def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:

@@ -20,9 +20,9 @@ def check_remote(url: object) -> str:
     if parts is None or not parts.scheme:
         raise ConfigError(f"{KEY}: must be a URL such as s3://bucket/folder, given {url!r}")
     if parts.scheme not in SCHEMES:
-        raise ConfigError(f"{KEY}: {parts.scheme}:// is no object store here{nearest(parts.scheme, SCHEMES)}")
+        raise ConfigError(f"{KEY}: {parts.scheme}:// is not a supported object store{nearest(parts.scheme, SCHEMES)}")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ConfigError(f"{KEY}: holds more than a place; credentials are read from the environment")
+        raise ConfigError(f"{KEY}: contains more than a location; credentials are read from the environment")
     if parts.scheme == "file" and (parts.netloc or not parts.path.strip("/")):
         raise ConfigError(f"{KEY}: must be a folder, as in file:///mnt/shared/store, given {url}")
     if parts.scheme != "file" and not parts.netloc:

@@ -271,7 +271,7 @@ class Store:
         """Warn once about failing writes; each write tries again, because space may have been freed."""
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
-            self._warn(f"{what} {self.folder}: {fault}{free}; going on without: what is computed now is computed again")
+            self._warn(f"{what} {self.folder}: {fault}{free}; continuing without it: results are not stored")
         self._works = False
 
 
@@ -283,7 +283,7 @@ def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Sto
     try:
         return make() if make else Store(folder, warn)
     except (OSError, sqlite3.Error) as fault:
-        warn(f"cannot use the store in {folder}: {fault}; going on without: what is computed now is computed again")
+        warn(f"cannot use the store in {folder}: {fault}; continuing without it: results are not stored")
         return None
 
 

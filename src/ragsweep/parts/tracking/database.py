@@ -144,7 +144,7 @@ def _has_tables(uri: str, path: Path) -> bool:
         tables = sorted(name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
     if tables and not {"experiments", "alembic_version"} <= set(tables):
         raise TrackingError(
-            f"{mask_uri(uri)} holds the tables of another program ({', '.join(tables[:3])} ...); "
+            f"{mask_uri(uri)} contains the tables of another program ({', '.join(tables[:3])} ...); "
             "set tracking.uri to a database of its own"
         )
     return bool(tables)
