@@ -36,7 +36,7 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     """Return the items that meet all conditions, least recently used first; raises InputError if that is unknown."""
     if conditions.unreachable:
         if results is None:
-            raise InputError("--unreachable: there is no ledger beside the store, so its results are unknown")
+            raise InputError("--unreachable: no ledger beside the store, so its results are unknown")
         used = {user for item in contents.entries for user in item.users}
         if results.names and not used & results.names.keys():
             raise InputError(

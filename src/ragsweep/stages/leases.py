@@ -88,7 +88,8 @@ class Leases(Liveness[str]):
 
     def is_alive(self, work: str) -> bool:
         """Return whether a living process has a lease."""
-        return bool(last := self._last(work)) and self._owner(last) is not None
+        last = self._last(work)
+        return bool(last and self._owner(last))
 
     def beat(self) -> None:
         """Rewrite the leases of this process."""

@@ -16,7 +16,7 @@ from ragsweep.core.interruption import deadline
 from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.parts.targets import misses_target
-from ragsweep.records.claims import CONFIG, ClaimKey
+from ragsweep.records.claims import CONFIG, FINALIST, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.live_questions import live_line
 from ragsweep.report.tables import partial_note
@@ -139,7 +139,8 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Result:
         raise
     except BaseException:
         if context.sweep:
-            context.ledger.claims.release(ClaimKey(writer.kind, context.sweep.id, writer.number))
+            for kind in (CONFIG, FINALIST):
+                context.ledger.claims.release(ClaimKey(kind, context.sweep.id, writer.number))
         raise
 
 
