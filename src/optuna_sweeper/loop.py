@@ -123,18 +123,19 @@ class SearchLoop:
         results: list[Sequence[JobReturn]] = []
         if self.study.stop_reason(self.stop.plain()) and not self.study.is_busy():
             return results
-        with self.study.heartbeat():
-            try:
-                for batch in self._batches():
-                    for jobs in self._evaluate(batch):
-                        results.append(jobs)
-                        if len(results) > KEPT_CONFIGS:
-                            for job in jobs:
-                                job.cfg = job.hydra_cfg = None
-            except BaseException:
-                with suppress(Exception):  # the user should read what ended the search
-                    self.study.release(lost=False)
-                raise
+        try:
+            for batch in self._batches():
+                for jobs in self._evaluate(batch):
+                    results.append(jobs)
+                    if len(results) > KEPT_CONFIGS:
+                        for job in jobs:
+                            job.cfg = job.hydra_cfg = None
+        except BaseException:
+            with suppress(Exception):  # the user should read what ended the search
+                self.study.release(lost=False)
+            raise
+        finally:
+            self.study.claims.stop()
         return results
 
     def _batches(self) -> Iterator[list[Evaluation]]:

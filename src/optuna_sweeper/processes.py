@@ -1,32 +1,36 @@
-"""Processes that share work: which one holds a piece of it, whether it is alive, and its heartbeat."""
+"""Processes that share work: claims on it, which processes are alive, and the heartbeats of this one."""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
+import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
 
 LAPSE = 90.0
 """Seconds without a heartbeat after which a process of another machine counts as dead."""
 
+Work = TypeVar("Work", contravariant=True)
+"""A piece of work as its place names it."""
 
-@dataclass(frozen=True)
-class Holder:
+
+class Holder(NamedTuple):
     """A process: its machine, its number, and its start time, because numbers are reused."""
 
     host: str
     process: int
     started: str
 
-    def lives(self, silent: float) -> bool:
-        """Return whether the process is alive; ``silent`` is the number of seconds since its last heartbeat."""
+    def lives(self, silent: float, lapse: float = LAPSE) -> bool:
+        """Return whether the process is alive; ``silent``: seconds since its last heartbeat, if it is elsewhere."""
         if self.host != socket.gethostname():
-            return silent < LAPSE
+            return silent < lapse
         return _started(self.process) == self.started
 
     def __str__(self) -> str:
@@ -59,36 +63,80 @@ def _started(process: int) -> str | None:
     return None if state == "Z" else fields[18]
 
 
-@contextmanager
-def repeating(action: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
-    """Call ``action`` every ``seconds``, in another thread of this name, during the block."""
-    ended = threading.Event()
+class Liveness(ABC, Generic[Work]):
+    """Claims of processes on pieces of work, kept in a place that all of them reach.
 
-    def act() -> bool:
-        action()
+    A claim ends when it is released, and when its process is dead. One thread of each place beats for all claims of
+    this process: a database that is locked for a minute must not silence the other places.
+    """
+
+    _stop: Callable[[], None] | None = None
+
+    def __init__(self, pause: float, lapse: float = LAPSE) -> None:
+        """``pause``: seconds between two heartbeats; ``lapse``: seconds of silence that mean death elsewhere."""
+        self._pause, self._lapse = pause, lapse
+
+    @abstractmethod
+    def claim(self, work: Work) -> Holder | None:
+        """Claim work for this process; return None on success, else the living process that has claimed it."""
+
+    @abstractmethod
+    def release(self, work: Work) -> None:
+        """Release this process's claim on work, so that another process may claim it."""
+
+    @abstractmethod
+    def is_alive(self, work: Work) -> bool:
+        """Return whether a living process has claimed work."""
+
+    @abstractmethod
+    def beat(self) -> None:
+        """Renew the claims of this process, for other machines."""
+
+    def start(self) -> bool:
+        """Beat from now on, until ``stop`` or the end of the last reference; return whether it had not begun yet."""
+        if self._stop:
+            return False
+        self._stop = _repeat(partial(_beat, weakref.ref(self)), self._pause, f"{type(self).__name__} heartbeat")
         return True
 
-    thread = beat(act, seconds, name, ended)
+    def stop(self) -> None:
+        """Stop beating."""
+        if self._stop:
+            self._stop()
+            self._stop = None
+
+
+def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
+    """Beat, and return whether the place is still referenced."""
+    liveness = place()
+    with suppress(Exception):  # the next beat may reach the place
+        if liveness:
+            liveness.beat()
+    return liveness is not None
+
+
+@contextmanager
+def repeating(action: Callable[[], object], seconds: float, name: str) -> Iterator[None]:
+    """Call ``action`` every ``seconds``, in another thread of this name, during the block."""
+    stop = _repeat(action, seconds, name)
     try:
         yield
     finally:
+        stop()
+
+
+def _repeat(action: Callable[[], object], seconds: float, name: str) -> Callable[[], None]:
+    """Call ``action`` every ``seconds``, in another thread, until it returns False; return a function to stop it."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(seconds) and action() is not False:
+            pass
+
+    def stop() -> None:
         ended.set()
         thread.join(5)  # an action may be waiting for a database
 
-
-def beat(
-    action: Callable[[], bool], seconds: float, name: str, ended: threading.Event | None = None
-) -> threading.Thread:
-    """Call ``action`` every ``seconds``, in another thread of this name, until it returns False or the event is set.
-
-    Each place of claims has a thread of its own: a database that is locked for a minute must not silence the others.
-    """
-    stop = ended or threading.Event()
-
-    def work() -> None:
-        while not stop.wait(seconds) and action():
-            pass
-
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
-    return thread
+    return stop

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from optuna_sweeper.processes import Holder, myself, repeating
+from optuna_sweeper.processes import myself
 from optuna_sweeper.samplers import GRID
 from optuna_sweeper.signatures import Signature
 from optuna_sweeper.space import Space
 from optuna_sweeper.storage import Storage
+from optuna_sweeper.trial_claims import TrialClaims, trial_owner
 from optuna_sweeper.trials import (
     EVALUATION,
     LOCATED,
@@ -26,9 +26,6 @@ from optuna_sweeper.trials import (
     evaluations,
     is_charged,
     read_trial,
-    retry_attributes,
-    superseded,
-    trial_owner,
     write_outcome,
 )
 
@@ -82,6 +79,9 @@ class SharedStudy:
     optuna: Any  # Optuna's study
     _points: list[dict[str, str]] | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        self.claims = TrialClaims(self.optuna, self.plan.lapse, self.storage.is_shared)
+
     def trials(self) -> list[Any]:
         """List all trials."""
         return list(self.optuna.get_trials(deepcopy=False))
@@ -123,7 +123,9 @@ class SharedStudy:
         """
         batch: list[Evaluation] = []
         with self.storage.exclusive():
-            self._requeue(lambda trial: not self._is_owned(trial), lost=True)
+            for trial in self._running():
+                if not self.claims.is_alive(trial):
+                    self.claims.release(trial, lost=True)
             while len(batch) < most:
                 waiting = self._waiting()
                 retry = waiting.user_attrs.get(EVALUATION) if waiting else None
@@ -141,29 +143,11 @@ class SharedStudy:
                         break
         return sorted(batch, key=lambda evaluation: evaluation.job)
 
-    def _requeue(self, condition: Callable[[Any], bool], lost: bool) -> None:
-        """Enqueue the running trials that fulfil a condition again, and mark them as failed.
-
-        In this order, a process that dies in between leaves a pending trial and one to be marked later.
-        """
+    def _running(self) -> list[Any]:
+        """List the running trials."""
         from optuna.trial import TrialState
 
-        trials = self.trials()
-        enqueued = superseded(trials)
-        for trial in trials:
-            if trial.state == TrialState.RUNNING and condition(trial):
-                attributes = retry_attributes(trial, lost)
-                if attributes and trial.number not in enqueued:
-                    self.optuna.enqueue_trial(attributes.get(LOCATED, {}), user_attrs=attributes)
-                self.optuna.tell(trial.number, state=TrialState.FAIL)
-
-    def _is_owned(self, trial: Any) -> bool:
-        """Return whether a living process evaluates a trial; on this machine its process is checked directly."""
-        owner = trial_owner(trial)
-        if owner is None or owner == myself():
-            return owner is not None
-        beaten = self.optuna.user_attrs.get(_heartbeat_key(owner), 0.0)
-        return owner.lives(0.0) and time.time() - beaten < self.plan.lapse
+        return list(self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
 
     def _waiting(self) -> Any:
         """Return the trial that Optuna would begin next, or None."""
@@ -208,7 +192,7 @@ class SharedStudy:
                 write_outcome(self.optuna, trial, read_trial(twin) or underway)
                 return None
             evaluation = Evaluation(trial, len(jobs), overrides, digest, config=config)
-        evaluation.claim()
+        self.claims.claim(trial, evaluation.facts)
         if fault:
             write_outcome(self.optuna, trial, TrialOutcome(reason=fault))
             return None
@@ -239,11 +223,8 @@ class SharedStudy:
 
     def finish(self, evaluation: Evaluation, outcome: TrialOutcome) -> bool:
         """Record the outcome of a trial; return False if another process has taken it over."""
-        from optuna.trial import TrialState
-
         with self.storage.exclusive():
-            running = self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-            if evaluation.trial.number not in {trial.number for trial in running}:
+            if evaluation.trial.number not in {trial.number for trial in self._running()}:
                 return False
             for name, value in self.plan.attributes(evaluation.job).items():
                 evaluation.trial.set_user_attr(name, value)
@@ -253,23 +234,9 @@ class SharedStudy:
     def release(self, lost: bool) -> None:
         """Release this process's trials for another attempt; ``lost``: this attempt counts, as its process died."""
         with self.storage.exclusive():
-            self._requeue(lambda trial: trial_owner(trial) == myself(), lost)
-
-    @contextmanager
-    def heartbeat(self) -> Iterator[None]:
-        """Write this process's heartbeat to the study during the block."""
-        if not self.storage.is_shared:
-            yield
-            return
-        key = _heartbeat_key(myself())
-
-        def beat() -> None:
-            with suppress(Exception):  # the next beat may reach the database
-                self.optuna.set_user_attr(key, time.time())
-
-        self.optuna.set_user_attr(key, time.time())
-        with repeating(beat, self.plan.lapse / 6, "optuna-sweeper-heartbeat"):
-            yield
+            for trial in self._running():
+                if trial_owner(trial) == myself():
+                    self.claims.release(trial, lost)
 
     # --- finite spaces -------------------------------------------------------------------------------------------
 
@@ -289,7 +256,3 @@ class SharedStudy:
             self._points = list(self.space.points())
         number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1
         return number if number < len(self._points) else None
-
-
-def _heartbeat_key(holder: Holder) -> str:
-    return f"heartbeat {holder.host} {holder.process} {holder.started}"

@@ -11,7 +11,6 @@ from typing import Any
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
-from optuna_sweeper.processes import Holder, myself
 from optuna_sweeper.race_loop import exception_of
 
 DIRECTIONS = ("maximize", "minimize")
@@ -163,36 +162,11 @@ class Evaluation:
     retry_of: int | None = None  # trial number of the previous attempt
     config: Any = None  # as composed for the signature; None: for a retry, or without a composer
 
-    def claim(self) -> None:
-        """Record in the trial that this process evaluates it."""
-        me = myself()
-        self.trial.set_user_attr(
-            EVALUATION,
-            {
-                "job": self.job,
-                "overrides": list(self.overrides),
-                "signature": self.signature,
-                "attempt": self.attempt,
-                "retry_of": self.retry_of,
-                "owner": [me.host, me.process, me.started],
-            },
-        )
-
-
-def trial_owner(trial: Any) -> Holder | None:
-    """Return the process that began a trial; None if it died before recording itself."""
-    owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
-    return Holder(*owner) if owner else None
-
-
-def retry_attributes(trial: Any, lost: bool) -> dict[str, Any]:
-    """Return the attributes of the next attempt at a trial; ``lost``: the previous attempt counts."""
-    attributes = {key: trial.user_attrs[key] for key in (OVERRIDES, LOCATED, POINT) if key in trial.user_attrs}
-    if EVALUATION in trial.user_attrs:
-        previous = trial.user_attrs[EVALUATION]
-        again = {"attempt": previous["attempt"] + lost, "retry_of": trial.number, "owner": None}
-        attributes |= {EVALUATION: previous | again, OVERRIDES: previous["overrides"], LOCATED: dict(trial.params)}
-    return attributes
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts that a trial records with its owner."""
+        names = ("job", "overrides", "signature", "attempt", "retry_of")
+        return {name: getattr(self, name) for name in names} | {"overrides": list(self.overrides)}
 
 
 def evaluations(trials: Iterable[Any]) -> dict[int, Any]:

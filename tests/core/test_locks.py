@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import selectors
 import signal
@@ -83,7 +82,7 @@ def test_file_is_for_its_owner_only_and_the_same_for_every_spelling(tmp_path: Pa
 def test_this_process_is_alive_without_a_heartbeat_and_a_reused_number_is_another_process() -> None:
     assert myself().lives(10 * LAPSE)
     assert myself().process == os.getpid()
-    assert not dataclasses.replace(myself(), started="1").lives(0)
+    assert not myself()._replace(started="1").lives(0)
 
 
 def test_process_that_ended_is_dead_at_once_even_before_it_is_waited_for() -> None:
@@ -95,6 +94,6 @@ def test_process_that_ended_is_dead_at_once_even_before_it_is_waited_for() -> No
 
 
 def test_process_of_another_machine_is_alive_by_its_heartbeat() -> None:
-    other = dataclasses.replace(myself(), host="elsewhere")
+    other = myself()._replace(host="elsewhere")
     assert other.lives(LAPSE - 1)
     assert not other.lives(LAPSE)

@@ -329,7 +329,7 @@ def test_a_silent_process_counts_as_dead_wherever_it_is(tmp_path: Path) -> None:
     study = open_in(tmp_path, lapse=10)
     one = begin(study)
     elsewhere = Holder("elsewhere", 1, "1")
-    one.trial.set_user_attr(EVALUATION, one.trial.user_attrs[EVALUATION] | {"owner": list(vars(elsewhere).values())})
+    one.trial.set_user_attr(EVALUATION, one.trial.user_attrs[EVALUATION] | {"owner": [*elsewhere]})
     for silent, expected in ((5, 0), (15, 1)):
         study.optuna.set_user_attr("heartbeat elsewhere 1 1", time.time() - silent)
         assert [each.attempt for each in open_in(tmp_path, n_trials=1, lapse=10).batch(1, sign)] == [2] * expected
@@ -338,10 +338,11 @@ def test_a_silent_process_counts_as_dead_wherever_it_is(tmp_path: Path) -> None:
 def test_a_heartbeat_is_written_while_a_process_works_and_ends_with_it(tmp_path: Path) -> None:
     study = open_in(tmp_path, lapse=0.3)
     beats: set[float] = set()
-    with study.heartbeat():
-        end = time.monotonic() + 20
-        while len(beats) < 3 and time.monotonic() < end:
-            beats.add(next(value for key, value in study.optuna.user_attrs.items() if key.startswith("heartbeat")))
+    begin(study)
+    end = time.monotonic() + 20
+    while len(beats) < 3 and time.monotonic() < end:
+        beats.add(next(value for key, value in study.optuna.user_attrs.items() if key.startswith("heartbeat")))
+    study.claims.stop()
     assert len(beats) == 3
     last = study.optuna.user_attrs
     time.sleep(0.2)

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import InputError, TrackingError
-from ragsweep.core.locks import LAPSE
+from ragsweep.core.locks import Holder
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
-from ragsweep.records.claims import Claim
+from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from support.servers import forked
 
@@ -118,24 +117,13 @@ def test_job_is_claimed_once_among_processes_until_its_holder_dies(tmp_path: Pat
         assert other.stdout is not None
         assert other.stdout.readline() == "None\n"
         taken = ledger.claims.claim_job(sweep.id, 0)
-        assert isinstance(taken, Claim)
-        assert (taken.holder.process, taken.lives) == (other.pid, True)
+        assert isinstance(taken, Holder)
+        assert taken.process == other.pid
         assert ledger.claims.claim_job(sweep.id, 1) is None
         other.kill()
     assert [(claim.number, claim.lives) for claim in ledger.claims.jobs(sweep.id)] == [(0, False), (1, True)]
     assert ledger.claims.claim_job(sweep.id, 0) is None
     assert [(claim.number, claim.attempts) for claim in ledger.claims.jobs(sweep.id)] == [(0, 2), (1, 1)]
-
-
-def test_process_of_another_machine_lives_as_long_as_its_heartbeat_is_recent(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    sweep = opened(ledger, "a")
-    for silent, free in ((LAPSE / 2, False), (2 * LAPSE, True)):
-        with ledger._file.transaction() as connection:
-            connection.execute("DELETE FROM claims WHERE kind = 'config'")
-            row = ("config", sweep.id, 0, "elsewhere", 1, "", time.time() - silent, 1)
-            connection.execute("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        assert (ledger.claims.claim_job(sweep.id, 0) is None) == free
 
 
 def test_job_with_a_record_has_no_claim_and_cannot_be_claimed(tmp_path: Path) -> None:
@@ -146,7 +134,7 @@ def test_job_with_a_record_has_no_claim_and_cannot_be_claimed(tmp_path: Path) ->
     assert ledger.claims.jobs(sweep.id) == []
     assert ledger.claims.claim_job(sweep.id, 0) == "finished"
     ledger.claims.claim_job(sweep.id, 1)
-    ledger.claims.release_job(sweep.id, 1)
+    ledger.claims.release(ClaimKey(CONFIG, sweep.id, 1))
     assert ledger.claims.jobs(sweep.id) == []
 
 

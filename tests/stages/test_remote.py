@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import random
 import socket
 import threading
@@ -22,7 +21,8 @@ from ragsweep.core.identity import Node, Spec
 from ragsweep.core.locks import myself
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import FREE, Leases
-from ragsweep.stages.remote import Remote, check_remote, open_remote
+from ragsweep.stages.remote import Remote, open_remote
+from ragsweep.stages.remote_url import check_remote
 from ragsweep.stages.shared_store import SharedStore
 from support.inputs.mutants import mutant
 from support.inputs.write_faults import Small
@@ -234,7 +234,7 @@ def test_remote_half_is_tried_again_after_a_pause(tmp_path: Path) -> None:
     [
         (7, "must be a URL such as s3://bucket/folder, given 7"),
         ("bucket", "must be a URL such as s3://bucket/folder"),
-        ("s4://bucket", 's4:// is no object store here; did you mean "s3"?'),
+        ("s4://bucket", 's4:// is not a supported object store; did you mean "s3"?'),
         ("s3://", "names no bucket"),
         ("file://mnt/store", "must be a folder, as in file:///mnt/shared/store"),
         ("s3://key:word@bucket/x", "credentials are read from the environment"),
@@ -250,7 +250,7 @@ def test_place_that_is_none_is_one_sentence(url: object, message: str) -> None:
 
 
 def test_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.stages.remote.find_spec", lambda name: None)
+    monkeypatch.setattr("ragsweep.stages.remote_url.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'ragsweep\[remote\]'"):
         open_remote("s3://bucket", pytest.fail)
 
@@ -259,7 +259,7 @@ def test_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_machines_at_once_compute_each_node_once(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.core.locks.Holder.lives", lambda holder, silent: True)
+    monkeypatch.setattr("ragsweep.core.locks.Holder.lives", lambda holder, silent, lapse: True)
     put = Remote.put
 
     def slow(remote: Remote, name: str, data: object) -> bool | None:
@@ -334,28 +334,10 @@ def test_silent_machine_loses_its_lease_and_cannot_take_it_back() -> None:
     assert (remote.names("leases/x/") or [])[0] == lease
 
 
-def _hold(url: str, taken: multiprocessing.synchronize.Event) -> None:
-    with Leases(_opened(url)).alone("x"):
-        taken.set()
-        time.sleep(600)
-
-
-def test_killed_process_of_this_machine_loses_its_lease_at_once(tmp_path: Path) -> None:
-    url, context = f"file://{tmp_path}", multiprocessing.get_context("spawn")
-    taken = context.Event()
-    process = context.Process(target=_hold, args=(url, taken))
-    process.start()
-    assert taken.wait(60)
-    process.kill()
-    process.join()
-    with Leases(_opened(url), lapse=600).alone("x"):
-        pass
-
-
 def test_owner_gives_signs_of_life() -> None:
     objects = MemoryStore()
     remote = Remote(objects, "memory://", pytest.fail)
-    with Leases(remote, beat=0.02).alone("x"):
+    with Leases(remote, pause=0.02).alone("x"):
         seen = set()
         end = time.monotonic() + 60
         while len(seen) < 3 and time.monotonic() < end:

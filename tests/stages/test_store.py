@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.identity import Node, Spec
+from ragsweep.core.locks import Holder, myself
 from ragsweep.core.types import Rankings
 from ragsweep.stages import store as store_module
 from ragsweep.stages.blobs import ALIGNED, StoredPiece
@@ -358,10 +359,10 @@ def test_everything_is_for_its_owner_only(folder: Path) -> None:
 def test_what_the_dead_began_is_swept_and_what_the_living_write_is_not(folder: Path) -> None:
     Store(folder, pytest.fail)
     temporary = folder / "temporary"
-    alive = [store_module.myself(), store_module.Holder("elsewhere", 1, "")]
+    alive = [myself(), Holder("elsewhere", 1, "")]
     dead = [
-        store_module.Holder(alive[0].host, alive[0].process, "0"),
-        store_module.Holder(alive[0].host, 2**22 + 1, "0"),
+        Holder(alive[0].host, alive[0].process, "0"),
+        Holder(alive[0].host, 2**22 + 1, "0"),
     ]
     for holder in (*alive, *dead):
         (temporary / f"{holder.host}~{holder.process}~{holder.started}~1").touch()

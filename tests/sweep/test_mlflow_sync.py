@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.parts.tracking import Mlflow
-from ragsweep.records.claims import UPLOAD
+from ragsweep.records.claims import COMMAND, UPLOAD, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.running import mlflow_sync
@@ -102,7 +102,7 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
     sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b")))
     for job, result in enumerate(results):
         ledger.write(sweep.id, job, replace(result, config={**result.config, **config}))
-    ledger.claims.leave_sweep(sweep.id)
+    ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     for name, target in (("spring", sweep.id), ("release", f"{sweep.id}#2"), ("last", f"{sweep.id}#2")):
         ledger.names.give(name, target)
     stream = io.StringIO()

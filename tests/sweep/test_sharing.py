@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.locks import LAPSE, myself
+from ragsweep.core.locks import LAPSE, Holder, myself
 from ragsweep.core.results import Failure
-from ragsweep.records.claims import Claim
+from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
 from ragsweep.sweep.searching.search_run import leave
 from support.commands import ROOT, RUN, artifacts, runs, write_dataset
@@ -197,7 +197,7 @@ def test_a_search_is_closed_by_the_last_that_leaves_it(opened: tuple[Ledger, Swe
         assert connection.execute("SELECT host FROM claims").fetchall() == [("elsewhere",)]
     connection.close()
     assert ledger.abandoned() == []  # there still is somebody at it
-    assert isinstance(ledger.claims.claim_sweep(sweep.id), Claim)
+    assert ledger.claims.claim(ClaimKey(COMMAND, sweep.id)) == Holder("elsewhere", 1, "")
     ledger.claims.join_sweep(sweep.id)
     ledger.set_status(sweep.id, FINISHED)
     assert "closed this search already" in leave(ledger, sweep)
@@ -214,7 +214,7 @@ def test_a_job_that_was_given_to_another_process_takes_no_late_result(opened: tu
     ledger, sweep = opened
     failure = Failure("trial 0", (), {}, "no luck")
     pretend(ledger, sweep, "config", 0)
-    assert isinstance(ledger.claims.claim_job(sweep.id, 0), Claim)
+    assert ledger.claims.claim_job(sweep.id, 0) == Holder("elsewhere", 1, "")
     assert ledger.claims.claim_job(sweep.id, 0, assigned=True) is None
     pretend(ledger, sweep, "config", 0)
     with pytest.raises(InputError, match="taken over by another process"):

@@ -1,4 +1,4 @@
-"""Locks between the processes of a machine, which the kernel releases; and the processes that hold them."""
+"""Locks between the processes of a machine, which the kernel releases when a process dies; and claims (`Liveness`)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from pathlib import Path
 
 from optuna_sweeper.processes import LAPSE as LAPSE
 from optuna_sweeper.processes import Holder as Holder
-from optuna_sweeper.processes import beat as beat
+from optuna_sweeper.processes import Liveness as Liveness
 from optuna_sweeper.processes import myself as myself
-
-BEAT = 15.0
-"""Seconds between two heartbeats."""
 
 
 class Locks:

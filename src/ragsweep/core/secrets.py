@@ -17,7 +17,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass, replace
 from functools import lru_cache
@@ -27,6 +27,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.escaping import printable, visible
+from ragsweep.core.masked_output import MaskedStream, masked_records
 
 MASK = "***"
 
@@ -240,10 +241,10 @@ class Secrets:
         """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
         masked: Any = tuple(
-            _MaskedStream(stream, lambda text: printable(self.mask_text(text)), self.mask_text) for stream in streams
+            MaskedStream(stream, lambda text: printable(self.mask_text(text)), self.mask_text) for stream in streams
         )
         sys.stdout, sys.stderr = masked
-        logging.setLogRecordFactory(_masked_records(factory, lambda text: visible(self.mask_text(text))))
+        logging.setLogRecordFactory(masked_records(factory, lambda text: visible(self.mask_text(text))))
         try:
             yield
         except RagsweepError as fault:
@@ -271,47 +272,3 @@ def _is_path(value: str) -> bool:
         return any(part.exists() for part in (path, *path.parents) if part.name)
     except (OSError, ValueError):  # too long for a name, or a NUL in it
         return False
-
-
-class _MaskedStream:
-    """A stream that masks written text and delegates the rest; ``styled`` masks text that contains terminal styles."""
-
-    def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
-        self._stream, self._mask_text, self._styled = stream, mask_text, styled
-
-    @property
-    def styled(self) -> _MaskedStream:
-        return _MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
-
-    def write(self, text: str) -> int:
-        self._stream.write(self._mask_text(text))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-def _masked_records(
-    make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]
-) -> Callable[..., logging.LogRecord]:
-    """Return a factory of log records without secrets: each text is formatted and masked at once."""
-    formatter = logging.Formatter()
-
-    def make_masked(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        record = make(*args, **kwargs)
-        try:
-            text = record.getMessage()
-        except Exception:  # arguments that do not fit the text: logging would print both
-            text = f"{record.msg} {record.args}"
-        record.msg, record.args = mask_text(text), None
-        if record.exc_info and record.exc_info[0] is not None:
-            record.exc_text = mask_text(formatter.formatException(record.exc_info))
-        if record.stack_info:
-            record.stack_info = mask_text(record.stack_info)
-        return record
-
-    return make_masked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ragsweep.core.errors import ConfigError
 
@@ -55,6 +56,13 @@ class PartTraits:
 
     requires: Sequence[str] = ()
     """Of an external index: packages that a shipped model must install."""
+
+
+class HasTraits(Protocol):
+    """A part of any kind; a class without TRAITS has the defaults (see ``traits_of``)."""
+
+    if TYPE_CHECKING:  # no member at runtime: isinstance accepts a class without it
+        TRAITS: ClassVar[PartTraits]
 
 
 _FORMER = {one.name.upper(): one.name for one in fields(PartTraits)}

@@ -6,69 +6,38 @@ One transaction per config. Reading never runs code.
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
-from ragsweep.golden.partition import HOLDOUT, TUNE
+from ragsweep.core.results import Failure, Result, Summary
+from ragsweep.golden.partition import TUNE
 from ragsweep.records.checksums import COLUMNS, changing, read_whole
-from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, Claims, find_claims, job_tag
+from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, ClaimKey, Claims
+from ragsweep.records.holdout_views import count_views, record_view
 from ragsweep.records.ledger_file import LedgerFile, damaged
 from ragsweep.records.names import Names
-from ragsweep.records.record_format import Encoded, decode, decode_shared, decode_summary, encode
+from ragsweep.records.record_format import decode_summary, encode
+from ragsweep.records.record_rows import (
+    FAILED,
+    FINISHED,
+    KILLED,
+    LARGE,
+    RUNNING,
+    Record,
+    Sweep,
+    read_encoded,
+    read_record,
+    read_sweep,
+)
 
-RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
-
-LARGE = ("text", "scores", "counts", "own")
-"""The large columns of a record."""
+__all__ = ["FAILED", "FINISHED", "KILLED", "RUNNING", "Ledger", "Record", "Sweep"]
 
 UNDECIDED = ("retry", "racing")
 """Statuses of intermediate records, before the outcome."""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A multirun: its jobs' overrides in order, the name of each among its siblings, and its parent run."""
-
-    id: str
-    name: str
-    parent: str  # the MLflow run; "" without tracking
-    jobs: tuple[tuple[str, ...], ...]
-    names: tuple[str, ...]
-    tracker: str = ""  # identity of the tracker
-    status: str = RUNNING
-    created: float = 0.0  # seconds since the epoch
-
-    @property
-    def key(self) -> str:
-        """The key that the sweep shares with its earlier rounds."""
-        return self.id.rpartition("-")[0]
-
-
-@dataclass(frozen=True)
-class Record:
-    """The outcome of one job, and its MLflow run, which is incomplete or of an earlier attempt unless ``tracked``."""
-
-    id: int
-    sweep: str | None
-    kind: str  # CONFIG or FINALIST
-    job: int  # its index among the jobs of its kind
-    run: str | None
-    tracked: bool
-    tracker: str  # identity of the tracker
-    outcome: Result | Failure
-
-    @property
-    def tag(self) -> str:
-        """The name of the job among the runs of its sweep."""
-        return job_tag(self.kind, self.job)
 
 
 class Ledger:
@@ -100,7 +69,7 @@ class Ledger:
         """Return the last sweep of this key: the same configs, tracked in the same place."""
         with self._file.reading() as connection:
             rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
-        return _sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
+        return read_sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
         """Record and claim a sweep before its first job starts, as the next round of its key."""
@@ -113,7 +82,7 @@ class Ledger:
             )
             with changing(connection, "sweeps", "id = ?", identifier):
                 connection.execute(f"INSERT INTO sweeps VALUES ({', '.join('?' * len(row))})", row)
-            self.claims.take(connection, COMMAND, identifier, 0)
+            self.claims.take(connection, ClaimKey(COMMAND, identifier))
         return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
@@ -126,7 +95,7 @@ class Ledger:
     def sweeps(self) -> list[Sweep]:
         """Read all sweeps, the oldest first."""
         with self._file.reading() as connection:
-            return sorted(map(_sweep, read_whole(connection, "sweeps")), key=lambda sweep: sweep.created)
+            return sorted(map(read_sweep, read_whole(connection, "sweeps")), key=lambda sweep: sweep.created)
 
     def set_status(self, sweep: str, status: str) -> None:
         """Set the status of a sweep; a status other than RUNNING removes its commands' claims."""
@@ -151,7 +120,8 @@ class Ledger:
 
     def abandoned(self) -> list[Sweep]:
         """List the sweeps with status RUNNING whose commands' processes are dead."""
-        return [sweep for sweep in self.sweeps() if sweep.status == RUNNING and self.claims.is_abandoned(sweep.id)]
+        running = [sweep for sweep in self.sweeps() if sweep.status == RUNNING]
+        return [sweep for sweep in running if not self.claims.is_alive(ClaimKey(COMMAND, sweep.id))]
 
     # --- records -----------------------------------------------------------------------------------------------
 
@@ -172,7 +142,7 @@ class Ledger:
         encoded = encode(outcome)
         facts = outcome.dataset if isinstance(outcome, Result) else None
         with self._file.transaction() as connection:
-            if fenced and not any(claim.is_own for claim in find_claims(connection, kind, sweep or "", job)):
+            if fenced and not any(claim.is_own for claim in self.claims.find(ClaimKey(kind, sweep or "", job))):
                 raise InputError(f"job {job} was taken over by another process; this result comes too late")
             job_of = "sweep = ? AND kind = ? AND job = ?"
             earlier = connection.execute(f"SELECT run FROM records WHERE {job_of}", (sweep, kind, job)).fetchone()
@@ -193,7 +163,7 @@ class Ledger:
                 )
             record = int(cursor.lastrowid or 0)
             if facts:
-                _record_view(connection, facts, sweep, kind, record)
+                record_view(connection, facts, sweep, kind, record)
             return record
 
     def drop_unused(self) -> None:
@@ -202,19 +172,9 @@ class Ledger:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
     def holdout_views(self, golden: str) -> int:
-        """Return the average number of uses of a golden set's holdout questions, rounded up.
-
-        A sweep or a single config counts once. A use of another golden set's holdout counts by the share of these
-        questions in it: a set that grew by one question has nearly as many uses.
-        """
+        """Return the number of uses of a golden set's holdout questions; see `count_views`."""
         with self._file.reading() as connection:
-            holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
-            views = read_whole(connection, "holdout_views")
-        questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
-        for viewed, *_ in views:
-            common = questions & set(json.loads(holdouts.get(viewed, "[]")))
-            total += 1.0 if viewed == golden else len(common) / max(len(questions), 1)
-        return math.ceil(total - 1e-9)
+            return count_views(connection, golden)
 
     def tune_records(self, golden: str) -> list[Record]:
         """Read the results on the tune questions of the golden set with this digest."""
@@ -229,7 +189,7 @@ class Ledger:
                 for row in sorted(read_whole(connection, "records", sweep), key=lambda row: row["job"]):
                     of = (row["golden"], row["partition"], row["kind"], row["status"])
                     if of == (golden, partition, CONFIG, "finished"):
-                        known = decode_summary(_encoded(connection, row).text, metric)
+                        known = decode_summary(read_encoded(connection, row).text, metric)
                         found.setdefault(sweep, {}).update({row["job"]: known} if known else {})
         return found
 
@@ -283,7 +243,7 @@ class Ledger:
             ).fetchone()
             if row is None:
                 raise sqlite3.DatabaseError(f"the record of job {job} of the sweep {sweep} is lost")
-            return _record(connection, row, {})
+            return read_record(connection, row, {})
 
     def records(self, sweep: str) -> list[Record]:
         """Read the outcomes of a sweep's configs so far, in job order."""
@@ -333,55 +293,4 @@ class Ledger:
         with self._file.reading() as connection:
             rows = filter(wanted, read_whole(connection, "records", sweep))
             shared: dict[str, dict[str, list[Any]]] = {}
-            return [_record(connection, row, shared) for row in sorted(rows, key=lambda row: row["job"])]
-
-
-def _record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, dict[str, list[Any]]]) -> Record:
-    """Read a complete record; ``shared`` caches the golden set's columns by digest."""
-    encoded, name = _encoded(connection, row), row["shared"]
-    try:
-        if name not in shared:
-            data = connection.execute("SELECT data FROM shared WHERE name = ?", (name,)).fetchone()
-            shared[name] = decode_shared(data[0], name) if name else {}
-        outcome = decode(encoded, shared[name])
-    except (InputError, TypeError, ValueError):  # a column is missing or has a wrong type
-        raise sqlite3.DatabaseError(f"the columns of record {row['id']} do not match their digest") from None
-    number, sweep, kind, job, *_ = row
-    return Record(number, sweep, kind, job, row["run"], bool(row["tracked"]), row["tracker"], outcome)
-
-
-def _encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
-    """Read a record's large columns."""
-    (found,) = connection.execute(f"SELECT {', '.join(LARGE)} FROM records WHERE id = ?", (row["id"],))
-    large = {name: found[name] for name in LARGE}
-    encoded = Encoded(row["status"], row["signature"], **large, shared_digest=row["shared"])
-    with suppress(TypeError, ValueError):  # a column has a wrong type
-        if encoded.digest() == row["digest"]:
-            return encoded
-    raise sqlite3.DatabaseError(f"record {row['id']} ({row['kind']} {row['job']}) does not match its digest")
-
-
-def _sweep(row: sqlite3.Row) -> Sweep:
-    identifier, _, _, tracker, name, parent, status, jobs, names, created = row
-    listed = tuple(map(tuple, json.loads(jobs)))
-    return Sweep(identifier, name, parent, listed, tuple(json.loads(names)), tracker, status, created)
-
-
-def _record_view(
-    connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int
-) -> None:
-    """Record the holdout's questions, and their use by a result on the holdout.
-
-    A sweep uses them once, a search once per number of trials, and a single config each time.
-    """
-    golden = facts.undivided
-    if facts.held:
-        with changing(connection, "holdouts", "golden = ?", golden):
-            connection.execute("INSERT OR IGNORE INTO holdouts VALUES (?, ?)", (golden, json.dumps(facts.held)))
-    if facts.partition == HOLDOUT:
-        viewer = sweep or f"record {record}"
-        if sweep is not None and kind != CONFIG:
-            trials = "SELECT count(*) FROM records WHERE sweep = ? AND kind = ?"
-            viewer = f"{sweep} after {connection.execute(trials, (sweep, CONFIG)).fetchone()[0]}"
-        with changing(connection, "holdout_views", "golden = ? AND viewer = ?", golden, viewer):
-            connection.execute("INSERT OR IGNORE INTO holdout_views VALUES (?, ?, ?)", (golden, viewer, time.time()))
+            return [read_record(connection, row, shared) for row in sorted(rows, key=lambda row: row["job"])]

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.http_client import HttpRequest, Service, Timed
+from ragsweep.services.http_call import HttpRequest, Timed
+from ragsweep.services.http_client import Service
 from ragsweep.services.replies import Reply, estimate_tokens, read_chat, read_token_counts, read_usage, read_vectors
 from ragsweep.services.thoughts import TAGS, check_tags
 from ragsweep.services.usage import sum_usage

@@ -20,7 +20,7 @@ LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds. A longer Retry-After is ignored."""
 
 FIRST_ALONE = 1.0
-"""Seconds for which the first call to a service goes alone: a wrong key then costs one request."""
+"""Seconds for which the first call to a service is the only one: a wrong key then costs one request."""
 
 SLOW_AFTER = 4
 """Failures in a row after which calls are made one by one, with growing pauses between them."""
@@ -104,7 +104,7 @@ class CircuitBreaker:
     def delay(self, now: float) -> float:
         """Return the seconds after which to check again; 0 lets a call through. Raise EndpointFailed while open."""
         if now < self._open_until:
-            raise EndpointFailed(f"{self._fact}; it is taken to be down after {self._failures} failures", CIRCUIT_OPEN)
+            raise EndpointFailed(f"{self._fact}; it counts as down after {self._failures} failures", CIRCUIT_OPEN)
         if now < self._paused_until:
             return self._paused_until - now
         first = not self._answered and now < self._first_call + FIRST_ALONE

@@ -112,7 +112,7 @@ def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
         raise Damaged(f"{len(view)} bytes, {position} were written")
     keys = None if facts["keys"] is None else tuple(facts["keys"])
     if not all(isinstance(word, str) for word in (*(keys or ()), *facts["words"].values())):
-        raise Damaged("its keys or words are no words")
+        raise Damaged("a key or a word is not a string")
     if keys is not None and any(array.shape[:1] != (len(keys),) for array in arrays.values()):
         raise Damaged(f"it has {len(keys)} keys, and another number of rows")
     return StoredPiece(keys, _join(arrays, facts["words"], result))
@@ -120,14 +120,14 @@ def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
 
 def _header(view: memoryview) -> tuple[dict[str, Any], int]:
     if len(view) < _FIRST or view[: len(MAGIC)] != MAGIC:
-        raise Damaged("it does not begin as an entry does")
+        raise Damaged("it does not begin like an entry")
     length = int.from_bytes(view[len(MAGIC) : len(MAGIC) + _LENGTH], "little")
     header = view[_FIRST : _FIRST + length]
     if len(header) != length or _hash(header).digest() != view[len(MAGIC) + _LENGTH : _FIRST]:
         raise Damaged("its header is not what was written")
     facts = json.loads(bytes(header).decode("utf-8", "surrogatepass"))
     if not isinstance(facts, dict):
-        raise Damaged("its header is no header")
+        raise Damaged("its header is not an object")
     return facts, _FIRST + length
 
 

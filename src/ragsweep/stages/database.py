@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragsweep.core.identity import Node
 from ragsweep.core.locks import locks, private_file
 from ragsweep.stages.blobs import OtherFormat
+from ragsweep.stages.machine import machine
 
 VERSION = 1
 SCHEMA = """
@@ -38,6 +42,14 @@ _PASSING = {
     sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_TOOBIG,
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of computing a value: amount of work, and seconds."""
+
+    amount: float
+    seconds: float
 
 
 class Database:
@@ -116,13 +128,28 @@ class Database:
         return locks(self.path.parent / "locks").alone(self.path.name)
 
 
+def insert_entry(
+    connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
+) -> None:
+    """Insert or extend the row that describes an entry; ``where``: the machine that computed it, if not this one."""
+    now = time.time()
+    connection.execute(
+        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+        " bytes = excluded.bytes + bytes * (excluded.kind = 'rows'), rows = rows + excluded.rows,"
+        " amount = excluded.amount + amount * (excluded.kind = 'rows'),"
+        " seconds = excluded.seconds + seconds * (excluded.kind = 'rows')",
+        (
+            *(node.address, node.stage, node.spec.target, node.spec.digest, node.kind, size, rows),
+            *(cost.amount, cost.seconds, machine() if where is None else where, now, now),
+        ),
+    )
+
+
 def damaged(fault: Exception) -> bool:
     """Return whether a fault means a damaged database, rather than a busy, full or unreachable one."""
     if isinstance(fault, sqlite3.Error):
-        code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
-        return (
-            code & 0xFF
-        ) not in _PASSING  # the statements are correct: a constraint fails by a value, any other error is the file's
+        # The statements are correct: a constraint fails by a value, any other error is the file's.
+        return getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF not in _PASSING
     # If a name is damaged, SQLite's message contains it, and Python cannot decode the message.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
 

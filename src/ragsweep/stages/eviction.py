@@ -21,7 +21,7 @@ from ragsweep.stages.storekeeping import Busy, Contents, Item, StorePlace, Sweep
 class Conditions:
     """The conditions of an eviction: an item is removed if it meets all of them; None and False mean no condition.
 
-    Files in quarantine are meant only where ``quarantine`` (then nothing else is) or ``everything`` says so.
+    Files in quarantine are removed only under ``everything``, or under ``quarantine``, which removes nothing else.
     """
 
     older_than: float | None = None  # seconds since the last use
@@ -36,7 +36,7 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     """Return the items that meet all conditions, least recently used first; raises InputError if that is unknown."""
     if conditions.unreachable:
         if results is None:
-            raise InputError("--unreachable: no ledger beside the store, so its results are not known")
+            raise InputError("--unreachable: no ledger beside the store, so its results are unknown")
         used = {user for item in contents.entries for user in item.users}
         if results.names and not used & results.names.keys():
             raise InputError(

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ragsweep.core.identity import Node, Rows
 from ragsweep.core.missing import MALFORMED
 from ragsweep.services.errors import CallFailed, quote
-from ragsweep.stages.blobs import StoredPiece
+from ragsweep.stages.computation import Computation
 from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.ray_shards import RayShards
-from ragsweep.stages.rows import RowTable, RowTables, cut, size_of
-from ragsweep.stages.store import Cost, Store
+from ragsweep.stages.rows import RowTable, RowTables, size_of
+from ragsweep.stages.store import Store
 from ragsweep.stages.stored_replies import StoredReplies
 
 MOST = 512 * 2**20
@@ -172,13 +168,13 @@ class Executor:
         """Read a whole value from the store; if it is missing, compute it or wait for the process that computes it."""
         store = self._store_of(node)
         if store is None:
-            return self._compute(_Work(self, node), ())[0]
+            return self._compute(Computation(self, node), ())[0]
         value = store.whole(node)
         if value is None:
             with self._alone(node, store):
                 value = store.whole(node)
                 if value is None:
-                    value, seconds = self._compute(_Work(self, node), ())
+                    value, seconds = self._compute(Computation(self, node), ())
                     store.keep_whole(node, value, seconds)
                     # Read back if possible: this frees the memory, and cold and warm results are bit-identical.
                     stored = store.whole(node)
@@ -212,7 +208,7 @@ class Executor:
         """
         waiting = deque([missing])
         while waiting:
-            rows, work = waiting.popleft(), _Work(self, node, table)
+            rows, work = waiting.popleft(), Computation(self, node, table)
             try:
                 value = self._compute(work, rows)[0]
             except CallFailed as failure:
@@ -227,7 +223,7 @@ class Executor:
                 value = node.failed(rows)
             work.keep(rows, value)
 
-    def _compute(self, work: _Work, rows: Rows) -> tuple[Any, float]:
+    def _compute(self, work: Computation, rows: Rows) -> tuple[Any, float]:
         """Run a node; return its value and the seconds that it took, without its inputs'."""
         node = work.node
         self.listener.started(node, len(rows))
@@ -270,93 +266,3 @@ def _add_segments(table: RowTable, store: Store, node: Node) -> None:
     for segment in store.segments(node, table.seen):
         table.add(segment.piece.keys or (), segment.piece.value)
         table.seen = segment.number
-
-
-class _Work:
-    """The StageContext of one computation."""
-
-    def __init__(self, executor: Executor, node: Node, table: RowTable | None = None) -> None:
-        self.node = node
-        self._executor = executor
-        self._table = table  # of a rows node
-        self._begun = time.perf_counter()
-        self._elsewhere = 0.0  # seconds spent in other nodes
-        self._kept = 0.0  # seconds up to the rows kept last
-        self._pieces = [0, 0]  # made, and recalled
-
-    def seconds(self) -> float:
-        """Return the seconds of this node's own work so far; recalled pieces count as computed."""
-        made, recalled = self._pieces
-        spent = time.perf_counter() - self._begun - self._elsewhere
-        return spent * (made + recalled) / made if made else spent
-
-    def get(self, node: Node, rows: Rows | None = None) -> Any:
-        assert any(node is source for source in self.node.inputs), f"{self.node.stage} reads what is not its input"
-        begin = time.perf_counter()
-        try:
-            return self._executor.get(node, rows)
-        finally:
-            self._elsewhere += time.perf_counter() - begin
-
-    def progress(self, done: int, total: int) -> None:
-        self._executor.listener.progressed(self.node, done, total)
-
-    def arrived(self, request: Any, result: Any) -> None:
-        self._executor.listener.arrived(self.node, request, result)
-
-    def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        store = self._executor.store
-        value = store.piece(self.node, name) if store else None
-        self._pieces[value is not None] += 1
-        if value is None:
-            value = make()
-            if store:
-                store.keep_piece(self.node, name, value)
-        return value
-
-    def pieces(
-        self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
-    ) -> Iterator[tuple[str, Any]]:
-        shards, store = self._executor.shards, self._executor.store
-        if shards is None or self.node.check:  # a part that calls a service does so in this process, within its limits
-            for name in names:
-                yield name, self.piece(name, lambda name=name: make(read(name)))  # type: ignore[misc]
-            return
-        missing = []
-        for name in names:
-            if (value := store.piece(self.node, name) if store else None) is None:
-                missing.append(name)
-            else:
-                self._pieces[True] += 1
-                yield name, value
-        for name, value in shards.compute(make, missing, read, self.node.address, self.node.result):
-            self._pieces[False] += 1
-            if store:
-                store.keep_piece(self.node, name, value)
-            yield name, value
-
-    def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        store = self._executor.store
-        return store.space(shape, dtype) if store else np.empty(shape, dtype)
-
-    def reason(self, node: Node, row: str) -> str:
-        return self._executor.failure(node, row).reason
-
-    def notes(self, node: Node) -> MutableMapping[str, str]:
-        return self._executor.notes(node)
-
-    def keep(self, rows: Rows, value: Any) -> None:
-        assert self._table is not None, f"{self.node.stage} has no rows to keep"
-        table, seconds = self._table, self.seconds() - self._kept
-        self._kept += seconds
-        keys, columns = table.add(rows, value)
-        if self.node.cacheable and keys:
-            chosen = np.flatnonzero(self.node.cacheable(columns))
-            stored = [keys[n] for n in chosen.tolist()]
-            table.failed |= set(keys).difference(stored)
-            table.cacheable = table.cacheable and len(chosen) == len(keys)
-            keys, columns = stored, cut(columns, chosen)
-        store = self._executor.store if self.node.stored else None
-        if store and keys:
-            saved = store.keep_rows(self.node, StoredPiece(tuple(keys), columns), Cost(len(keys), seconds))
-            table.cacheable = table.cacheable and saved

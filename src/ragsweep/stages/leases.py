@@ -1,4 +1,4 @@
-"""Leases: one of several machines computes, the others wait; by put-if-absent alone, which every object store has.
+"""Leases: one of several machines computes, the others wait. Put-if-absent of any object store suffices.
 
 A lease is the last of the numbered objects below its name, and belongs to the process that made that object. Its owner
 rewrites it every few seconds. A lease ends when it is released, when its process on this machine is dead, or when other
@@ -14,18 +14,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from ragsweep.core.locks import Holder, beat, myself
+from ragsweep.core.locks import Holder, Liveness, myself
 from ragsweep.stages.remote import Remote
 
 LAPSE = 30.0
 """Seconds without a heartbeat after which an owner on another machine counts as dead."""
 
-BEAT = 5.0
+PAUSE = 5.0
 """Seconds between two heartbeats."""
 
-FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
+FIRST_POLL, LAST_POLL = 0.1, 2.0
 """Seconds between two polls of a waiting process: the first interval, and the longest."""
 
 FREE = b"free"
@@ -34,103 +33,99 @@ LAST = 10**8 - 1
 _NUMBERED = re.compile(r"\d{8}", re.ASCII)
 
 
-@dataclass
-class _Watch:
-    """The content of a lease when it was last read, and the time since which it is unchanged."""
+class Leases(Liveness[str]):
+    """The leases that this process takes below ``leases/``, by name.
 
-    content: bytes = b""
-    since: float = 0.0
+    If the object store is unreachable, a claim succeeds without a lease: two machines may then compute the same result.
+    """
 
-
-class Leases:
-    """The leases that this process takes below ``leases/``."""
-
-    def __init__(self, remote: Remote, lapse: float = LAPSE, beat: float = BEAT) -> None:
+    def __init__(self, remote: Remote, lapse: float = LAPSE, pause: float = PAUSE) -> None:
+        super().__init__(pause, lapse)
         self._remote = remote
-        self._lapse, self._beat = lapse, beat
-        self._lock = threading.Lock()
-        self._held: dict[str, str] = {}  # name -> the object
+        self._lock = threading.Lock()  # between the heartbeat of a lease and its release
+        self._objects: dict[str, str] = {}  # of this process's leases, by name
+        self._watched: dict[str, tuple[bytes, float]] = {}  # an object -> its content, and since when it is unchanged
         self._beats = 0
-        self._thread: threading.Thread | None = None
 
     @contextmanager
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold a lease inside the block; call ``waiting`` once if another machine has it.
-
-        If the object store is unreachable, the block runs without a lease: two machines may then compute the same
-        result.
-        """
-        if name in self._held:
+        """Hold a lease inside the block; call ``waiting`` once if another machine has it."""
+        if name in self._objects:
             yield
             return
-        taken = self._take(name, waiting)
-        if taken:
-            self._keep_alive(name, taken)
+        poll = FIRST_POLL
+        while self.claim(name):
+            if poll == FIRST_POLL:
+                waiting()
+            time.sleep(poll)
+            poll = min(2 * poll, LAST_POLL)
         try:
             yield
         finally:
-            if taken:
-                with self._lock:  # no heartbeat may follow
-                    del self._held[name]
-                    self._remote.overwrite(taken, FREE)
+            self.release(name)
 
-    def _take(self, name: str, waiting: Callable[[], None]) -> str | None:
-        """Wait for a lease and take it; return its object, or None if the object store is unreachable."""
-        watch, pause, reported = _Watch(), FIRST_PAUSE, False
-        while True:
-            listed = self._remote.names(f"leases/{name}/")
-            if listed is None:
-                return None
-            found = [one for one in listed if _NUMBERED.fullmatch(one.rpartition("/")[2])]
-            if not found or self._is_over(found[-1], watch):
-                number = int(found[-1].rpartition("/")[2]) + 1 if found else 1
-                taken = f"leases/{name}/{number:08d}"
-                made = self._remote.put(taken, self._sign_of_life()) if number <= LAST else None
-                if made or made is None:
-                    return taken if made else None
-                continue  # another machine was faster
-            if not reported:
-                waiting()
-                reported = True
-            time.sleep(pause)
-            pause = min(2 * pause, LAST_PAUSE)
+    def claim(self, work: str) -> Holder | None:
+        """Take a lease, unless a living process has it."""
+        while work not in self._objects and (last := self._last(work)) is not None:
+            if last and (owner := self._owner(last)):
+                return owner
+            number = int(last.rpartition("/")[2] or 0) + 1
+            name = f"leases/{work}/{number:08d}"
+            made = self._remote.put(name, self._sign_of_life()) if number <= LAST else None
+            if made:
+                self._watched.pop(last, None)
+                self._objects[work] = name
+                self.start()
+            elif made is None:
+                break
+        return None
 
-    def _is_over(self, last: str, watch: _Watch) -> bool:
-        content = self._remote.get(last)
-        if content is None:
-            return False
+    def release(self, work: str) -> None:
+        """End a lease of this process."""
+        with self._lock:
+            if name := self._objects.pop(work, None):
+                self._remote.overwrite(name, FREE)
+
+    def is_alive(self, work: str) -> bool:
+        """Return whether a living process has a lease."""
+        last = self._last(work)
+        return bool(last and self._owner(last))
+
+    def beat(self) -> None:
+        """Rewrite the leases of this process."""
+        self._beats += 1
+        for work in list(self._objects):
+            with self._lock:
+                if name := self._objects.get(work):
+                    self._remote.overwrite(name, self._sign_of_life())
+
+    def _last(self, work: str) -> str | None:
+        """Return the last object of a lease, "" if there is none, None if the object store is unreachable."""
+        listed = self._remote.names(f"leases/{work}/")
+        if listed is None:
+            return None
+        return max((name for name in listed if _NUMBERED.fullmatch(name.rpartition("/")[2])), default="")
+
+    def _owner(self, name: str) -> Holder | None:
+        """Return the owner of a lease's last object, None if the lease has ended."""
+        content, now = self._remote.get(name) or b"", time.monotonic()
         if content == FREE:
-            return True
-        if content != watch.content:
-            watch.content, watch.since = content, time.monotonic()
-        owner = _owner(content)
-        if owner and owner.host == myself().host:
-            return not owner.lives(0)
-        return time.monotonic() - watch.since >= self._lapse
+            return None
+        if self._watched.get(name, (None, now))[0] != content:
+            self._watched[name] = content, now
+        owner = _read_owner(content)
+        return owner if owner.lives(now - self._watched[name][1], self._lapse) else None
 
     def _sign_of_life(self) -> bytes:
-        me = myself()
-        return json.dumps([me.host, me.process, me.started, self._beats]).encode()
-
-    def _keep_alive(self, name: str, taken: str) -> None:
-        with self._lock:
-            self._held[name] = taken
-            if self._thread is None:
-                self._thread = beat(self._give_signs, self._beat, "ragsweep-leases")
-
-    def _give_signs(self) -> bool:
-        self._beats += 1
-        for name in list(self._held):
-            with self._lock:
-                if name in self._held:
-                    self._remote.overwrite(self._held[name], self._sign_of_life())
-        return True
+        return json.dumps([*myself(), self._beats]).encode()
 
 
-def _owner(content: bytes) -> Holder | None:
+def _read_owner(content: bytes) -> Holder:
+    """Read the owner of a lease; of malformed content, a process of an unknown machine."""
     try:
         host, process, started, _ = json.loads(content)
+        if type(process) is int and 0 < process < 2**31:  # the numbers of processes
+            return Holder(str(host), process, str(started))
     except (ValueError, TypeError, RecursionError):
-        return None
-    known = type(process) is int and 0 < process < 2**31  # the numbers of processes
-    return Holder(str(host), process, str(started)) if known else None
+        pass
+    return Holder("an unknown machine", 0, "")

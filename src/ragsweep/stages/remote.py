@@ -16,16 +16,13 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, C
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.interruption import waiting_for
-
-KEY = "store.remote"
-SCHEMES = ("s3", "gs", "az", "file")
+from ragsweep.stages.remote_url import KEY, check_remote
 
 PAUSE = 60.0
 """Seconds of the first pause after a failure of the object store."""
@@ -264,7 +261,7 @@ class Remote:
             first, self._works = self._works, False
         if first:
             why = str(fault).partition("\n")[0] or f"no answer within {self._answer:g} s"
-            self.warn(f"cannot use {self.url}: {why}; going on without: other machines compute the same again")
+            self.warn(f"cannot use {self.url}: {why}; continuing without it: other machines may repeat the work")
 
 
 def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
@@ -288,24 +285,3 @@ def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
     except Exception as fault:  # the library's own, or ValueError
         raise ConfigError(f"{KEY}: {url}: {str(fault).partition(chr(10))[0]}") from None
     return Remote(objects, str(url), warn)
-
-
-def check_remote(url: object) -> str:
-    """Return the scheme of a URL of an object store; raises ConfigError for anything else."""
-    try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-    except ValueError:
-        parts = None
-    if parts is None or not parts.scheme:
-        raise ConfigError(f"{KEY}: must be a URL such as s3://bucket/folder, given {url!r}")
-    if parts.scheme not in SCHEMES:
-        raise ConfigError(f"{KEY}: {parts.scheme}:// is no object store here{nearest(parts.scheme, SCHEMES)}")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ConfigError(f"{KEY}: holds more than a place; credentials are read from the environment")
-    if parts.scheme == "file" and (parts.netloc or not parts.path.strip("/")):
-        raise ConfigError(f"{KEY}: must be a folder, as in file:///mnt/shared/store, given {url}")
-    if parts.scheme != "file" and not parts.netloc:
-        raise ConfigError(f"{KEY}: names no bucket, given {url}")
-    if find_spec("obstore") is None:
-        raise ConfigError(f"{KEY}: obstore is not installed; pip install 'ragsweep[remote]'")
-    return parts.scheme

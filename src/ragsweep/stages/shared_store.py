@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import mmap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,10 +23,12 @@ from typing import Any
 
 from ragsweep.core.identity import Node, Rows
 from ragsweep.stages.blobs import Damaged, OtherFormat, StoredPiece, pack, unpack
+from ragsweep.stages.database import Cost, insert_entry
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.machine import machine
 from ragsweep.stages.remote import Remote
-from ragsweep.stages.store import Cost, Store, insert_entry, keys_digest, open_store
+from ragsweep.stages.store import Store, keys_digest, open_store
+from ragsweep.stages.store_files import map_file
 
 LONGEST_COST = 10_000
 """Size limit of a stored cost, in bytes; a larger object is ignored."""
@@ -72,7 +73,7 @@ class SharedStore(Store):
             self.remote.put_later(f"costs/{node.address}", json.dumps(cost).encode())
             self.remote.upload_later(
                 f"whole/{node.address}",
-                self._path(node.address),
+                self._files.whole(node.address),
                 lambda: self.remote.remove_below(f"pieces/{node.address}/"),
             )
         return kept
@@ -142,17 +143,16 @@ class SharedStore(Store):
 
     def _fetch_whole(self, node: Node) -> bool:
         """Copy a whole value from the remote half, if it is undamaged."""
-        name, temporary = f"whole/{node.address}", self._temporary()
+        name, temporary = f"whole/{node.address}", self._files.temporary()
         try:
             if not self.remote.download(name, temporary):
                 return False
-            with self._healing(name), temporary.open("rb") as file:
-                size = temporary.stat().st_size
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            with self._healing(name):
+                data = map_file(temporary)
                 unpack(data, node.address, node.result)
                 with self._writing(f"{node.stage} {node.label}".strip()):
-                    temporary.replace(self._path(node.address))
-                    self._keep_cost(node, size)
+                    temporary.replace(self._files.whole(node.address))
+                    self._keep_cost(node, len(data))
                     return True
             return False
         finally:

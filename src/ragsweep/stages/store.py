@@ -8,26 +8,24 @@ result.
 
 from __future__ import annotations
 
-import mmap
-import os
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ragsweep.core.identity import Node, Rows, content_hash
-from ragsweep.core.locks import LAPSE, Holder, Locks, locks, myself, private_folder
+from ragsweep.core.locks import Locks, locks
 from ragsweep.core.mapped_array import mapped_array
 from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, StoredPiece, pack, size, unpack
-from ragsweep.stages.database import FILES, Database, damaged
+from ragsweep.stages.database import FILES, Cost, Database, damaged, insert_entry
 from ragsweep.stages.machine import machine
 from ragsweep.stages.rows import cut, size_of
+from ragsweep.stages.store_files import StoreFiles, map_file
 
 EXTRAPOLATED = 50
 """Largest ratio of the estimated work to the measured work."""
@@ -44,14 +42,6 @@ class Segment(NamedTuple):
     piece: StoredPiece
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Cost of computing a value: amount of work, and seconds."""
-
-    amount: float
-    seconds: float
-
-
 class Store:
     """Open (or create) the store in a folder; ``warn`` is called for damage and failed writes.
 
@@ -62,9 +52,7 @@ class Store:
         self.folder = folder
         self._warn = warn
         self._works = True
-        for name in ("whole", "pieces", "temporary"):
-            private_folder(folder / name)
-        self._sweep()
+        self._files = StoreFiles(folder)
         self._database = Database(folder / "store.db", self._put_aside, self._complain)
         self._database.open()
 
@@ -85,13 +73,13 @@ class Store:
 
     def whole(self, node: Node) -> Any | None:
         """Return a whole value, mapped from its file, or None if there is no valid one."""
-        return self._file(self._path(node.address), node.address, node.result)
+        return self._file(self._files.whole(node.address), node.address, node.result)
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
         """Write a whole value and delete its pieces; return whether the write succeeded."""
         with self._writing(f"{node.stage} {node.label}".strip()):
-            size = self._write(self._path(node.address), pack(node.address, value))
-            shutil.rmtree(self._pieces(node), ignore_errors=True)
+            size = self._files.write(self._files.whole(node.address), pack(node.address, value))
+            shutil.rmtree(self._files.pieces(node.address), ignore_errors=True)
             with self._database.transaction() as connection:
                 insert_entry(connection, node, size, 0, Cost(node.amount, seconds))
             return True
@@ -99,13 +87,13 @@ class Store:
 
     def piece(self, node: Node, name: str) -> Any | None:
         """Return a piece of a whole value that an interrupted computation left behind."""
-        return self._file(self._pieces(node) / name, f"{node.address}/{name}", node.result)
+        return self._file(self._files.pieces(node.address) / name, f"{node.address}/{name}", node.result)
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
         """Write a piece of a whole value that is being computed."""
         with self._writing(f"a piece of {node.stage}"):
-            self._pieces(node).mkdir(exist_ok=True, mode=0o700)
-            self._write(self._pieces(node) / name, pack(f"{node.address}/{name}", value))
+            self._files.pieces(node.address).mkdir(exist_ok=True, mode=0o700)
+            self._files.write(self._files.pieces(node.address) / name, pack(f"{node.address}/{name}", value))
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return an array in an unlinked file; in memory where the disk has no room."""
@@ -147,7 +135,7 @@ class Store:
     def has(self, node: Node, rows: Rows) -> bool:
         """Return whether a value, or all these rows of it, are stored; they may still be damaged."""
         if node.kind == "whole":
-            return self._path(node.address).exists()
+            return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
         if not digests or (keys_digest(rows),) in digests:  # the rows of one write
             return bool(digests)
@@ -198,8 +186,8 @@ class Store:
 
     def size(self, node: Node) -> int | None:
         """Count the bytes of a whole value's arrays without reading them; None if it is not stored."""
-        with suppress(OSError, ValueError), self._path(node.address).open("rb") as file:
-            return size(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        with suppress(OSError, Damaged):
+            return size(map_file(self._files.whole(node.address)))
         return None
 
     def cost(self, node: Node) -> float:
@@ -230,19 +218,10 @@ class Store:
             value = rows.value if len(some) == len(keys) else cut(rows.value, np.arange(start, start + len(some)))
             yield keys_digest(some), b"".join(pack(node.address, value, some))
 
-    def _path(self, address: str) -> Path:
-        return self.folder / "whole" / address
-
-    def _pieces(self, node: Node) -> Path:
-        return self.folder / "pieces" / node.address
-
     def _file(self, path: Path, address: str, result: type) -> Any | None:
         """Map and verify a file; a damaged one is moved to quarantine."""
         try:
-            with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-            return unpack(data, address, result).value
+            return unpack(map_file(path), address, result).value
         except FileNotFoundError:
             return None
         except OSError as fault:  # it may be intact: unreadable for this user, or only now
@@ -259,7 +238,7 @@ class Store:
         except (Damaged, OtherFormat) as fault:
             self._warn_of(f"{self._database.path}, segment {number}", fault)
             with self._writing("without a damaged segment"), self._database.transaction() as connection:
-                self._quarantine(f"segment-{number}").write_bytes(data)
+                self._files.quarantine(f"segment-{number}").write_bytes(data)
                 connection.execute("DELETE FROM segments WHERE id = ?", (number,))
             return None
         return piece
@@ -269,48 +248,12 @@ class Store:
         self._warn_of(str(path), fault)
         for file in [path.with_name(path.name + suffix) for suffix in FILES]:
             with suppress(OSError):
-                file.replace(self._quarantine(f"{path.parent.name}-{file.name}"))
+                file.replace(self._files.quarantine(f"{path.parent.name}-{file.name}"))
 
     def _warn_of(self, what: str, fault: Exception) -> None:
         is_other = isinstance(fault, OtherFormat)
         why = f"was written by another version of ragsweep ({fault})" if is_other else f"is damaged ({fault})"
         self._warn(f"{what} {why}; it is put into {self.folder / 'quarantine'} and computed again")
-
-    def _quarantine(self, name: str) -> Path:
-        folder = self.folder / "quarantine"
-        folder.mkdir(exist_ok=True, mode=0o700)
-        return folder / f"{time.time_ns()}-{name}"
-
-    def _write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
-        """Write a file atomically."""
-        temporary = self._temporary()
-        try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                size = sum(_write_all(handle, part) for part in parts)
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        return size
-
-    def _temporary(self) -> Path:
-        """Return a new name for an unfinished file; the name contains the writing process."""
-        me = myself()
-        return self.folder / "temporary" / f"{me.host}~{me.process}~{me.started}~{time.monotonic_ns()}"
-
-    def _sweep(self) -> None:
-        """Remove unfinished writes of dead processes, and the pieces of whole values."""
-        for path in (self.folder / "temporary").iterdir():
-            with suppress(OSError):
-                if not still_written(path.name, time.time() - path.stat().st_mtime):
-                    path.unlink()
-        for pieces in (self.folder / "pieces").iterdir():
-            if self._path(pieces.name).exists():
-                shutil.rmtree(pieces, ignore_errors=True)
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:
@@ -328,7 +271,7 @@ class Store:
         """Warn once about failing writes; each write tries again, because space may have been freed."""
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
-            self._warn(f"{what} {self.folder}: {fault}{free}; going on without: what is computed now is computed again")
+            self._warn(f"{what} {self.folder}: {fault}{free}; continuing without it: results are not stored")
         self._works = False
 
 
@@ -340,50 +283,10 @@ def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Sto
     try:
         return make() if make else Store(folder, warn)
     except (OSError, sqlite3.Error) as fault:
-        warn(f"cannot use the store in {folder}: {fault}; going on without: what is computed now is computed again")
+        warn(f"cannot use the store in {folder}: {fault}; continuing without it: results are not stored")
         return None
-
-
-def still_written(name: str, silent: float) -> bool:
-    """Return whether the process that named a temporary file may still be writing it."""
-    host, process, started = (*name.split("~"), "", "")[:3]
-    return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE
-
-
-def insert_entry(
-    connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
-) -> None:
-    """Insert or extend the row that describes an entry; ``where``: the machine that computed it, if not this one."""
-    now = time.time()
-    connection.execute(
-        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-        " bytes = excluded.bytes + bytes * (excluded.kind = 'rows'), rows = rows + excluded.rows,"
-        " amount = excluded.amount + amount * (excluded.kind = 'rows'),"
-        " seconds = excluded.seconds + seconds * (excluded.kind = 'rows')",
-        (
-            node.address,
-            node.stage,
-            node.spec.target,
-            node.spec.digest,
-            node.kind,
-            size,
-            rows,
-            cost.amount,
-            cost.seconds,
-            machine() if where is None else where,
-            now,
-            now,
-        ),
-    )
 
 
 def keys_digest(keys: Rows) -> str:
     """Hash the keys of a segment."""
     return content_hash(list(dict.fromkeys(keys)))
-
-
-def _write_all(handle: int, part: memoryview | bytes) -> int:
-    view, done = memoryview(part), 0
-    while done < len(view):
-        done += os.write(handle, view[done:])
-    return done

@@ -10,7 +10,8 @@ import numpy as np
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.stages.blobs import StoredPiece
-from ragsweep.stages.store import Cost, Store
+from ragsweep.stages.database import Cost
+from ragsweep.stages.store import Store
 
 
 def reply_node(spec: Spec, label: str) -> Node:

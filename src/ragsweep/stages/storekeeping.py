@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, NoReturn
 from ragsweep.core.errors import InputError
 from ragsweep.core.locks import Holder, Locks, locks
 from ragsweep.stages.database import SCHEMA
-from ragsweep.stages.store import still_written
+from ragsweep.stages.store_files import still_written
 
 DATABASE = ("store.db", "store.db-wal", "store.db-shm", "store.db-journal")
 KNOWN = {"whole", "pieces", "temporary", "quarantine", "locks", *DATABASE}

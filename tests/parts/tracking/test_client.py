@@ -325,7 +325,7 @@ def test_database_of_another_program_is_refused_and_left_alone(tmp_path: Path, b
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE studies (id)")
         connection.execute("CREATE TABLE alembic_version (version_num)")
-    with pytest.raises(TrackingError, match=r"optuna\.db holds the tables of another program .*studies"):
+    with pytest.raises(TrackingError, match=r"optuna\.db contains the tables of another program .*studies"):
         begin(Mlflow(f"sqlite:///{path}"))
     with sqlite3.connect(path) as connection:
         assert {name for (name,) in connection.execute("SELECT name FROM sqlite_master")} == {

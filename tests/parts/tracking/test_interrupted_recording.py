@@ -17,8 +17,8 @@ import pytest
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import Failure
-from ragsweep.parts.tracking import Child, Mlflow, RunPlacement
-from ragsweep.parts.tracking import client as module
+from ragsweep.parts.tracking import Child, Mlflow, RunPlacement, contents
+from ragsweep.parts.tracking import client as tracking_client
 from ragsweep.parts.tracking import files as artifacts
 from ragsweep.parts.tracking.database import local_folder as local
 from support.results import a_result, summary
@@ -217,11 +217,11 @@ def test_children_are_found_by_job_on_all_pages(tracker: Mlflow, monkeypatch: py
     parent = sweep(tracker)
     runs = {job: tracker.log_result(a_result(), RunPlacement(parent, job)) for job in ("0", "2", "11")}
     tracker.log_result(a_result(), RunPlacement(sweep(tracker), "1"))
-    monkeypatch.setattr(module, "PAGE", 2)
+    monkeypatch.setattr(contents, "PAGE", 2)
     finished = {job: Child(run, "FINISHED") for job, run in runs.items()}
     assert tracker.children(parent) == finished
     assert tracker.children(parent, ["2", "5"]) == {"2": finished["2"]}
-    monkeypatch.setattr(module, "FEW", 0)
+    monkeypatch.setattr(tracking_client, "FEW", 0)
     assert tracker.children(parent, ["2", "5"]) == {"2": finished["2"]}
     assert tracker.children(sweep(tracker)) == {}
 

@@ -17,7 +17,8 @@ from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Resp
 from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.http_client import HttpRequest, Service
+from ragsweep.services.http_call import HttpRequest
+from ragsweep.services.http_client import Service
 from ragsweep.services.replies import MAX_TOKENS, EventStream
 from ragsweep.services.thoughts import TAGS, check_tags
 

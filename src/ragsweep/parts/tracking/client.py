@@ -7,33 +7,35 @@ MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is neve
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
-import time
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from ragsweep.core.errors import ConfigError, InputError, TrackingError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import NO_TRACES, PARTIAL, TRACES, DatasetFacts, Failure, Result
-from ragsweep.parts.tracking import files, prompts, runs, traces
+from ragsweep.parts.tracking import contents, files, prompts, runs, traces
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
-from ragsweep.parts.tracking.database import absolute_uri, database_path, is_server, mask_uri, mlflow_command
+from ragsweep.parts.tracking.database import (
+    absolute_uri,
+    database_path,
+    describe_risk,
+    is_server,
+    mask_uri,
+    mlflow_command,
+)
 from ragsweep.parts.tracking.models import ModelRegistry
 from ragsweep.parts.tracking.runs import ALONE, RUNS_VIEW, Child, RunPlacement
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
 FEW = 50
 """Most children for single look-ups (20 ms each) instead of listing all (10 ms each)."""
 
-PAGE = 200
 QUESTIONS = "questions.json"
 """The table of questions that MLflow's evaluation page shows."""
 CHOSEN, ALL = TABLES = ("chosen", "all")
@@ -73,15 +75,7 @@ class Mlflow:
 
     def risk(self) -> str:
         """Describe the risk of this place; empty if there is none."""
-        parts = urlsplit(self.uri)
-        is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
-        variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
-        if parts.scheme != "http" or is_local or not (parts.username or any(map(os.environ.get, variables))):
-            return ""
-        return (
-            f"{mask_uri(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
-            " address as tracking.uri"
-        )
+        return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
         """Return the registry of models there, which logs to the experiment."""
@@ -136,7 +130,7 @@ class Mlflow:
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"})
             self._connection.parents[run.id] = run
-            self._log_values(run, parameters, {}, {})
+            contents.log_values(self._connection, run, parameters, {}, {})
             return run.id
 
     def reopen_sweep(self, run_id: str) -> None:
@@ -164,9 +158,9 @@ class Mlflow:
                     self._client.set_tag(run_id, files.key(name), files.short_tag(value))
                 if metrics:
                     run = self._client.get_run(run_id)
-                    self._log_values(OpenRun.of(run, run), {}, metrics, {})
+                    contents.log_values(self._connection, OpenRun.of(run, run), {}, metrics, {})
                 if dataset:
-                    self._log_dataset(run_id, dataset)
+                    contents.log_dataset(self._connection, run_id, dataset)
                 files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
             finally:
                 self._client.set_terminated(run_id, status)
@@ -182,7 +176,9 @@ class Mlflow:
                 conditions = [f"tags.`{runs.JOB}` = '{job}'" for job in jobs]
             else:
                 conditions = [f"tags.`{runs.KIND}` = 'config'"]
-            candidates = [run for condition in conditions for run in self._search(parent, condition)]
+            candidates = [
+                run for condition in conditions for run in contents.children(self._connection, parent, condition)
+            ]
             chosen, superfluous = runs.assign_runs(candidates)
             for run_id, reason in superfluous.items():
                 self._kill(run_id, reason)
@@ -191,7 +187,7 @@ class Mlflow:
     def end_abandoned(self, parent: str, kept: Collection[str] = ()) -> list[str]:
         """End the RUNNING children as KILLED, except for those of the jobs ``kept``, and return their ids."""
         with self._connection.opened():
-            running = self._search(parent, "attributes.status = 'RUNNING'")
+            running = contents.children(self._connection, parent, "attributes.status = 'RUNNING'")
             ended = [str(run.info.run_id) for run in running if run.data.tags.get(runs.JOB) not in kept]
             for run_id in ended:
                 self._kill(run_id, "its process ended before it was recorded whole")
@@ -225,9 +221,10 @@ class Mlflow:
         status = "FAILED" if result.state == PARTIAL else "FINISHED"
         with self._connection.opened(), self._run(result, at, files.tags(result), status) as run:
             written = {"config.yaml": files.yaml(result.config), "outcomes.parquet": files.parquet(result)}
-            self._log_values(run, result.parameters, files.metrics(result), written)
-            self._log_dataset(run.id, result.dataset)
-            self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
+            contents.log_values(self._connection, run, result.parameters, files.metrics(result), written)
+            contents.log_dataset(self._connection, run.id, result.dataset)
+            home = self._connection.parent(at.parent) if at.parent else run
+            contents.log_rankings(self._connection, home, result)
             prompts.link(self._connection, run, result)
             if result.traces:
                 traces.send(self._connection, run, result.traces, result.started)
@@ -238,7 +235,7 @@ class Mlflow:
         tags = {runs.KIND: "config", runs.ERROR: failure.error}
         with self._connection.opened(), self._run(failure, at, tags, "FAILED") as run:
             written = {"traceback.txt": files.encoded(failure.traceback or failure.error)}
-            self._log_values(run, failure.parameters, {}, written)
+            contents.log_values(self._connection, run, failure.parameters, {}, written)
             return run.id
 
     @property
@@ -250,39 +247,7 @@ class Mlflow:
         return self._connection.client
 
     def _experiment_id(self) -> str:
-        """Return the experiment's id; create the experiment if it does not exist."""
-        from mlflow.exceptions import MlflowException
-
-        ids = self._connection.experiments
-        if self.experiment in ids:
-            return ids[self.experiment]
-        experiment = self._client.get_experiment_by_name(self.experiment)
-        if experiment is None:
-            path = database_path(self.uri)
-            try:
-                place = (path.parent / "mlruns").as_uri() if path else None
-                self._client.create_experiment(self.experiment, place, dict([runs.EXPERIMENT_KIND]))
-            except MlflowException:  # unless another process was faster
-                if (experiment := self._client.get_experiment_by_name(self.experiment)) is None:
-                    raise
-            else:
-                return self._experiment_id()
-        if experiment.lifecycle_stage == "deleted":
-            raise TrackingError(
-                f'{mask_uri(self.uri)}: the experiment "{self.experiment}" was deleted; bring it back with `mlflow '
-                f"experiments restore -x {experiment.experiment_id}`, or choose another with tracking.experiment"
-            )
-        return ids.setdefault(self.experiment, str(experiment.experiment_id))
-
-    def _search(self, parent: str, condition: str) -> Iterator[Run]:
-        experiment, token = self._connection.parent(parent).experiment, None
-        query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
-        while True:
-            page = self._client.search_runs([experiment], query, max_results=PAGE, page_token=token)
-            yield from page
-            token = page.token
-            if not token:
-                return
+        return self._connection.experiment(self.experiment)
 
     def _kill(self, run_id: str, reason: str) -> None:
         self._client.set_tag(run_id, runs.KILLED, reason)
@@ -296,7 +261,10 @@ class Mlflow:
         short = {files.key(key): files.short_tag(value) for key, value in tags.items()}
         if at.parent:
             short[runs.PARENT] = at.parent
-        run = self._adopt(at.adopt, name, short) if at.adopt else self._create(at.parent, name, short, started)
+        if at.adopt:
+            run = contents.adopt(self._connection, at.adopt, name, short)
+        else:
+            run = self._create(at.parent, name, short, started)
         if long := {key: value for key, value in tags.items() if len(value) > files.LONGEST_TAG}:
             files.write(run.artifacts, {"long_tags.json": files.json_bytes(long)}, self.uri)
         return run
@@ -308,19 +276,6 @@ class Mlflow:
         if not parent and (commit := runs.git_commit()):
             tags |= {runs.COMMIT: commit}
         return OpenRun.of(self._client.create_run(experiment, _milliseconds(started), tags, name))
-
-    def _adopt(self, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
-        from mlflow.entities import RunTag
-
-        before = self._client.get_run(run_id)
-        self._client.update_run(run_id, status="RUNNING", name=name)
-        outdated = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE} & before.data.tags.keys() - tags.keys()
-        for key in outdated:
-            self._client.delete_tag(run_id, key)
-        self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
-        run = OpenRun.of(before, before)
-        files.remove_unfinished(run.artifacts)
-        return run
 
     @contextmanager
     def _run(
@@ -336,55 +291,6 @@ class Mlflow:
                 with suppress(Exception):  # the first error is the one to report
                     self._client.set_terminated(run.id, "FAILED" if isinstance(error, Exception) else "KILLED")
             raise
-
-    def _log_values(
-        self, run: OpenRun, parameters: Mapping[str, str], metrics: Mapping[str, float], artifacts: Mapping[str, bytes]
-    ) -> None:
-        """Send parameters, metrics and files, except for those that an adopted run has already."""
-        from mlflow.entities import Metric, Param
-
-        short, long = files.parameters(parameters)
-        # A parameter cannot be written twice, and a metric would get a second point.
-        params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
-        now = round(time.time() * 1000)
-        numbers = [
-            Metric(key, value, now, 0)
-            for key, value in ((name, files.without_noise(number)) for name, number in metrics.items())
-            if math.isfinite(value) and values.get(key) != value
-        ]
-        new = {key: value for key, value in short.items() if key not in params}
-        first, *rest = [[Param(*pair) for pair in batch] for batch in files.batches(new)]
-        self._client.log_batch(run.id, numbers, first)  # the client splits them beyond the allowed number
-        for batch in rest:
-            self._client.log_batch(run.id, params=batch)
-        if long:
-            artifacts = {**artifacts, "long_parameters.json": files.json_bytes(long)}
-        files.write(run.artifacts, artifacts, self.uri)
-
-    def _log_dataset(self, run_id: str, facts: DatasetFacts) -> None:
-        from mlflow.entities import Dataset, DatasetInput, InputTag
-
-        counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
-        profile = json.dumps({**counts, "left_out": dict(facts.left_out)})
-        source = json.dumps({"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest})
-        digest = facts.golden_digest[: files.LONGEST_DIGEST]
-        dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
-        # All runs share MLflow's row of a dataset; tags belong to the single run. A repeated input is not duplicated.
-        tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
-        self._client.log_inputs(run_id, [DatasetInput(dataset, tags)])
-
-    def _log_rankings(self, home: OpenRun, result: Result) -> None:
-        """Write rankings and their qrels; existing files are not rendered again."""
-        tables = {
-            "trec.gz": result.rankings,
-            "qrels": result.qrels,
-            "evidence.trec.gz": result.evidence_runs,
-            "evidence.qrels": result.evidence_qrels,
-        }
-        texts = {f"rankings/{one[:12]}.{kind}": (table, one) for kind, table in tables.items() for one in table}
-        new = files.missing(home.artifacts, list(texts), self.uri) if texts else []
-        rendered = {name: files.packed(name, str(table[address])) for name in new for table, address in [texts[name]]}
-        files.write(home.artifacts, rendered, self.uri)
 
 
 def _milliseconds(seconds: float) -> int | None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.interruption import deadline, waiting_for
+from ragsweep.parts.tracking import runs
 from ragsweep.parts.tracking.database import (
     check_database,
     check_uri,
@@ -119,6 +120,34 @@ class Connection:
         if run_id not in self.parents:
             self.parents[run_id] = OpenRun.of(self.client.get_run(run_id))
         return self.parents[run_id]
+
+    def experiment(self, name: str) -> str:
+        """Return an experiment's id; create the experiment if it does not exist.
+
+        Raises TrackingError for a deleted experiment.
+        """
+        from mlflow.exceptions import MlflowException
+
+        ids = self.experiments
+        if name in ids:
+            return ids[name]
+        experiment = self.client().get_experiment_by_name(name)
+        if experiment is None:
+            path = database_path(self.uri)
+            try:
+                place = (path.parent / "mlruns").as_uri() if path else None
+                self.client().create_experiment(name, place, dict([runs.EXPERIMENT_KIND]))
+            except MlflowException:  # unless another process was faster
+                if (experiment := self.client().get_experiment_by_name(name)) is None:
+                    raise
+            else:
+                return self.experiment(name)
+        if experiment.lifecycle_stage == "deleted":
+            raise TrackingError(
+                f'{mask_uri(self.uri)}: the experiment "{name}" was deleted; bring it back with `mlflow '
+                f"experiments restore -x {experiment.experiment_id}`, or choose another with tracking.experiment"
+            )
+        return ids.setdefault(name, str(experiment.experiment_id))
 
     def check(self) -> None:
         """Raise TrackingError where database or server are clearly unusable, in milliseconds and without MLflow."""

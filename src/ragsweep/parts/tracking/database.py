@@ -144,7 +144,20 @@ def _has_tables(uri: str, path: Path) -> bool:
         tables = sorted(name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
     if tables and not {"experiments", "alembic_version"} <= set(tables):
         raise TrackingError(
-            f"{mask_uri(uri)} holds the tables of another program ({', '.join(tables[:3])} ...); "
+            f"{mask_uri(uri)} contains the tables of another program ({', '.join(tables[:3])} ...); "
             "set tracking.uri to a database of its own"
         )
     return bool(tables)
+
+
+def describe_risk(uri: str) -> str:
+    """Describe the risk of sending data to a URI; empty if there is none."""
+    parts = urlsplit(uri)
+    is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
+    variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
+    if parts.scheme != "http" or is_local or not (parts.username or any(map(os.environ.get, variables))):
+        return ""
+    return (
+        f"{mask_uri(uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
+        " address as tracking.uri"
+    )

@@ -72,7 +72,7 @@ class ModelRegistry:
         text = reference.removeprefix("models:/")
         name, sign, rest = text.rpartition("@" if "@" in text else "/")
         if not (name and sign and rest) or (sign == "/" and not rest.isdigit()):
-            raise ConfigError(f'"{reference}" is no version of a model; write NAME@ALIAS or NAME/NUMBER')
+            raise ConfigError(f'"{reference}" is not a version of a model; write NAME@ALIAS or NAME/NUMBER')
         if sign == "@":
             found = self.holder(name, rest)
         else:

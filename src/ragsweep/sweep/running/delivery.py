@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import PARTIAL, Failure, Result
+from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Sweep
 from ragsweep.records.transport import from_bytes, to_bytes
 from ragsweep.report.tables import partial_note
@@ -181,7 +182,7 @@ class Collector:
             else:
                 writer.keep(delivery.outcome)
         finally:
-            claims.release_job(self.sweep.id, job.number)
+            claims.release(ClaimKey(CONFIG, self.sweep.id, job.number))
 
     def _returned(self, job: Job, delivery: Delivery) -> JobReturn:
         outcome = delivery.outcome

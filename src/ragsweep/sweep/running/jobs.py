@@ -16,7 +16,7 @@ from ragsweep.core.interruption import deadline
 from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.parts.targets import misses_target
-from ragsweep.records.claims import Claim
+from ragsweep.records.claims import CONFIG, FINALIST, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.live_questions import live_line
 from ragsweep.report.tables import partial_note
@@ -68,8 +68,8 @@ def run_job(context: RunContext, job: Job) -> JobValue:
             if stored.state == DROPPED:
                 raise RagsweepError(f"{stored.name}: was dropped by the race")
             return job_value(context, job.number, stored, {})
-        if isinstance(claimed, Claim):
-            raise RagsweepError(f"{names[job.number]}: {claimed.holder} works on it")
+        if claimed:
+            raise RagsweepError(f"{names[job.number]}: {claimed} works on it")
         position = job.number, len(names)
     name_job(context, sweep, job)
     writer = OutcomeWriter(context, job.number, position=position, fenced=assigned)
@@ -83,8 +83,8 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     try:
         writer.keep(result)
     except BaseException:
-        if sweep:
-            ledger.claims.release_job(sweep.id, job.number)  # it could not be recorded, for example on a full disk
+        if sweep:  # it could not be recorded, for example on a full disk
+            ledger.claims.release(ClaimKey(CONFIG, sweep.id, job.number))
         raise
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
@@ -139,7 +139,8 @@ def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Result:
         raise
     except BaseException:
         if context.sweep:
-            context.ledger.claims.release_job(context.sweep.id, writer.number)
+            for kind in (CONFIG, FINALIST):
+                context.ledger.claims.release(ClaimKey(kind, context.sweep.id, writer.number))
         raise
 
 

@@ -13,7 +13,7 @@ from ragsweep.core.locks import Holder
 from ragsweep.core.results import NO_TRACES, PARTIAL, Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
-from ragsweep.records.claims import CONFIG, FINALIST, Claim, job_tag
+from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, KEY, UPLOAD, ClaimKey, job_tag
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
@@ -155,13 +155,12 @@ def _count_traced(records: Sequence[Record]) -> int:
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
     """Claim a sweep exclusively; yield the other holder, if any, without waiting, since it may run for hours."""
-    taken = ledger.claims.claim_key(sweep.key)
+    key, command = ClaimKey(KEY, sweep.key), ClaimKey(COMMAND, sweep.id)
     try:
-        taken = taken or ledger.claims.claim_sweep(sweep.id)
-        yield taken.holder if taken else None
+        yield ledger.claims.claim(key) or ledger.claims.claim(command)
     finally:
-        ledger.claims.leave_sweep(sweep.id)
-        ledger.claims.release_key(sweep.key)
+        ledger.claims.release(command)
+        ledger.claims.release(key)
 
 
 def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> list[Record]:
@@ -232,7 +231,7 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
                 ledger.mark_tracked(record.id, run)
     finally:
         if here:
-            ledger.claims.release_uploads()
+            ledger.claims.release(ClaimKey(UPLOAD))
 
 
 def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
@@ -243,7 +242,7 @@ def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
 
 def _claim_upload(ledger: Ledger, record: Record) -> bool:
     """Claim the upload of a record, waiting for another process that holds the claim; False if it is uploaded."""
-    while isinstance(taken := ledger.claims.claim_upload(record.id), Claim):
+    while isinstance(taken := ledger.claims.claim_upload(record.id), Holder):
         time.sleep(0.1)
     return taken
 

@@ -17,7 +17,7 @@ from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.targets import misses_target
-from ragsweep.records.claims import Claim
+from ragsweep.records.claims import COMMAND, CONFIG, Claim, ClaimKey
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
 from ragsweep.report.naming import number_configs
 from ragsweep.stages.graph import Plan
@@ -100,12 +100,14 @@ class Multirun:
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
         self.sweep = sweep.id
         finished = sweep.status == FINISHED and self._is_done(sweep, new)
-        taken = None if finished and not self.ledger.is_writable else self.ledger.claims.claim_sweep(sweep.id)
+        taken = None
+        if not finished or self.ledger.is_writable:
+            taken = self.ledger.claims.claim(ClaimKey(COMMAND, sweep.id))
         if taken and not self.is_shared:
-            raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
+            raise RagsweepError(f"this sweep is running: {taken} works on it; wait for it, or give rerun=true")
         if taken:
             self.ledger.claims.join_sweep(sweep.id)
-            self.terminal.line("join", f"{taken.holder} works on this search as well")
+            self.terminal.line("join", f"{taken} works on this search as well")
         elif finished:
             self._show_again(sweep)
             return None
@@ -142,7 +144,7 @@ class Multirun:
             if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
                 self.terminal.line("sync", f"{len(sent)} results were missing from MLflow and have been restored")
             sweep = self.ledger.sweep(sweep.id)  # its run may be new
-            self.ledger.claims.leave_sweep(sweep.id)
+            self.ledger.claims.release(ClaimKey(COMMAND, sweep.id))
         view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
         summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
 
@@ -160,8 +162,8 @@ class Multirun:
             except Exception as fault:  # the launcher's exception: why a job without a record did not run
                 logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
                 why = self.secrets.mask_text(describe_fault(fault))
-            finally:
-                self.ledger.claims.release_job(sweep.id)  # jobs that could not be recorded, on a full disk
+            finally:  # jobs that could not be recorded, on a full disk
+                self.ledger.claims.release(ClaimKey(CONFIG, sweep.id))
             status = FINISHED
         finally:
             interruption.stop_raising()

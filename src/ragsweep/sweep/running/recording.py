@@ -13,7 +13,7 @@ from ragsweep.core.question_texts import FIELDS
 from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
-from ragsweep.records.claims import CONFIG, job_tag
+from ragsweep.records.claims import CONFIG, UPLOAD, ClaimKey, job_tag
 from ragsweep.report import artifacts
 from ragsweep.report.document import paragraphs
 from ragsweep.report.naming import number_configs
@@ -115,7 +115,7 @@ class OutcomeWriter:
         else:
             ledger.mark_tracked(record, run)
         finally:
-            ledger.claims.release_uploads()
+            ledger.claims.release(ClaimKey(UPLOAD))
 
     def _placement(self, record: int) -> RunPlacement:
         if sweep := self.context.sweep:

@@ -21,7 +21,7 @@ from ragsweep.core import interruption
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import PARTIAL, Failure, Result, objectives
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.records.claims import FINALIST
+from ragsweep.records.claims import COMMAND, FINALIST, KEY, ClaimKey
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
@@ -52,15 +52,15 @@ _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storag
 def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
     """Lock the opening, joining, leaving and closing of sweeps of this key."""
     begun, reported = time.monotonic(), False
-    while taken := ledger.claims.claim_key(key):
+    while taken := ledger.claims.claim(ClaimKey(KEY, key)):
         if not reported and time.monotonic() - begun > PATIENCE:
-            terminal.line("waits", f"{taken.holder} opens or closes this search")
+            terminal.line("waits", f"{taken} opens or closes this search")
             reported = True
         time.sleep(0.1)
     try:
         yield
     finally:
-        ledger.claims.release_key(key)
+        ledger.claims.release(ClaimKey(KEY, key))
 
 
 def leave(ledger: Ledger, sweep: Sweep) -> str:
@@ -68,7 +68,7 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
     others = ledger.claims.others(sweep.id)
     if not others and ledger.sweep(sweep.id).status == RUNNING:
         return ""
-    ledger.claims.leave_sweep(sweep.id)
+    ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     if not others:
         return "another process has closed this search already"
     return f"{' and '.join(map(str, others))} at work on this search; the last to end writes the verdict"

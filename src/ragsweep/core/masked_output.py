@@ -1,0 +1,54 @@
+"""Output of this process whose texts are masked before they are written: streams, and records of logs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+class MaskedStream:
+    """A stream that masks written text and delegates the rest; ``styled`` masks text that contains terminal styles."""
+
+    def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
+        self._stream, self._mask_text, self._styled = stream, mask_text, styled
+
+    @property
+    def styled(self) -> MaskedStream:
+        """The same stream, for texts with terminal styles."""
+        return MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
+
+    def write(self, text: str) -> int:
+        """Mask and write a text; return its length."""
+        self._stream.write(self._mask_text(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Mask and write lines."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def masked_records(
+    make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]
+) -> Callable[..., logging.LogRecord]:
+    """Return a factory of log records without secrets: each text is formatted and masked at once."""
+    formatter = logging.Formatter()
+
+    def make_masked(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(*args, **kwargs)
+        try:
+            text = record.getMessage()
+        except Exception:  # arguments that do not fit the text: logging would print both
+            text = f"{record.msg} {record.args}"
+        record.msg, record.args = mask_text(text), None
+        if record.exc_info and record.exc_info[0] is not None:
+            record.exc_text = mask_text(formatter.formatException(record.exc_info))
+        if record.stack_info:
+            record.stack_info = mask_text(record.stack_info)
+        return record
+
+    return make_masked

@@ -1,0 +1,96 @@
+"""The protocols of metrics, judged ones among them, and of parts that estimate their costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from ragsweep.core.answers import Case, CostEstimate, Judgement, RequestSize
+from ragsweep.core.data import EvaluationView, Scores
+from ragsweep.core.traits import HasTraits
+
+
+@runtime_checkable
+class CostEstimator(Protocol):
+    """A generator, router, system or judged metric that calls a service and estimates its cost, for plans.
+
+    Measured costs take precedence. A part that makes no calls has no such method and costs no money.
+    """
+
+    def estimate_cost(self, size: RequestSize) -> CostEstimate:
+        """Return the highest cost of one request or case of this size, without any call or load."""
+
+
+@runtime_checkable
+class JudgedMetric(HasTraits, Protocol):
+    """A metric (see Metric) decided by a judge or another slow model. Judgements are stored by the content of cases.
+
+    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.judgements[name]``.
+    """
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Fields of a Case that are filled in; a question that lacks one is not judged."""
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Judge every case, in any order; call ``done(number of the case, judgement)`` once for each."""
+
+
+ReplyCache = MutableMapping[str, str]
+"""Replies of a judge by the hash of the request; an assigned item is persisted at once."""
+
+
+@runtime_checkable
+class CachingMetric(Protocol):
+    """A judged metric that makes several calls per case and caches each reply, so that a kill loses no paid call."""
+
+    def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
+        """Judge as ``judge`` does, reading each reply from ``cache`` and writing it there."""
+
+
+NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "count", "reference", "keywords",
+                   "answer", "judge", "router", "latency", "exact", "output"})  # fmt: skip
+"""Everything that a metric may need; see Metric."""
+
+
+class Metric(HasTraits, Protocol):
+    """Define one number per question, and how the numbers of all questions are summarised.
+
+    ``needs`` names what a question must have, any of NEEDS: "evidence" (labelled), "retrieval" (the question needs it),
+    "passages" (quoted evidence), "distractors", "section" and "count" (expected ones), "reference" (a right answer),
+    "keywords"; and what is computed for it: "answer", "judge" (judgements), "router" (a decision), "latency", "exact"
+    (an exact search beside the approximate one), "output" (read from the answer). A metric of answers must name
+    "answer". ``quantile`` is None for a mean. Without ``bounds`` (lowest, highest possible value; None where there is
+    none) there is no worst and no best case.
+    """
+
+    @property
+    def name(self) -> str:
+        """The metric's name, as in tables and in MLflow."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Requirements on a question, any of NEEDS."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the value; empty for a share."""
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """None where neither end is better as such."""
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Lowest and highest possible value."""
+
+    @property
+    def quantile(self) -> float | None:
+        """The quantile that summarises the questions; None for the mean."""
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question of the view."""

@@ -1,0 +1,104 @@
+"""Find and reopen runs, and send the contents of an open one: values, files, dataset and rankings."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ragsweep.core.results import DatasetFacts, Result
+from ragsweep.parts.tracking import files, runs
+from ragsweep.parts.tracking.connection import Connection, OpenRun
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+PAGE = 200
+"""Runs a request."""
+
+
+def children(connection: Connection, parent: str, condition: str) -> Iterator[Run]:
+    """Find the runs below a parent that fulfil a condition of MLflow's."""
+    experiment, token = connection.parent(parent).experiment, None
+    query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
+    while True:
+        page = connection.client().search_runs([experiment], query, max_results=PAGE, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
+    """Reopen an existing run under this name and with these tags, without those of its earlier outcome."""
+    from mlflow.entities import RunTag
+
+    client = connection.client()
+    before = client.get_run(run_id)
+    client.update_run(run_id, status="RUNNING", name=name)
+    outdated = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE} & before.data.tags.keys() - tags.keys()
+    for key in outdated:
+        client.delete_tag(run_id, key)
+    client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
+    run = OpenRun.of(before, before)
+    files.remove_unfinished(run.artifacts)
+    return run
+
+
+def log_values(
+    connection: Connection,
+    run: OpenRun,
+    parameters: Mapping[str, str],
+    metrics: Mapping[str, float],
+    artifacts: Mapping[str, bytes],
+) -> None:
+    """Send parameters, metrics and files, except for those that an adopted run has already."""
+    from mlflow.entities import Metric, Param
+
+    short, long = files.parameters(parameters)
+    # A parameter cannot be written twice, and a metric would get a second point.
+    params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
+    now = round(time.time() * 1000)
+    numbers = [
+        Metric(key, value, now, 0)
+        for key, value in ((name, files.without_noise(number)) for name, number in metrics.items())
+        if math.isfinite(value) and values.get(key) != value
+    ]
+    new = {key: value for key, value in short.items() if key not in params}
+    first, *rest = [[Param(*pair) for pair in batch] for batch in files.batches(new)]
+    connection.client().log_batch(run.id, numbers, first)  # the client splits them beyond the allowed number
+    for batch in rest:
+        connection.client().log_batch(run.id, params=batch)
+    if long:
+        artifacts = {**artifacts, "long_parameters.json": files.json_bytes(long)}
+    files.write(run.artifacts, artifacts, connection.uri)
+
+
+def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> None:
+    """Log the dataset of a run, by the digests of its golden set and corpus."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
+    profile = json.dumps({**counts, "left_out": dict(facts.left_out)})
+    source = json.dumps({"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest})
+    digest = facts.golden_digest[: files.LONGEST_DIGEST]
+    dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
+    # All runs share MLflow's row of a dataset; tags belong to the single run. A repeated input is not duplicated.
+    tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
+    connection.client().log_inputs(run_id, [DatasetInput(dataset, tags)])
+
+
+def log_rankings(connection: Connection, home: OpenRun, result: Result) -> None:
+    """Write rankings and their qrels; existing files are not rendered again."""
+    tables = {
+        "trec.gz": result.rankings,
+        "qrels": result.qrels,
+        "evidence.trec.gz": result.evidence_runs,
+        "evidence.qrels": result.evidence_qrels,
+    }
+    texts = {f"rankings/{one[:12]}.{kind}": (table, one) for kind, table in tables.items() for one in table}
+    new = files.missing(home.artifacts, list(texts), connection.uri) if texts else []
+    rendered = {name: files.packed(name, str(table[address])) for name in new for table, address in [texts[name]]}
+    files.write(home.artifacts, rendered, connection.uri)

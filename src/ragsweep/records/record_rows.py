@@ -1,0 +1,89 @@
+"""Sweeps and records, as rows of the ledger."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import Failure, Result
+from ragsweep.records.claims import job_tag
+from ragsweep.records.record_format import Encoded, decode, decode_shared
+
+RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
+
+LARGE = ("text", "scores", "counts", "own")
+"""The large columns of a record."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A multirun: its jobs' overrides in order, the name of each among its siblings, and its parent run."""
+
+    id: str
+    name: str
+    parent: str  # the MLflow run; "" without tracking
+    jobs: tuple[tuple[str, ...], ...]
+    names: tuple[str, ...]
+    tracker: str = ""  # identity of the tracker
+    status: str = RUNNING
+    created: float = 0.0  # seconds since the epoch
+
+    @property
+    def key(self) -> str:
+        """The key that the sweep shares with its earlier rounds."""
+        return self.id.rpartition("-")[0]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome of one job, and its MLflow run, which is incomplete or of an earlier attempt unless ``tracked``."""
+
+    id: int
+    sweep: str | None
+    kind: str  # CONFIG or FINALIST
+    job: int  # its index among the jobs of its kind
+    run: str | None
+    tracked: bool
+    tracker: str  # identity of the tracker
+    outcome: Result | Failure
+
+    @property
+    def tag(self) -> str:
+        """The name of the job among the runs of its sweep."""
+        return job_tag(self.kind, self.job)
+
+
+def read_sweep(row: sqlite3.Row) -> Sweep:
+    """Read a row of sweeps."""
+    identifier, _, _, tracker, name, parent, status, jobs, names, created = row
+    listed = tuple(map(tuple, json.loads(jobs)))
+    return Sweep(identifier, name, parent, listed, tuple(json.loads(names)), tracker, status, created)
+
+
+def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, dict[str, list[Any]]]) -> Record:
+    """Read a complete record; ``shared`` caches the golden set's columns by digest."""
+    encoded, name = read_encoded(connection, row), row["shared"]
+    try:
+        if name not in shared:
+            data = connection.execute("SELECT data FROM shared WHERE name = ?", (name,)).fetchone()
+            shared[name] = decode_shared(data[0], name) if name else {}
+        outcome = decode(encoded, shared[name])
+    except (InputError, TypeError, ValueError):  # a column is missing or has a wrong type
+        raise sqlite3.DatabaseError(f"the columns of record {row['id']} do not match their digest") from None
+    number, sweep, kind, job, *_ = row
+    return Record(number, sweep, kind, job, row["run"], bool(row["tracked"]), row["tracker"], outcome)
+
+
+def read_encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
+    """Read a record's large columns."""
+    (found,) = connection.execute(f"SELECT {', '.join(LARGE)} FROM records WHERE id = ?", (row["id"],))
+    large = {name: found[name] for name in LARGE}
+    encoded = Encoded(row["status"], row["signature"], **large, shared_digest=row["shared"])
+    with suppress(TypeError, ValueError):  # a column has a wrong type
+        if encoded.digest() == row["digest"]:
+            return encoded
+    raise sqlite3.DatabaseError(f"record {row['id']} ({row['kind']} {row['job']}) does not match its digest")

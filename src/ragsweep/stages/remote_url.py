@@ -1,0 +1,32 @@
+"""The URL of an object store, as store.remote names it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from ragsweep.core.errors import ConfigError, nearest
+
+KEY = "store.remote"
+SCHEMES = ("s3", "gs", "az", "file")
+
+
+def check_remote(url: object) -> str:
+    """Return the scheme of a URL of an object store; raises ConfigError for anything else."""
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        parts = None
+    if parts is None or not parts.scheme:
+        raise ConfigError(f"{KEY}: must be a URL such as s3://bucket/folder, given {url!r}")
+    if parts.scheme not in SCHEMES:
+        raise ConfigError(f"{KEY}: {parts.scheme}:// is not a supported object store{nearest(parts.scheme, SCHEMES)}")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ConfigError(f"{KEY}: contains more than a location; credentials are read from the environment")
+    if parts.scheme == "file" and (parts.netloc or not parts.path.strip("/")):
+        raise ConfigError(f"{KEY}: must be a folder, as in file:///mnt/shared/store, given {url}")
+    if parts.scheme != "file" and not parts.netloc:
+        raise ConfigError(f"{KEY}: names no bucket, given {url}")
+    if find_spec("obstore") is None:
+        raise ConfigError(f"{KEY}: obstore is not installed; pip install 'ragsweep[remote]'")
+    return parts.scheme

@@ -1,0 +1,87 @@
+"""The files of a store: whole values, their pieces, unfinished writes, and quarantine."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ragsweep.core.locks import LAPSE, Holder, myself, private_folder
+
+
+class StoreFiles:
+    """Create the folders of a store, and remove what dead processes left unfinished; raises OSError."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("whole", "pieces", "temporary"):
+            private_folder(folder / name)
+        self._sweep()
+
+    def whole(self, address: str) -> Path:
+        """Return the file of a whole value."""
+        return self.folder / "whole" / address
+
+    def pieces(self, address: str) -> Path:
+        """Return the folder with the pieces of a whole value."""
+        return self.folder / "pieces" / address
+
+    def quarantine(self, name: str) -> Path:
+        """Return a new name in quarantine for a file."""
+        folder = self.folder / "quarantine"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        return folder / f"{time.time_ns()}-{name}"
+
+    def write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
+        """Write a file atomically."""
+        temporary = self.temporary()
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                size = sum(_write_all(handle, part) for part in parts)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        return size
+
+    def temporary(self) -> Path:
+        """Return a new name for an unfinished file; the name contains the writing process."""
+        return self.folder / "temporary" / "~".join(map(str, (*myself(), time.monotonic_ns())))
+
+    def _sweep(self) -> None:
+        """Remove unfinished writes of dead processes, and the pieces of whole values."""
+        for path in (self.folder / "temporary").iterdir():
+            with suppress(OSError):
+                if not still_written(path.name, time.time() - path.stat().st_mtime):
+                    path.unlink()
+        for pieces in (self.folder / "pieces").iterdir():
+            if self.whole(pieces.name).exists():
+                shutil.rmtree(pieces, ignore_errors=True)
+
+
+def map_file(path: Path) -> mmap.mmap | bytes:
+    """Map a file into memory, read-only; raises OSError."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+
+
+def still_written(name: str, silent: float) -> bool:
+    """Return whether the process that named a temporary file may still be writing it."""
+    host, process, started = (*name.split("~"), "", "")[:3]
+    return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE
+
+
+def _write_all(handle: int, part: memoryview | bytes) -> int:
+    view, done = memoryview(part), 0
+    while done < len(view):
+        done += os.write(handle, view[done:])
+    return done
