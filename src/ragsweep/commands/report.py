@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe, print_blocks
 from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
+from ragsweep.report.document import Statement, lines
 from ragsweep.report.numbers import spelled
 from ragsweep.report.page import history_document
-from ragsweep.report.terminal import Terminal
 from ragsweep.report.writers.html import as_html
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.past_sweeps import recorded_sweeps
@@ -80,7 +80,8 @@ def _history(path: str, name: str) -> int:
 
 def _write_page(name: str, page: bytes) -> int:
     _write(name, page)
-    Terminal.current().line("report", f"{name} · {spelled(len(page))}; open it in a browser")
+    text = f"{name} · {spelled(len(page))}; open it in a browser"
+    print_blocks(lines(Statement("report", text, {"file": name, "bytes": len(page)})))
     return 0
 
 
