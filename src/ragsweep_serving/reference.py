@@ -24,8 +24,7 @@ from ragsweep_serving.steps import ranking_nodes, top_scores
 REFERENCE, WORDS = "reference.json", "words.txt"
 """Files of a bundle: the reference, and the words of the corpus, one per line."""
 
-TOTAL = "total"
-"""The name of the sum of all steps."""
+TOTAL = "total"  # the name of the sum of all steps
 
 Column = list[Any]
 

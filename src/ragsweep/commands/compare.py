@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import LABELS, METRIC, RUN, Parser, add_forms, add_path, print_document
+from ragsweep.commands.command_line import (
+    LABELS,
+    METRIC,
+    RUN,
+    Parser,
+    add_forms,
+    add_path,
+    print_blocks,
+    print_document,
+)
 from ragsweep.commands.comparison import Comparison, compare_runs, find_family
 from ragsweep.commands.labels import read_run_labels
 from ragsweep.commands.pair_page import PAGE, write_report
@@ -17,13 +26,11 @@ from ragsweep.commands.pair_report import PairReport, pair_metrics
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
 from ragsweep.report.tables import Row, log_table, weighted_note
-from ragsweep.report.terminal import Terminal
 from ragsweep.stats.verdict import LIKELY_BETTER, SHOWN_BETTER, SHOWN_WORSE
 from ragsweep.sweep.concluding.recorded_runs import find_run
 
 FORMAT = "ragsweep.compare/1"
-MOST_QUESTIONS = 3
-"""Most questions named on either side in the terminal."""
+MOST_QUESTIONS = 3  # most questions named on either side in the terminal
 
 _COLUMNS = ("metric", "baseline -> candidate", "difference", "", "tests", "effect", "questions")
 _NUMBERS = (
@@ -60,7 +67,7 @@ def compare(arguments: Sequence[str]) -> int:
         write_report(PairReport(comparison, options.path), options.report)
     print_document(compare_document(comparison), options)
     if options.report and not (options.json or options.markdown):
-        Terminal.current().line("report", f"{options.report / PAGE}; open it in a browser")
+        print_blocks(lines(Statement("report", f"{options.report / PAGE}; open it in a browser")))
     return 0
 
 

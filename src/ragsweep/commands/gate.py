@@ -40,8 +40,7 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-CRITICAL = "critical"
-"""The label of the questions that a gate uses if no file lists them."""
+CRITICAL = "critical"  # the label of the questions that a gate uses if no file lists them
 
 _ABOUT = """Decide whether a candidate may replace the baseline. Each condition must be shown with 95 % confidence: the
 candidate is not worse in a metric by more than a margin, is better by a gain, or keeps an absolute bound. pass: all are

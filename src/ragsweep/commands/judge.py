@@ -24,8 +24,7 @@ from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
 from ragsweep.stats.judge_agreement import Calibration, count_reasons, measure
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-FEW = 30
-"""Lowest number of labels of either kind that is not reported as few."""
+FEW = 30  # lowest number of labels of either kind that is not reported as few
 
 _CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
 answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these

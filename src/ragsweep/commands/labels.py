@@ -12,8 +12,7 @@ from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 
-Scores = Mapping[str, Mapping[str, float]]
-"""Metric -> question id -> number."""
+Scores = Mapping[str, Mapping[str, float]]  # metric -> question id -> number
 
 
 def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanLabel]:

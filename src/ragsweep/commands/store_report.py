@@ -18,8 +18,7 @@ LEFTOVERS = {
     "quarantine": "quarantine",
     "temporary": "temporary files",
 }
-SHORT = 12
-"""Shown characters of an address."""
+SHORT = 12  # shown characters of an address
 
 
 class Listing(NamedTuple):

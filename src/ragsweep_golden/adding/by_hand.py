@@ -16,8 +16,7 @@ from ragsweep_golden.evidence.quotes import best_sentence, rank_by_language
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_set
 from ragsweep_golden.sets.files import json_lines, write_rows, write_whole
 
-PROPOSED = 8
-"""Number of proposed passages."""
+PROPOSED = 8  # number of proposed passages
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:

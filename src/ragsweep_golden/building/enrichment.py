@@ -18,8 +18,7 @@ from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled
 
 CHOICES = 4
 DISTRACTORS = 3
-DEEPEST = 20
-"""Rank by BM25 at which a passage reaches the highest difficulty."""
+DEEPEST = 20  # rank by BM25 at which a passage reaches the highest difficulty
 KEYWORDS = 5
 
 _ARTICLE = re.compile(r"^(?:article|section|art\.|§|chapter|chapitre)?\s*(\d+(?:\.\d+)*)\b[.:)]?\s", re.IGNORECASE)

@@ -22,8 +22,7 @@ from ragsweep_golden.building.wording import CODE, lower_start, without_lead_in,
 from ragsweep_golden.evidence.answers import is_verbatim
 from ragsweep_golden.sets.entries import LANGUAGES
 
-WORDS = range(6, 41)
-"""Number of words of a sentence that can become a question."""
+WORDS = range(6, 41)  # number of words of a sentence that can become a question
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
 """Number and share of sentences above which a subject is too common for a question about a single fact."""

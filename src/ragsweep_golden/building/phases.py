@@ -27,10 +27,8 @@ from ragsweep_golden.sets.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VAL
 from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-MOST_DOCUMENTS = 2
-"""Most documents with a chunk that contains the words of a rule-based question."""
-VERSION = "4"
-"""Version of the rules: raised if the same corpus would give other questions."""
+MOST_DOCUMENTS = 2  # most documents with a chunk that contains the words of a rule-based question
+VERSION = "4"  # version of the rules: raised if the same corpus would give other questions
 
 Row = dict[str, Any]
 

@@ -14,15 +14,12 @@ from ragsweep_golden.gates.judging import find_faulty
 from ragsweep_golden.gates.subject import Embed, Floats, Subject
 from ragsweep_golden.sets.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
 
-MOST_SINGLE_FACTS = 0.55
-"""Highest share of questions of a single fact, below the gates' .6."""
-LEAST_HARD = 0.12
-"""Target share of hard questions, above the gate's .1."""
+MOST_SINGLE_FACTS = 0.55  # highest share of questions of a single fact, below the gates' .6
+LEAST_HARD = 0.12  # target share of hard questions, above the gate's .1
 MOST_OF_A_CHUNK = 3
 
 
-FAILS = "fails"
-"""Prefix of the reason of an entry that a gate drops."""
+FAILS = "fails"  # prefix of the reason of an entry that a gate drops
 
 
 def drop_copies(

@@ -18,8 +18,7 @@ from ragsweep_golden.building.settings import BuildSettings, Quotas
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import LANGUAGES
 
-COMPARED = 512
-"""Characters at the start of a text whose similarity is measured."""
+COMPARED = 512  # characters at the start of a text whose similarity is measured
 OTHERS = "others"
 
 

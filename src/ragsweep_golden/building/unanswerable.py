@@ -20,11 +20,9 @@ from ragsweep_golden.building.wording import (
     words_inside,
 )
 
-MOST = 100
-"""Questions about invented names."""
+MOST = 100  # questions about invented names
 LONGEST_DESCRIPTION = 90
-LONGEST_RULE = 110
-"""Characters."""
+LONGEST_RULE = 110  # characters
 
 
 def draft_unanswerable(

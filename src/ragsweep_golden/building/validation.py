@@ -12,8 +12,7 @@ from ragsweep_golden.evidence.answers import is_verbatim, keyword_coverage, numb
 from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets.entries import METHODS, VALIDATED
 
-COMPARED = 512
-"""Characters at the start of the passage that are compared with the answer by similarity."""
+COMPARED = 512  # characters at the start of the passage that are compared with the answer by similarity
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:

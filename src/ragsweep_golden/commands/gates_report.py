@@ -25,10 +25,8 @@ from ragsweep_golden.gates.judging import (
 from ragsweep_golden.gates.subject import Subject
 from ragsweep_golden.sets.entries import incoherences, value
 
-MOST_FAULTS, MOST_WARNED = 20, 5
-"""Most failed questions printed for a gate that fails or warns; the report has all."""
-WIDE = 110
-"""Least width of a terminal for the notes beside the gates."""
+MOST_FAULTS, MOST_WARNED = 20, 5  # most failed questions printed for a gate that fails or warns; the report has all
+WIDE = 110  # least width of a terminal for the notes beside the gates
 _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 
 

@@ -8,8 +8,7 @@ from ragsweep.core.words import is_syllabic, words
 from ragsweep.golden.anchors import resolve
 from ragsweep.parts.languages import STOP_WORDS, content_words, fold
 
-SHORTEST_WORD = 4
-"""Fewest characters of a word of an answer that is searched for."""
+SHORTEST_WORD = 4  # fewest characters of a word of an answer that is searched for
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
 
 

@@ -98,8 +98,7 @@ def _articles(
             yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}
 
 
-SURE_WORDS = 5
-"""Minimum words in an answer for it to count anywhere in the evidence's document."""
+SURE_WORDS = 5  # minimum words in an answer for it to count anywhere in the evidence's document
 
 
 def _answers(

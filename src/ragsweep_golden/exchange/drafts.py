@@ -13,10 +13,8 @@ from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
 from ragsweep_golden.exchange.records import as_mapping, as_passages, as_texts, unnested
 from ragsweep_golden.sets.entries import GROUPS, is_filled
 
-PASSAGES = "passages"
-"""The field of a draft with the texts that contain the answer."""
-CARRIED = "ragsweep"
-"""The metadata field in which an export to another tool stores the whole entry."""
+PASSAGES = "passages"  # the field of a draft with the texts that contain the answer
+CARRIED = "ragsweep"  # the metadata field in which an export to another tool stores the whole entry
 
 RANKED = {
     "id": (("id",), ("qid", "query_id")),

@@ -26,8 +26,7 @@ from ragsweep_golden.exchange.records import read_records
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_filled, value
 
 AUTO = "auto"
-NAMED = "columns"
-"""Format of records whose fields the command names."""
+NAMED = "columns"  # format of records whose fields the command names
 
 
 @dataclass

@@ -15,8 +15,7 @@ from ragsweep_golden.sets.entries import is_filled
 
 _TEXTS = ("content", "text", "page_content", "passage_text", "paragraph_text")
 _DOCUMENTS = ("doc_uri", "document", "doc_id", "id")
-_MARKS = ("is_selected", "is_supporting")
-"""Fields that mark a passage as relevant, of MS MARCO and MuSiQue."""
+_MARKS = ("is_selected", "is_supporting")  # fields that mark a passage as relevant, of MS MARCO and MuSiQue
 _WRAPPERS = (
     *("data", "records", "samples", "examples", "rows", "items", "input_data", "results"),
     *("questions", "queries", "qa_pairs", "tests"),

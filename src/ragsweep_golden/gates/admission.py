@@ -13,8 +13,7 @@ from ragsweep_golden.gates.set_measures import language_of
 from ragsweep_golden.gates.subject import NO_CORPUS, Subject
 from ragsweep_golden.sets.entries import METHODS
 
-RETRIEVED = 5
-"""Number of other passages that a model gets."""
+RETRIEVED = 5  # number of other passages that a model gets
 
 Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
 """Answers questions from passages; None if the call failed."""

@@ -35,14 +35,10 @@ from ragsweep_golden.sets.entries import (
     value,
 )
 
-DUPLICATE = 0.95
-"""Lowest cosine at which two questions count as duplicates."""
-EXTRACTED = 0.95
-"""Lowest cosine at which an answer counts as taken from its passage."""
-HARD = 0.7
-"""Lowest difficulty of a hard entry."""
-NEAR_COPY = 0.9
-"""Lowest cosine of a question and its passage at which the question is reported."""
+DUPLICATE = 0.95  # lowest cosine at which two questions count as duplicates
+EXTRACTED = 0.95  # lowest cosine at which an answer counts as taken from its passage
+HARD = 0.7  # lowest difficulty of a hard entry
+NEAR_COPY = 0.9  # lowest cosine of a question and its passage at which the question is reported
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:

@@ -21,8 +21,7 @@ from ragsweep_golden.labels.corpus_pair import CorpusPair, occurrences, text_of
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
 KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
 
-NEAR = 0.6
-"""Lowest share of words in common, in order, at which a passage counts as an edited form of another."""
+NEAR = 0.6  # lowest share of words in common, in order, at which a passage counts as an edited form of another
 
 
 class LabelChange(NamedTuple):

@@ -15,8 +15,7 @@ from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.sentences import sentences
 from ragsweep_golden.evidence.quotes import shortest_anchor
 
-Found = Mapping[str, Sequence[DocumentSpan]]
-"""The first chunks that each config retrieved for one question, best first."""
+Found = Mapping[str, Sequence[DocumentSpan]]  # the first chunks that each config retrieved for one question, best first
 
 
 class Hole(NamedTuple):

@@ -19,8 +19,7 @@ from ragsweep.core.errors import InputError
 from ragsweep_golden.review.tasks import Review
 
 HOST = "127.0.0.1"
-LARGEST = 2**20
-"""Maximum size of a request in bytes."""
+LARGEST = 2**20  # maximum size of a request in bytes
 
 Reply = Mapping[str, Any]
 

@@ -19,8 +19,7 @@ from ragsweep.golden.reading import read_rows
 from ragsweep_golden.sets.entries import GROUPS, Entry, is_rejected, read_entries_with_questions
 from ragsweep_golden.sets.files import write_rows
 
-SHOWN = 2
-"""Number of last changes that are listed."""
+SHOWN = 2  # number of last changes that are listed
 KINDS = ("added", "removed", "renamed", "changed")
 _DIGITS = 12
 

@@ -22,10 +22,8 @@ from ragsweep.golden.reading import Row, UniqueIds, read_rows
 Entry = Mapping[str, Any]
 
 SCHEMA_VERSION = "1"
-LANGUAGES = {"en": "english", "fr": "french"}
-"""Languages of the questions that rules can make, by their code."""
-NEEDS_REVIEW = "needs_review"
-"""Prefix of the notes of a question that nobody has confirmed."""
+LANGUAGES = {"en": "english", "fr": "french"}  # languages of the questions that rules can make, by their code
+NEEDS_REVIEW = "needs_review"  # prefix of the notes of a question that nobody has confirmed
 ROOT = "root"
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
@@ -39,8 +37,7 @@ SINGLE_FACT = "single_fact"
 REASONING = (SINGLE_FACT, "summary", "reasoning")
 SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
 """Fewest characters of a question, and of the answer of an answerable question."""
-FILLED_FIELDS = 42
-"""Fewest filled fields of an answerable entry."""
+FILLED_FIELDS = 42  # fewest filled fields of an answerable entry
 
 
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import ragsweep
 import ragsweep_serving
-from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.command_line import RUN, Parser, add_path, print_blocks, print_document
 from ragsweep.commands.gate import decide
 from ragsweep.commands.gate import read as read_gate
 from ragsweep.commands.gate_report import EXIT_STATUS, gate_document
@@ -28,8 +28,8 @@ from ragsweep.parts.indexes.external import ExternalIndex
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE
+from ragsweep.report.document import Statement, lines
 from ragsweep.report.terminal import Terminal
-from ragsweep.report.writers.terminal import show
 from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep.composing.trees import leaves
@@ -74,7 +74,7 @@ def ship(arguments: Sequence[str]) -> int:
     found = find_run(options.path, options.run)
     check_whole(found.result)
     reference = find_target(options.path, options.run)
-    registry, terminal = _registry(found, options.uri), Terminal.current()
+    registry = _registry(found, options.uri)
     champion = registry.holder(options.name, options.alias) if options.alias else None
     decision = None
     if champion and champion.tags.get(CONFIG) != reference:
@@ -83,18 +83,16 @@ def ship(arguments: Sequence[str]) -> int:
         names = options.name, uuid.uuid4().hex, options.trace_sample
         files = _files(found, (reference, options.path), names, Path(folder) / "bundle")
         made = registry.register(options.name, *files)
-    with ignore_closed_pipe():
-        terminal.line("shipped", f"{found} as {made.uri}")
-        if decision:
-            show(gate_document(decision), terminal)
-        if decision and decision.decision != "pass":
-            terminal.line("alias", f"{options.alias} stays at {champion.uri if champion else 'no version'}")
-            return EXIT_STATUS[decision.decision]
-        if options.alias:
-            registry.point(options.alias, made)
-            terminal.line(
-                "alias", f"{options.alias} points to it: mlflow models serve -m models:/{options.name}@{options.alias}"
-            )
+    print_blocks(lines(Statement("shipped", f"{found} as {made.uri}", {"uri": made.uri})))
+    if decision:
+        print_document(gate_document(decision))
+    if champion and decision and decision.decision != "pass":
+        print_blocks(lines(Statement("alias", f"{options.alias} stays at {champion.uri}")))
+        return EXIT_STATUS[decision.decision]
+    if options.alias:
+        registry.point(options.alias, made)
+        serve = f"mlflow models serve -m models:/{options.name}@{options.alias}"
+        print_blocks(lines(Statement("alias", f"{options.alias} points to it: {serve}")))
     return 0
 
 
