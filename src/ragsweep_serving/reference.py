@@ -25,7 +25,6 @@ REFERENCE, WORDS = "reference.json", "words.txt"
 """Files of a bundle: the reference, and the words of the corpus, one per line."""
 
 TOTAL = "total"  # the name of the sum of all steps
-
 Column = list[Any]
 
 

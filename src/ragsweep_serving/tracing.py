@@ -18,11 +18,8 @@ from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
 
 MOST_WAITING = 1000  # capacity of the queue; further traces are dropped, and counted in a warning
-
 EXIT_SECONDS = 5.0  # timeout in seconds at exit for pending traces
-
 SHOWN = 300  # characters of a chunk in a trace
-
 RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
 """MLflow's variable; if it is set, MLflow samples, and the shipped ratio is ignored."""
 

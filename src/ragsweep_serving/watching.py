@@ -34,15 +34,10 @@ UNKNOWN_WORDS, LANGUAGE, FORM = "unknown_words", "language", "form"
 TOP_SCORE, GAP, LATENCY = "top_score", "gap", "latency"
 TOKENS, MONEY = "tokens", "money"
 UNKNOWN_MEAN = "unknown_words_mean"  # the mean share of a question's words that are not in the corpus
-
 ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)  # quantities whose decrease is not an alarm
-
 WORTH_MS = 1.0  # a step whose median is below this, in milliseconds, in both traces and evaluation is not compared
-
 USUAL = 0.05  # lowest share of the golden set at which a language belongs to the set
-
 MANY = 0.95  # a question has many unknown words if its share of them exceeds this quantile of the evaluated questions
-
 QUANTILES = (50, 95, 99)
 
 

@@ -22,9 +22,6 @@ from ragsweep.report.writers.terminal import show
 RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that"
 METRIC = "only this metric; may be given several times (default: the objective and the metrics of tables)"
 
-LABELS = """human labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer); they
-correct the difference of a judged metric, and the corrected difference decides"""
-
 
 class Parser(argparse.ArgumentParser):
     """An argument parser with one-line errors."""

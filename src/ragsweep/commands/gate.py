@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsweep.commands.command_line import LABELS, RUN, Parser, add_path, print_document, write_document
+from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
 from ragsweep.commands.comparison import pair_verdicts
 from ragsweep.commands.gate_report import EXIT_STATUS, Decision, GateDecision, correction, gate_document
-from ragsweep.commands.labels import check_labelled, read_run_labels
+from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.sequential import LOST_POWER, check_sequential, metric_range
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.results import Result
@@ -77,9 +77,10 @@ def gate(arguments: Sequence[str]) -> int:
     anchor = find_run(options.path, options.anchor) if options.anchor else None
     decision = replace(decide(baseline, anchor, candidate, options), anchor=anchor, sequential=options.sequential)
     document = gate_document(decision)
-    for path, written in ((options.json, as_json), (options.markdown, as_markdown)):
-        if path:
-            write_document(path, written(document))
+    if options.json:
+        write_document(options.json, as_json(document))
+    if options.markdown:
+        write_document(options.markdown, as_markdown(document))
     print_document(document)
     return EXIT_STATUS[decision.decision]
 
@@ -117,9 +118,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.anchor and not any(one.paired for one in options.conditions):
         raise ConfigError("--anchor: is compared with the candidate by --margin METRIC=X; give one")
     if options.each and options.labels:
-        raise ConfigError(
-            "--each and --labels: labels correct means, and --each tests single questions; give one of the two"
-        )
+        raise ConfigError("--each and --labels: labels correct means, and --each tests questions; give one of the two")
     if options.sequential:
         check_sequential(options)
     keys = [(one.metric, one.kind) for one in options.conditions]
@@ -148,8 +147,7 @@ def read_condition(text: str, kind: str = MARGIN) -> Condition:
 def read_questions(path: Path, known: Collection[str]) -> list[str]:
     """Read question ids, one per line; a line that begins with # is a comment.
 
-    Raises:
-        InputError: The file cannot be read or names none, or a line names a question that is not in the golden set.
+    Raises InputError for a file that cannot be read or names no question, and for unknown questions.
     """
     faults, chosen = Faults(), dict[str, None]()
     for where, line in read_lines(path, faults):
@@ -188,10 +186,8 @@ def decide(
     """Decide whether the candidate is within each margin of the baselines, and keeps each bound.
 
     The gate passes if all checks pass, so no correction for multiple tests is needed (an intersection-union test:
-    Berger, Technometrics 24, 1982); it fails if any check fails.
-
-    Raises:
-        RagsweepError: A metric, a label or a question is unknown, or a metric cannot be gated.
+    Berger, Technometrics 24, 1982); it fails if any check fails. Raises RagsweepError for an unknown metric, label or
+    question, and for a metric that cannot be gated.
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}

@@ -29,7 +29,6 @@ from ragsweep_golden.sets.files import write_rows
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
 MOST_DOCUMENTS = 2  # most documents with a chunk that contains the words of a rule-based question
 VERSION = "4"  # version of the rules: raised if the same corpus would give other questions
-
 Row = dict[str, Any]
 
 
@@ -57,11 +56,7 @@ class PhaseFiles:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        made_from: str,
-        done: Callable[[PhaseDone], None],
-        is_whole: Callable[[], bool] = lambda: True,
+        self, folder: Path, made_from: str, done: Callable[[PhaseDone], None], is_whole: Callable[[], bool]
     ) -> None:
         self._folder, self._made_from, self._done, self._is_whole = folder, made_from, done, is_whole
 
@@ -89,15 +84,9 @@ def build_set(
     embed: Embed | None,
     asker: ModelAsker | None,
 ) -> Built:
-    """Build a golden set.
+    """Build a golden set from documents and their chunks.
 
-    Args:
-        corpus: The documents.
-        spans: Their chunks.
-        settings: The settings of the build.
-        files: The folder of the phases' results.
-        embed: Embeds texts for similarities; with None, no similarity is measured or required.
-        asker: A model that generates questions; None: rules only.
+    Without ``embed`` no similarity is measured or required; without ``asker`` all questions are made by rule.
     """
     documents = documents_by_language(corpus, settings.languages)
     strata = files.run(0, lambda: find_strata(corpus, spans, documents, settings, embed), lambda rows: [])

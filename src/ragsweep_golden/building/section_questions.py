@@ -15,7 +15,6 @@ from ragsweep_golden.building.wording import CODE, alternatives, lower_start, wo
 LONGEST_NAME = 10  # most words of a heading that can become a question
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # compared characters of a word
-
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
 """Verbs of headings. A verb that is a noun as well is recognised by the next word."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])

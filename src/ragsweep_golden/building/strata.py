@@ -89,10 +89,8 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     found = {one: [n for n, each in enumerate(detected) if each == one] for one in languages}
     if not any(found.values()):
         counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
-        wanted = " or ".join(languages)
-        raise ConfigError(
-            f"language: no document is in {wanted}; detected: {counts}; questions need {', '.join(LANGUAGES)}"
-        )
+        fact = f"no document is in {' or '.join(languages)}; detected: {counts}"
+        raise ConfigError(f"language: {fact}; questions need {', '.join(LANGUAGES)}")
     return {one: documents for one, documents in found.items() if documents}
 
 

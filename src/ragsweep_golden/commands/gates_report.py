@@ -11,17 +11,9 @@ from ragsweep.core.plurals import counted
 from ragsweep.report.document import Block, Statement, Statements, Table, paragraphs
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Terminal
+from ragsweep_golden.gates import judging
 from ragsweep_golden.gates.admission import Admission
-from ragsweep_golden.gates.judging import (
-    FAILED,
-    GATES,
-    NOT_MEASURED,
-    PASSED,
-    PROFILES,
-    GateResult,
-    Profile,
-    exit_status,
-)
+from ragsweep_golden.gates.judging import FAILED, NOT_MEASURED, GateResult, Profile
 from ragsweep_golden.gates.subject import Subject
 from ragsweep_golden.sets.entries import incoherences, value
 
@@ -36,7 +28,7 @@ def gates_facts(
     """Return the validation report in JSON types; ``profile`` names the gates of a whole set's report."""
     broken = Counter(code for one in subject.kept for code, _ in incoherences(one))
     return {
-        "verdict": {0: "passed", 1: "failed", 3: "not_measured"}[exit_status(results)],
+        "verdict": {0: "passed", 1: "failed", 3: "not_measured"}[judging.exit_status(results)],
         **({"profile": profile} if profile else {}),
         "questions": len(subject.kept),
         "rejected": subject.rejected,
@@ -79,7 +71,7 @@ def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profi
     yield Table(["gate", "", ">value", ">threshold", "verdict", ""][:shown], [row[:shown] for row in rows], fitted=True)
     for one in results:
         yield paragraphs(one.gate, (Statement("", text) for text in _faults(one)))
-    others = ", ".join(f"profile={name}" for name in PROFILES if name != profile.name)
+    others = ", ".join(f"profile={name}" for name in judging.PROFILES if name != profile.name)
     yield paragraphs("PROFILE", Statement("", f"{profile.name} ({profile.reason}); other gates: {others}"))
     rejected = f", {subject.rejected:,} rejected and left out" if subject.rejected else ""
     decisive = [one for one in results if one.rule.blocking and one.verdict in (FAILED, NOT_MEASURED)]
@@ -91,7 +83,7 @@ def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profi
 
 def _faults(one: GateResult) -> list[str]:
     """List the questions that fail a gate that has not passed."""
-    if one.verdict == PASSED:
+    if one.verdict == judging.PASSED:
         return []
     shown = one.faults[: MOST_FAULTS if one.verdict == FAILED else MOST_WARNED]
     lines = [f'{fault.id} "{fault.question}": {fault.why}' for fault in shown]
@@ -124,5 +116,5 @@ def admission_statements(admissions: Sequence[Admission]) -> Statements:
 
 def comparison(one: GateResult) -> str:
     """Format a gate's threshold: ``>= .8``."""
-    sign, threshold = GATES[one.gate][1], f"{one.rule.threshold:g}"
+    sign, threshold = judging.GATES[one.gate][1], f"{one.rule.threshold:g}"
     return f"{threshold} to {one.rule.highest:g}" if one.rule.highest is not None else f"{sign} {threshold}"

@@ -91,9 +91,8 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
             raise InputError("the corpus of the sweep is missing or has changed since; give the original with corpus=")
         return dataset.corpus
     if corpus.digest != result.dataset.corpus_digest:
-        raise InputError(
-            f"corpus={inputs.values['corpus']}: the sweep searched another corpus, or another version of it"
-        )
+        place = inputs.values["corpus"]
+        raise InputError(f"corpus={place}: the sweep searched another corpus, or another version of it")
     return corpus
 
 

@@ -50,16 +50,9 @@ def import_file(
 ) -> Imported:
     """Read a file of another format.
 
-    Args:
-        path: A table, JSON lines, JSON, Parquet, YAML, or TREC's topics.
-        name: The format, or "auto": recognised by the fields.
-        corpus: The documents to search for texts; with None, texts without a document id are dropped.
-        columns: For format "columns": role in COLUMNS -> name of the field.
-        encoding: Encoding of a text file without a byte order mark; None: UTF-8.
-
-    Raises:
-        InputError: The layout is unknown, or faults of the file, all at once.
-        ConfigError: No field is named for the question, or the encoding is unknown.
+    ``name`` is the format, or "auto": recognised by the fields; ``columns``: role in COLUMNS -> field, for the format
+    "columns". Without a corpus, texts without a document id are dropped. Raises InputError for an unknown layout and
+    faults of the file, ConfigError if no field is named for the question or the encoding is unknown.
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'format="{name}"{nearest(name, known)}')

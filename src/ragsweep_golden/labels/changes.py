@@ -60,11 +60,8 @@ class _Origin(NamedTuple):
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
     """Find the labels that a corpus change invalidates.
 
-    Args:
-        questions: The questions with their labels.
-        new: The current corpus.
-        old: The corpus for which the labels were written. Without it, a passage is identified by its anchor only, a
-            whole document by its id.
+    ``old`` is the corpus for which the labels were written. Without it, a passage is identified by its anchor only, a
+    whole document by its id.
     """
     labels = {label for question in questions for label in question.evidence}
     verifier, found = _Verifier(CorpusPair(new, old), frozenset(label.document for label in labels)), {}
@@ -180,9 +177,8 @@ class _Verifier:
 
     def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
         """Return a label for another place, with a start if the old label has one or the anchor is repeated."""
-        needs_start = (
-            label.start is not None or len(resolve(text_of(self.corpora.new, place.document) or "", anchor)) > 1
-        )
+        text = text_of(self.corpora.new, place.document) or ""
+        needs_start = label.start is not None or len(resolve(text, anchor)) > 1
         return replace(label, document=place.document, start=place.span[0] if needs_start else None)
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:

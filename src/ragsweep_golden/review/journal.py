@@ -23,7 +23,6 @@ from ragsweep_golden.sets.files import write_rows
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
 GRADES = (0, 1, 2, 3)  # grades of a judged passage; 0 is not relevant
-
 Judgement = Mapping[str, Any]
 
 

@@ -20,7 +20,6 @@ from ragsweep_golden.review.tasks import Review
 
 HOST = "127.0.0.1"
 LARGEST = 2**20  # maximum size of a request in bytes
-
 Reply = Mapping[str, Any]
 
 
@@ -36,9 +35,7 @@ class ReviewServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as fault:
-            raise InputError(
-                f"port={port}: cannot be listened on: {fault.strerror}; port=0 takes a free one"
-            ) from fault
+            raise InputError(f"port={port}: cannot be used: {fault.strerror}; port=0 takes a free one") from fault
 
     @property
     def address(self) -> str:

@@ -106,17 +106,13 @@ def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
     """Decide whether the config may take the alias of another version."""
     if not margins:
-        raise ConfigError(
-            f"--alias: {champion.uri} has it; say how much worse the new one may be: --unless-worse METRIC=.02"
-        )
+        raise ConfigError(f"--alias: {champion.uri} has it; give the largest loss: --unless-worse METRIC=.02")
     before = champion.tags.get(CONFIG, "")
     try:
         baseline = find_run(path, before)
     except InputError:
-        raise InputError(
-            f"{champion.uri}: was evaluated as {before or 'no config of ragsweep'}, which is not in {path}; give the"
-            " ledger that has both with --path, or evaluate both configs in one"
-        ) from None
+        fact = f"{champion.uri}: was evaluated as {before or 'no config of ragsweep'}, which is not in {path}"
+        raise InputError(f"{fact}; give the ledger of both with --path, or evaluate both in one") from None
     typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
     options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
     return decide(baseline._replace(typed=champion.uri), None, found, options)
@@ -139,10 +135,8 @@ def _files(
     if dataset is None:
         raise InputError(f"{found}: its corpus has changed since the evaluation; run the config again, and ship that")
     if dataset.excluded:
-        raise InputError(
-            f"{found}: dataset.exclude_self=true: it was evaluated without the documents that are questions, which a"
-            " served model finds; run the config again without it, and ship that"
-        )
+        fact = "it was evaluated without the documents that are questions, which a served model finds"
+        raise InputError(f"{found}: dataset.exclude_self=true: {fact}; run the config again without it, and ship that")
     graph = evaluated_graph(session.builder, found, dataset.corpus)
     indexes = list(external_indexes(session.builder.build(config["retriever"], "retriever").value))
     for index in indexes:
@@ -150,11 +144,8 @@ def _files(
     folder.mkdir()
     write_reference(folder, names, result, dataset, (graph, session.evaluator.executor))
     write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
-    summaries = {
-        name: result.summaries[name]
-        for name in (*objectives(config), *shown_metrics(config))
-        if name in result.summaries
-    }
+    shown = [name for name in (*objectives(config), *shown_metrics(config)) if name in result.summaries]
+    summaries = {name: result.summaries[name] for name in shown}
     tags = {
         CONFIG: reference,
         BUNDLE: names[1],

@@ -11,42 +11,17 @@ from typing import Any
 
 from ragsweep.commands.served import describe_skipped
 from ragsweep.core.plurals import counted
-from ragsweep.report.document import (
-    Block,
-    Document,
-    Section,
-    Statement,
-    Statements,
-    Table,
-    lines,
-    notes,
-    paragraphs,
-    texts,
-)
+from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, notes, paragraphs
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.tables import log_table
 from ragsweep.stats.drift import OPEN, ORDER, RATIO, SAME, SHARE, Drift
+from ragsweep_serving import watching
 from ragsweep_serving.commands.watch_findings import EXIT_STATUS, KEPT, Watch
 from ragsweep_serving.reference import TOTAL
-from ragsweep_serving.watching import (
-    EMPTY,
-    FAILED,
-    FORM,
-    GAP,
-    LANGUAGE,
-    LATENCY,
-    MONEY,
-    QUANTILES,
-    REFUSED,
-    STALE,
-    TOKENS,
-    TOP_SCORE,
-    UNKNOWN_WORDS,
-    Measure,
-    is_alarm,
-)
+from ragsweep_serving.watching import Measure, is_alarm
 
 FORMAT = "ragsweep.watch/1"
+_OF_QUESTIONS = (watching.LANGUAGE, watching.FORM, watching.UNKNOWN_WORDS, watching.TOP_SCORE, watching.GAP)
 LEGEND = (
     "Scores and times are medians; a pair is a request and an evaluated question, and 50 % no change. In brackets:"
     " intervals that hold together, 95 %, with requests of equal words as one. DRIFT: all of it lies beyond the"
@@ -102,7 +77,7 @@ def _times(found: Watch) -> Iterator[Block]:
     """Yield the latencies and the cost of requests."""
     if rows := list(_latencies(found)):
         yield Table(["", "milliseconds: p50 / p95 / p99", ">requests", ">evaluation"], rows)
-    paid = {name: found.measures[name].value for name in (TOKENS, MONEY) if name in found.measures}
+    paid = {name: found.measures[name].value for name in (watching.TOKENS, watching.MONEY) if name in found.measures}
     if any(paid.values()):
         amounts = " and ".join(f"{number(value, '_')} {name}" for name, value in paid.items())
         yield lines(Statement("spent", f"{amounts} a request", paid))
@@ -118,11 +93,11 @@ def _counts(found: Watch) -> str:
 
 def _latencies(found: Watch) -> Iterator[list[str]]:
     """Yield a row for each timed step, the total first."""
-    first = f"{LATENCY}_p{QUANTILES[0]}_ms"
+    first = f"{watching.LATENCY}_p{watching.QUANTILES[0]}_ms"
     for name in found.measures:
         if name.startswith(first):
             step = name.removeprefix(first)
-            each = [found.measures[f"{LATENCY}_p{p}_ms{step}"] for p in QUANTILES]
+            each = [found.measures[f"{watching.LATENCY}_p{p}_ms{step}"] for p in watching.QUANTILES]
             sides = [" / ".join(number(one[side], "ms") for one in each) for side in (0, 3)]
             yield ["", step.removeprefix("/") or TOTAL, *sides]
 
@@ -193,7 +168,7 @@ def results(found: Watch) -> Iterator[Statement]:
     for lack in found.unlike:
         text = f"No evaluated question is like {_percent(lack.measure)} of the requests: {lack.what} {lack.value}."
         yield Statement("", text, {"value": lack.value, **lack.measure._asdict()})
-    falls = [one for one in found.alarms if one.name.startswith(TOP_SCORE) and one.compared.estimate < 0.5]
+    falls = [one for one in found.alarms if one.name.startswith(watching.TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
         text = "Scores fall where questions change, and where documents have: --corpus FOLDER tells the two apart."
         yield Statement("", text)
@@ -229,24 +204,24 @@ def _sentence(drift: Drift, found: Watch) -> str:
     shares = f"{_number(drift.now, drift.kind)} of the requests, {_number(drift.before, drift.kind)} in the evaluation"
     size = f"{shares}: {_difference(drift)}"
     more = drift.compared.estimate > (0.5 if drift.kind == ORDER else 0)
-    if what == UNKNOWN_WORDS:
+    if what == watching.UNKNOWN_WORDS:
         many = "have a larger share of words that no document has than 95 % of the evaluated questions"
         return f"Topic shift, or other words: {_number(drift.now, SHARE)} of the requests {many}: {_difference(drift)}."
-    if what in (TOP_SCORE, GAP):
-        name = "Top scores" if what == TOP_SCORE else "Gaps between the first two scores"
+    if what in (watching.TOP_SCORE, watching.GAP):
+        name = "Top scores" if what == watching.TOP_SCORE else "Gaps between the first two scores"
         return (
             f"{name} of {rest} are {'higher' if more else 'lower'}: median {_score(drift.now)},"
             f" {_score(drift.before)} in the evaluation; {_difference(drift)}."
         )
+    before = f"{_number(drift.now, RATIO, 'ms')} in the median, {_number(drift.before, RATIO, 'ms')}"
     words = {
-        LANGUAGE: f"Language shift: {rest} {size}.",
-        FORM: f"Question types shift: {rest} {size}.",
-        EMPTY: f"More empty results: {size}.",
-        FAILED: f"More failures: {size}.",
-        REFUSED: f"{'More' if more else 'Fewer'} refusals: {size}.",
-        STALE: f"Stale index: {found.changes}; they concern {size}.",
-        LATENCY: f"Slower {rest}: {_number(drift.now, RATIO, 'ms')} in the median, {_number(drift.before, RATIO, 'ms')}"
-        f" in the evaluation, {_difference(drift)}.",
+        watching.LANGUAGE: f"Language shift: {rest} {size}.",
+        watching.FORM: f"Question types shift: {rest} {size}.",
+        watching.EMPTY: f"More empty results: {size}.",
+        watching.FAILED: f"More failures: {size}.",
+        watching.REFUSED: f"{'More' if more else 'Fewer'} refusals: {size}.",
+        watching.STALE: f"Stale index: {found.changes}; they concern {size}.",
+        watching.LATENCY: f"Slower {rest}: {before} in the evaluation, {_difference(drift)}.",
     }
     medians = f"median {_score(drift.now)}, {_score(drift.before)} in the evaluation"
     return words.get(what, f"More {what}: {medians}; {_difference(drift)}.")
@@ -254,11 +229,11 @@ def _sentence(drift: Drift, found: Watch) -> str:
 
 def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement]:
     names = {one.name.partition("/")[0] for one in found.alarms}
-    if names & {LANGUAGE, FORM, UNKNOWN_WORDS, TOP_SCORE, GAP} or found.lacks:
+    if names.intersection(_OF_QUESTIONS) or found.lacks:
         typed = f"--model {shlex.quote(options.model)} --since {shlex.quote(options.since)}"
         command = f"ragsweep golden harvest golden.jsonl corpus=FOLDER {typed}"
         yield Statement(command, "take these questions into the golden set, to be labelled")
-    if STALE in names:
+    if watching.STALE in names:
         command = "ragsweep run ... && ragsweep ship RUN ..."
         yield Statement(command, "evaluate and ship the config with today's documents")
 
@@ -291,7 +266,7 @@ def _facts(found: Watch) -> dict[str, Any]:
         "skipped": dict(found.skipped),
         "questions": found.requests.questions,
         "evaluated": len(found.reference.cluster),
-        "results": texts(results(found)),
+        "results": [one.text for one in results(found)],
         "drifts": log_table(drifts),
         "lacking": [{"what": one.what, "value": one.value, "requests": one.requests} for one in found.lacks],
         "measures": log_table([{"name": name, **one._asdict()} for name, one in found.measures.items()]),
