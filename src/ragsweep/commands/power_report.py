@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
@@ -64,18 +64,21 @@ def power_document(found: PowerFindings) -> Document:
     )
     cells = [_cells(row, compared if found.configs > 1 else "") for row in found.rows]
     table = Table(("metric", "detectable", "needed", "questions"), cells, headed=False)
-    facts = {
-        "format": FORMAT,
-        "runs": [run.run for run in found.runs],
-        "repeats": [run.run for run in found.repeats],
-        "weighted": weighted_note(result),
+    more = {"repeats": [run.run for run in found.repeats], "weighted": weighted_note(result)}
+    facts = _facts(FORMAT, found.runs, found.configs, found.rows) | more
+    return Document("Power", [Section([lines(head), table, notes(_noise(found, result))])], facts)
+
+
+def _facts(form: str, runs: Sequence[RecordedRun], configs: int, rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "format": form,
+        "runs": [run.run for run in runs],
         "power": POWER,
         "confidence_level": LEVEL,
-        "configs": found.configs,
-        "assumed_correlation": CORRELATION if len(found.runs) == 1 else None,
-        "table": log_table(found.rows),
+        "configs": configs,
+        "assumed_correlation": CORRELATION if len(runs) == 1 else None,
+        "table": log_table(rows),
     }
-    return Document("Power", [Section([lines(head), table, notes(_noise(found, result))])], facts)
 
 
 def _assumed(what: str) -> Statement:
@@ -129,15 +132,7 @@ def _noise_text(noise: Noise, unit: str) -> str:
 
 def plan_document(plan: GoldenSetPlan) -> Document:
     """Build the document of the differences that a planned golden set could show."""
-    facts = {
-        "format": PLAN_FORMAT,
-        "runs": [run.run for run in plan.runs],
-        "power": POWER,
-        "confidence_level": LEVEL,
-        "configs": plan.design.comparisons,
-        "assumed_correlation": CORRELATION if len(plan.runs) == 1 else None,
-        "table": log_table(plan.rows),
-    }
+    facts = _facts(PLAN_FORMAT, plan.runs, plan.design.comparisons, plan.rows)
     table = Table(("metric", "change", "detectable", "needed"), [_plan_cells(row) for row in plan.rows], headed=False)
     clusters = [Statement("clusters", _clusters_text(one, plan.design)) for one in plan.planned]
     return Document("Plan", [Section([notes(_plan_statements(plan)), table, notes(clusters)])], facts)

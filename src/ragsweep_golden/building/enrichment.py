@@ -12,7 +12,7 @@ from ragsweep.core.types import Evidence
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
 from ragsweep_golden.building.drafts import Draft, Sources, chance
-from ragsweep_golden.evidence.answers import lexical_overlap
+from ragsweep_golden.evidence.passages import lexical_overlap
 from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled
 

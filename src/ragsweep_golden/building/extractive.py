@@ -19,7 +19,7 @@ from ragsweep_golden.building.rules import RULES
 from ragsweep_golden.building.section_questions import ask_for_sections
 from ragsweep_golden.building.standalone import is_about, stands_alone
 from ragsweep_golden.building.wording import CODE, lower_start, without_lead_in, words_inside
-from ragsweep_golden.evidence.answers import is_verbatim
+from ragsweep_golden.evidence.passages import is_verbatim
 from ragsweep_golden.sets.entries import LANGUAGES
 
 WORDS = range(6, 41)  # number of words of a sentence that can become a question

@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep_golden.building.drafts import Draft
-from ragsweep_golden.evidence.answers import is_verbatim, keyword_coverage, numbers
+from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, numbers
 from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets.entries import METHODS, VALIDATED
 

@@ -33,32 +33,22 @@ def gates_facts(
         "questions": len(subject.kept),
         "rejected": subject.rejected,
         "status": dict(Counter(str(value(one, "audit", "status") or "unstated") for one in subject.kept)),
-        "gates": [
-            {
-                "gate": one.gate,
-                "title": one.title,
-                "value": None if math.isnan(one.value) else one.value,
-                "threshold": one.rule.threshold if one.rule.highest is None else [one.rule.threshold, one.rule.highest],
-                "verdict": one.verdict,
-                "blocking": one.rule.blocking,
-                "note": one.note,
-                "questions": [fault._asdict() for fault in one.faults],
-            }
-            for one in results
-        ],
-        "admission": [
-            {
-                "test": one.test,
-                "title": one.title,
-                "value": None if math.isnan(one.share) else one.share,
-                "measured": one.measured,
-                "questions": list(one.found),
-                "note": one.note,
-            }
-            for one in admissions
-        ],
+        "gates": [_gate_facts(one) for one in results],
+        "admission": [_admission_facts(one) for one in admissions],
         "constraints": {f"C{n}": broken.get(f"C{n}", 0) for n in range(1, 9)},
     }
+
+
+def _gate_facts(one: GateResult) -> dict[str, Any]:
+    facts, rule = one._asdict(), one.rule
+    threshold = rule.threshold if rule.highest is None else [rule.threshold, rule.highest]
+    facts |= {"threshold": threshold, "blocking": rule.blocking, "questions": [each._asdict() for each in one.faults]}
+    return {name: fact for name, fact in facts.items() if name not in ("rule", "faults")}
+
+
+def _admission_facts(one: Admission) -> dict[str, Any]:
+    facts = one._asdict()
+    return {"questions": facts.pop("found"), "value": one.share, **facts}
 
 
 def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profile) -> Iterator[Block]:

@@ -21,8 +21,8 @@ from ragsweep_golden.adding.by_hand import append_entries
 from ragsweep_golden.adding.harvest import Harvest, as_entries, find_question, read_log
 from ragsweep_golden.adding.harvest import harvest as choose
 from ragsweep_golden.commands.inputs import next_step, read_inputs, user_name, words_parser
+from ragsweep_golden.sets import entries as sets
 from ragsweep_golden.sets.changelog import record_change
-from ragsweep_golden.sets.entries import read_set as read_entries
 
 _ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver and with the evidence that BM25
 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
@@ -54,7 +54,7 @@ def harvest(arguments: Sequence[str]) -> int:
 
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Read the existing entries; raises InputError if only these, or only the new ones, would have a weight."""
-    entries = [entry for entry, _ in read_entries(file)] if file.exists() else []
+    entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
     if has_weights and without:
         raise InputError(f"{file}: {counted(without, 'question')} without a weight; give it, or leave out --weights")

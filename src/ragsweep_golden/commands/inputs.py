@@ -32,7 +32,7 @@ from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep_golden.gates.subject import Embed, Floats
-from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
+from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
 OTHER_LAYOUT = "a set of another layout is read by dataset=beir dataset.path=FOLDER or made ours by golden import"
 
@@ -102,7 +102,7 @@ class Inputs:
             raise ConfigError("give the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
         if self.file is not None:
             faults = Faults()
-            read = read_entries_with_questions(self.path, faults)
+            read = read_entries(self.path, faults)
             if any("unknown key" in fault for fault in faults.found):
                 faults.found.insert(0, f"{self.file}: {OTHER_LAYOUT}")
             faults.raise_any()

@@ -78,11 +78,8 @@ def _best(report: ItemReport, items: Items) -> Iterator[Block]:
 
 
 def _numbers(items: Items, n: int) -> list[str]:
-    return [
-        number(float(items.difficulty[n])),
-        signed(float(items.discrimination[n])),
-        signed(float(items.information[n])),
-    ]
+    difficulty, *others = (float(one[n]) for one in (items.difficulty, items.discrimination, items.information))
+    return [number(difficulty), *map(signed, others)]
 
 
 def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
@@ -95,17 +92,13 @@ def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
         [
             names[one.question],
             f"best {one.good} fail, {one.others} others do not" if one.failed_by_best else "reversed",
-            _discrimination(items, one.question),
+            with_interval(*(float(each[one.question]) for each in (items.discrimination, items.low, items.high))),
             _short(report.texts[one.question]),
         ]
         for one in suspects[:MOST]
     ]
     yield Table(("id", "why", "discrimination", "question"), rows, headed=False)
     yield lines(_more(len(suspects)))
-
-
-def _discrimination(items: Items, n: int) -> str:
-    return with_interval(float(items.discrimination[n]), float(items.low[n]), float(items.high[n]))
 
 
 def _redundant(report: ItemReport) -> Iterator[Statement]:

@@ -12,8 +12,7 @@ from ragsweep.commands.documents import read_documents
 from ragsweep.core.plurals import counted
 from ragsweep.report.document import Document, Section, Statement, Table, lines, paragraphs
 from ragsweep_golden.commands.inputs import read_inputs, user_name, words_parser
-from ragsweep_golden.labels.changes import KINDS, Verification, verify_labels
-from ragsweep_golden.labels.repair import repair
+from ragsweep_golden.labels.changes import KINDS, Verification, repair, verify_labels
 from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.entries import as_label
 from ragsweep_golden.sets.files import write_rows

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.words import is_question
-from ragsweep_golden.evidence.answers import is_verbatim
+from ragsweep_golden.evidence.passages import is_verbatim
 from ragsweep_golden.gates.subject import (
     NO_CORPUS,
     NO_EMBEDDER,

@@ -10,7 +10,7 @@ from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters, normalised
 from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
-from ragsweep_golden.evidence.answers import lexical_overlap
+from ragsweep_golden.evidence.passages import lexical_overlap
 from ragsweep_golden.gates.subject import (
     NO_CORPUS,
     Measure,

@@ -74,7 +74,7 @@ class Journal:
         judgements = settle(self.lines())
         if judgements:
             faults = Faults()
-            entries = {entry["id"]: entry for entry in read_entries(self.golden, faults)}
+            entries = {entry["id"]: entry for entry, _ in read_entries(self.golden, faults)}
             for name in dict.fromkeys(one["entry"] for one in judgements):
                 if name not in entries:
                     faults.add(str(self.path), f'has judgements of "{name}", which is not in {self.golden} any more')

@@ -108,18 +108,13 @@ def is_filled(value: Any) -> bool:
 def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
     """Read the entries of a golden file, each with the question that an evaluation reads. Raises InputError."""
     faults = Faults()
-    read = read_entries_with_questions(path, faults)
+    read = read_entries(path, faults)
     faults.raise_any()
     return read
 
 
-def read_entries(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Read the entries of a golden file in our own format, with or without groups; errors are added to the faults."""
-    return [entry for entry, _ in read_entries_with_questions(path, faults)]
-
-
-def read_entries_with_questions(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
-    """Read entries as ``read_entries`` does, each with the question that an evaluation reads."""
+def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
+    """Read the entries of a golden file, each with the question that an evaluation reads; collect the faults."""
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):
         question = read_question(row)
