@@ -55,10 +55,8 @@ class Reference:
     def read(cls, folder: Path) -> Reference:
         """Read the reference of a bundle whose manifest covers it."""
         document = json.loads((folder / REFERENCE).read_text("utf-8"))
-        numbers = {
-            name: [math.nan if value is None else value for value in values]
-            for name, values in document.pop("numbers").items()
-        }
+        given = document.pop("numbers")
+        numbers = {name: [math.nan if one is None else one for one in values] for name, values in given.items()}
         return cls(**document, numbers=numbers)
 
 

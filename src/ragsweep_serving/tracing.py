@@ -24,6 +24,7 @@ RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
 """MLflow's variable; if it is set, MLflow samples, and the shipped ratio is ignored."""
 
 _log = logging.getLogger(__name__)
+Asked = tuple[str, Sequence[Turn]]  # a question, and the earlier turns
 
 
 class TraceQueue:
@@ -76,9 +77,7 @@ class TraceQueue:
                 self._waiting.task_done()
 
 
-def describe(
-    model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, found: ServedAnswer
-) -> ServedTrace:
+def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedAnswer) -> ServedTrace:
     """Describe an answered request; ``asked`` is the question and its history."""
     (question, history), answer = asked, found.answer
     usage = answer.usage if answer else Usage()
@@ -103,9 +102,7 @@ def describe(
     )
 
 
-def describe_failure(
-    model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, fault: BaseException
-) -> ServedTrace:
+def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault: BaseException) -> ServedTrace:
     """Describe a request that ended with an exception."""
     question, history = asked
     turns = [{"role": turn.role, "text": turn.text} for turn in history]

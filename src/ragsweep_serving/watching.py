@@ -108,11 +108,8 @@ def _numbers(trace: ServedTrace) -> dict[str, float]:
     if trace.abstained is not None:
         found |= {"abstained": float(trace.abstained), "tokens": trace.tokens_in + trace.tokens_out}
     for step in trace.steps:
-        found |= {
-            f"ms/{step.name}": step.milliseconds,
-            f"top_score/{step.name}": step.top_score,
-            f"gap/{step.name}": step.gap,
-        }
+        found[f"ms/{step.name}"] = step.milliseconds
+        found |= {f"top_score/{step.name}": step.top_score, f"gap/{step.name}": step.gap}
     return found
 
 
@@ -177,10 +174,8 @@ class RequestComparison:
     @property
     def _kinds(self) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
         """The languages and forms of the requests, and of the evaluated questions."""
-        return {
-            LANGUAGE: (self.requests.language, self.reference.language),
-            FORM: (self.requests.form, self.reference.form),
-        }
+        ours, theirs = self.requests, self.reference
+        return {LANGUAGE: (ours.language, theirs.language), FORM: (ours.form, theirs.form)}
 
     @cached_property
     def _own_languages(self) -> set[str]:
@@ -218,12 +213,8 @@ class RequestComparison:
     def measures(self) -> dict[str, Measure]:
         """Return the numbers that a threshold can name, with intervals of 95 % each."""
         found: dict[str, Measure] = {}
-        shares = {
-            EMPTY: ("results", lambda length: float(length == 0)),
-            FAILED: ("failed", float),
-            REFUSED: ("abstained", float),
-        }
-        for name, (column, change) in shares.items():
+        empty = (EMPTY, "results", lambda length: float(length == 0))
+        for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):
             now, before = self._pair(column, change)
             if len(now.values):
                 found[name] = _share_measure(now, float(before.weights @ before.values) if len(before.values) else 0.0)
@@ -259,10 +250,9 @@ def _share_measure(sample: ClusteredSample, before: float) -> Measure:
 def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: int) -> Measure:
     if not len(now.values):
         return Measure(*[math.nan] * 4)
-    value, then = (
-        float(np.quantile(one.values, percent / 100)) if len(one.values) else math.nan for one in (now, before)
-    )
-    return Measure(value, *quantile_interval(now.values, percent / 100), then)
+    share = percent / 100
+    value, then = (float(np.quantile(one.values, share)) if len(one.values) else math.nan for one in (now, before))
+    return Measure(value, *quantile_interval(now.values, share), then)
 
 
 def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:

@@ -50,9 +50,7 @@ def ablate(arguments: Sequence[str]) -> int:
         metavar="KEY=VALUE",
         help="set in every case; several values (retriever.k=20,40) replace a parameter's neighbours",
     )
-    parser.add_argument(
-        "--factor", action="append", help="change only this part or parameter; may be given several times"
-    )
+    parser.add_argument("--factor", action="append", help="change only this part or parameter; can be repeated")
     parser.add_argument("--metric", help="metric that orders the changes (default: the objective)")
     parser.add_argument("--plan", action="store_true", help="show the cases and their cost; run nothing")
     parser.add_argument("--config-dir", "-cd", help="folder of further options, as given for RUN")

@@ -50,10 +50,8 @@ def correction(check: Check, judged: Gate) -> str:
 
     def basis(found: Gate) -> str:
         moved = signed(found.difference, check.unit) if check.condition.paired else amount(found.candidate, check.unit)
-        distance = (
-            f"{signed(found.slack, check.unit)} [{signed(found.low, check.unit)}, {signed(found.high, check.unit)}]"
-        )
-        return f"{moved}, {distance} from it ({found.decision})"
+        slack, low, high = (signed(one, check.unit) for one in (found.slack, found.low, found.high))
+        return f"{moved}, {slack} [{low}, {high}] from it ({found.decision})"
 
     where = f"{check.condition.metric} against the {check.against}" if check.against else check.condition.metric
     if math.isnan(check.found.low):

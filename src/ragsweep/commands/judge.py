@@ -46,9 +46,7 @@ def judge(arguments: Sequence[str]) -> int:
     source = calibrate.add_mutually_exclusive_group(required=True)
     source.add_argument("--run", help=RUN)
     source.add_argument("--verdicts", type=Path, help="a table or JSON lines with question_id, metric and value")
-    calibrate.add_argument(
-        "--threshold", type=float, default=0.5, help="a verdict or score of this or more passes (0.5)"
-    )
+    calibrate.add_argument("--threshold", type=float, default=0.5, help="lowest verdict or score that passes (0.5)")
     twice = commands.add_parser("noise", description=_NOISE, help="against itself", allow_abbrev=False)
     twice.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     for command in (calibrate, twice):
@@ -100,9 +98,7 @@ def by_metric(labels: Sequence[HumanLabel]) -> Scores:
     scores: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.question in (known := scores.setdefault(label.metric, {})):
-            raise InputError(
-                f'{label.metric}: "{label.question}" has labels of several answers; give --run, the run that is meant'
-            )
+            raise InputError(f'{label.metric}: "{label.question}" has labels of several answers; give the run, --run')
         known[label.question] = label.value
     return scores
 
@@ -144,9 +140,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     yield _stated("refuses", f"{{}} of {found.n_wrong} that people fail (specificity)", found.specificity)
     fewest = min(found.n_right, found.n_wrong)
     if not math.isnan(found.corrected_passed.value):
-        yield _stated(
-            "passes", "{} of all as judged, {} corrected for its errors", found.passed, found.corrected_passed
-        )
+        yield _stated("passes", "{} of all as judged, {} corrected for errors", found.passed, found.corrected_passed)
     else:
         why = "on the labels the judge is no better than chance"
         if not fewest:

@@ -61,9 +61,8 @@ def power(arguments: Sequence[str]) -> int:
     for metric in metrics:
         repeats_of = [np.array(result.outcomes[metric], dtype=np.float64) for result in repeated]
         noise[metric] = noise_floor(repeats_of, results[0].outcomes.get(WEIGHT))
-        row = detectable_row(
-            [run.result for run in runs], metric, options.effect, comparison_level(siblings, metric, configs)
-        )
+        level = comparison_level(siblings, metric, configs)
+        row = detectable_row([run.result for run in runs], metric, options.effect, level)
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
     print_document(power_document(PowerFindings(runs, repeats, rows, noise, configs, len(siblings))), options)
     return 0
@@ -76,7 +75,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--effect", type=float, metavar="X", help="the difference to detect (.02; 2%% of an amount)")
     parser.add_argument(
-        "--configs", type=int, metavar="N", help="number of configs compared with one (default: those of the sweep)"
+        "--configs", type=int, metavar="N", help="configs compared with one (default: those of the sweep)"
     )
     parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="another run of the first config")
     parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of N questions")

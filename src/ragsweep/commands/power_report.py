@@ -59,9 +59,7 @@ def power_document(found: PowerFindings) -> Document:
     head = [Statement("power", f'"{result.dataset.name}", {result.dataset.questions:,} questions: {named}', count)]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
     head += [_assumed("these do")] if len(found.runs) == 1 else []
-    compared = (
-        f"the {found.siblings} configs of their sweep" if found.siblings else f"{found.configs} compared with one"
-    )
+    compared = f"the {found.siblings} configs of the sweep" if found.siblings else f"{found.configs} compared with one"
     cells = [_cells(row, compared if found.configs > 1 else "") for row in found.rows]
     table = Table(("metric", "detectable", "needed", "questions"), cells, headed=False)
     more = {"repeats": [run.run for run in found.repeats], "weighted": weighted_note(result)}
@@ -164,10 +162,8 @@ def _plan_cells(row: Row) -> list[str]:
     sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""
     count = f"{needed:,}" if needed else "unknown how many"
     least = f"shows differences of {amount(row['detectable'], unit)} or more"
-    return [
-        *(row["metric"], row["change"], least),
-        f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}",
-    ]
+    wanted = f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}"
+    return [row["metric"], row["change"], least, wanted]
 
 
 def _clusters_text(one: Planned, design: Design) -> str:

@@ -38,7 +38,7 @@ def report(arguments: Sequence[str]) -> int:
     )
     shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="the file (report-SWEEP.html, history.html; Markdown: the screen)"
+        "-o", "--output", metavar="FILE", help="the file (report-SWEEP.html, history.html, or the screen)"
     )
     parser.add_argument("--format", choices=("html", "markdown"), default="html", help="a page, or text (html)")
     add_path(parser)

@@ -26,9 +26,7 @@ def check_sequential(options: argparse.Namespace) -> None:
     if options.each:
         raise ConfigError("--sequential and --each: --each tests questions without sampling; give one of the two")
     if options.labels:
-        raise ConfigError(
-            "--sequential and --labels: bets need all questions, labels are a sample; give one of the two"
-        )
+        raise ConfigError("--sequential and --labels: bets need all questions, labels are a sample; give one of them")
     if options.questions is not None:
         fact = "all questions of an earlier look must stay, which a list does not ensure"
         raise ConfigError(f"--sequential and --questions: {fact}; give one of the two")

@@ -39,9 +39,7 @@ def show(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep show", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
-    parser.add_argument(
-        "--missed", action="store_true", help="list the questions with a score of 0 in the first metric"
-    )
+    parser.add_argument("--missed", action="store_true", help="list the questions with score 0 in the first metric")
     add_path(parser)
     options = parser.parse_args(arguments)
     run = find_run(options.path, options.run)

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ragsweep.commands.command_line import Parser, print_document
@@ -47,10 +48,8 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     """Read a command and its options; raises ConfigError, in one line, for invalid ones."""
     parser = Parser("ragsweep store", description="Show and empty the store of stage results.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="list | evict")
-    parsers = {
-        name: commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-        for name, text in _COMMANDS.items()
-    }
+    add_parser = partial(commands.add_parser, allow_abbrev=False)
+    parsers = {name: add_parser(name, help=text, description=text) for name, text in _COMMANDS.items()}
     folder = "the store's folder; default: the environment's RAGSWEEP_STORE, else .ragsweep"
     for each in parsers.values():
         each.add_argument("--path", help=folder)

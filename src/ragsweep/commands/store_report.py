@@ -75,9 +75,8 @@ def _stage_rows(listing: Listing) -> list[list[str]]:
     if len(groups) > 1:
         groups.append(("all", list(listing.entries)))
     if listing.stage is None:
-        groups += [
-            (label, [one for one in listing.contents.items if one.sort == sort]) for sort, label in LEFTOVERS.items()
-        ]
+        items = listing.contents.items
+        groups += [(label, [one for one in items if one.sort == sort]) for sort, label in LEFTOVERS.items()]
     rows = []
     for label, group in groups:
         if group:
@@ -164,12 +163,10 @@ def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> 
     return Document("Eviction", sections)
 
 
-def removal_document(
-    place: StorePlace, found: Contents, outcomes: Sequence[tuple[Item, str]], kept: str = ""
-) -> Document:
+def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
     """Build the document of the removed items; ``kept`` is the reason why the database keeps unused space."""
-    left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in outcomes if why]
-    removed = [item for item, why in outcomes if not why]
+    left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
+    removed = [item for item, why in tried if not why]
     done = Statement("removed", _amount(removed) or "nothing", {"removed": len(removed)})
     text = f"{spelled(found.unused)} stay unused inside store.db until the next evict: {kept}"
     note = [Statement("note", text)] if kept else []

@@ -103,11 +103,8 @@ _CODED = ("code_lookup",)
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
     """Make a draft of every question that the rules find in sentences of one language, in document order."""
     marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
-    asked = [
-        one
-        for one in ask_by_rule(found, language)
-        if is_about(one.question, _page(one.sentences[0], corpus, marks), language)
-    ]
+    by_rule = ask_by_rule(found, language)
+    asked = [one for one in by_rule if is_about(one.question, _page(one.sentences[0], corpus, marks), language)]
     definitions = [one for one in asked if one.pattern == "definition" and stands_alone(one, language)]
     every = [*asked, *ask_for_sections(corpus, found, language), *ask_for_differences(definitions, language)]
     quoted = (one for one in unambiguous(every, language) if is_verbatim(one.answer, _source(one, corpus)))

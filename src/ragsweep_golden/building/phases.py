@@ -30,6 +30,7 @@ PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "sele
 MOST_DOCUMENTS = 2  # most documents with a chunk that contains the words of a rule-based question
 VERSION = "4"  # version of the rules: raised if the same corpus would give other questions
 Row = dict[str, Any]
+Documents = Mapping[str, list[int]]  # language -> documents
 
 
 class Built(NamedTuple):
@@ -94,9 +95,8 @@ def build_set(
     named = {row["stratum"]: Stratum(row["stratum"], row["priority"], row["chunks"]) for row in strata}
     quotas = {row["stratum"]: int(row["quota"]) for row in strata}
     sources = Sources(corpus, spans, stratum_of, named, settings.seed)
-    wanted = WantedSet(
-        settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
-    )
+    given = settings
+    wanted = WantedSet(given.questions, given.unanswerable, quotas, given.mix, given.minimums, given.seed)
 
     def run(number: int, compute: Callable[[], Sequence[Draft]], earlier: Sequence[Draft] = ()) -> list[Draft]:
         rows = files.run(
@@ -122,9 +122,7 @@ def build_set(
     return Built(chosen(selection), [one for one in entries if is_rejected(one)], left_out)
 
 
-def ask(
-    sources: Sources, documents: Mapping[str, list[int]], wanted: WantedSet, asker: ModelAsker | None
-) -> list[Draft]:
+def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
     """Make answerable questions: by the model first, then the specific ones by rule."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
@@ -152,11 +150,7 @@ def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
 
 
 def ask_unanswerable(
-    sources: Sources,
-    documents: Mapping[str, list[int]],
-    made: Sequence[Draft],
-    wanted: WantedSet,
-    asker: ModelAsker | None,
+    sources: Sources, documents: Documents, made: Sequence[Draft], wanted: WantedSet, asker: ModelAsker | None
 ) -> list[Draft]:
     """Make questions of the six unanswerable types, each checked against all chunks."""
     found = asker.unanswerable(sources, wanted) if asker else []

@@ -66,9 +66,8 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
             about = _most_related(name, inside, language, action) if asks or action else None
             if about:
                 pattern, bloom = ("heading", "understand") if asks else ("how", "apply")
-                yield Candidate(
-                    _question(lowered, action, language), about.text, (about,), pattern, bloom, "summary", name
-                )
+                question = _question(lowered, action, language)
+                yield Candidate(question, about.text, (about,), pattern, bloom, "summary", name)
 
 
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:

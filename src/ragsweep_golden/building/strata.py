@@ -42,9 +42,8 @@ def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
     """Return the cluster of every document by k-means over unit vectors: ``cluster 1`` is the largest."""
     import faiss
 
-    kmeans = faiss.Kmeans(
-        vectors.shape[1], min(count, len(vectors)), spherical=True, seed=seed, min_points_per_centroid=1
-    )
+    count = min(count, len(vectors))
+    kmeans = faiss.Kmeans(vectors.shape[1], count, spherical=True, seed=seed, min_points_per_centroid=1)
     kmeans.train(vectors)
     _, nearest = kmeans.index.search(vectors, 1)
     numbers = nearest[:, 0].tolist()
@@ -110,9 +109,8 @@ def find_strata(
     members: dict[str, list[int]] = {}
     for n in numbers:
         members.setdefault(names[corpus.ids[n]], []).append(n)
-    strata = [
-        Stratum(name, settings.priorities.get(name, 2), int(chunks[inside].sum())) for name, inside in members.items()
-    ]
+    priorities = settings.priorities
+    strata = [Stratum(one, priorities.get(one, 2), int(chunks[inside].sum())) for one, inside in members.items()]
     answerable = settings.questions - round(settings.questions * settings.unanswerable)
     quotas = allocate(strata, answerable, settings.quotas)
     return [

@@ -28,9 +28,8 @@ def diff(arguments: Sequence[str]) -> int:
     sets = [version_facts(file, str(state.digest)) for file, state in zip(files, states, strict=True)]
     found = {"sets": sets, **compare(*(state.entries for state in states))}
     counts = Table([f">{kind}" for kind in found["counts"]], [[f"{count:,}" for count in found["counts"].values()]])
-    versions = (
-        Statement(word, f"{one['file']}: {describe_version(one)}", one) for word, one in zip("AB", sets, strict=True)
-    )
+    named = zip("AB", sets, strict=True)
+    versions = (Statement(word, f"{one['file']}: {describe_version(one)}", one) for word, one in named)
     section = Section([lines(versions), counts, lines(_questions(found))])
     print_document(Document(f"{files[0]} and {files[1]}", [section], found), options)
     return 0

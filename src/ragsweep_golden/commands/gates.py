@@ -28,9 +28,7 @@ from ragsweep_golden.sets.files import write_report
 _ABOUT = """Judge a golden set. Each gate has a measured value, a threshold and a verdict; a gate that could not be
 measured has not passed. Exit status: 0 no blocking gate failed, 1 one failed, 3 one was not measured, 2 bad input."""
 
-_FILE = (
-    "the golden file, and KEY=VALUE, as in conf/golden.yaml: corpus=FOLDER, embedder=minilm, gates.G5-8.threshold=.5"
-)
+_FILE = "the golden file; KEY=VALUE as in conf/golden.yaml: corpus=FOLDER, embedder=minilm, gates.G5-8.threshold=.5"
 
 
 def gates(arguments: Sequence[str]) -> int:

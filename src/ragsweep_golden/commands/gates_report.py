@@ -53,10 +53,9 @@ def _admission_facts(one: Admission) -> dict[str, Any]:
 
 def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profile) -> Iterator[Block]:
     """Yield a row per gate, the failed questions, and the verdict."""
-    rows = [
-        [one.gate, one.title, _amount(one), comparison(one), _WORDS.get(one.verdict, one.verdict), one.note]
-        for one in results
-    ]
+    words = [_WORDS.get(one.verdict, one.verdict) for one in results]
+    pairs = zip(results, words, strict=True)
+    rows = [[one.gate, one.title, _amount(one), comparison(one), word, one.note] for one, word in pairs]
     shown = 6 if Terminal.current().width >= WIDE else 5
     yield Table(["gate", "", ">value", ">threshold", "verdict", ""][:shown], [row[:shown] for row in rows], fitted=True)
     for one in results:

@@ -119,9 +119,8 @@ def _mini(report: ItemReport, found: Estimate, target: Path | None) -> Iterator[
         between = [f" [{_plain(low)}, {_plain(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
         text = f"{word}: tau-b {_plain(of.tau)}{between[0]}, Pearson {_plain(of.pearson)}{between[1]}"
         yield Statement("", text, of._asdict())
-    yield Statement(
-        "", f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
-    )
+    text = f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
+    yield Statement("", text)
     text = "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
     yield Statement("note", text)
 

@@ -53,7 +53,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     share = f"share of the questions, for --mini; default: {_SHARE}"
     parser.add_argument("--share", type=float, default=_SHARE, help=share)
     critical = (
-        f"ids of questions that are always in the mini set, one per line; default: those with labels.{CRITICAL} true"
+        f"ids of questions that the mini set always has, one per line; default: those with labels.{CRITICAL} true"
     )
     parser.add_argument("--critical", type=Path, metavar="FILE", help=critical)
     parser.add_argument("--json", action="store_true", help="all questions, for programs")
@@ -105,9 +105,8 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
     if len(rows) < FEWEST:
         return report
     found = analyse_items(scores)
-    return report._replace(
-        items=found, suspects=find_suspects(scores, found), redundant=find_redundant(scores, matrix.clusters)
-    )
+    redundant = find_redundant(scores, matrix.clusters)
+    return report._replace(items=found, suspects=find_suspects(scores, found), redundant=redundant)
 
 
 def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -> ItemReport:
@@ -122,9 +121,8 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
     ids = result.outcomes["question_id"]
     given = dict(zip(ids, result.outcomes.get("category") or [""] * len(ids), strict=True))
     categories = [str(given[name] or "") for name in report.matrix.questions]
-    critical = set(
-        read_questions(options.critical, set(map(str, ids))) if options.critical else marked_questions(result)
-    )
+    named = read_questions(options.critical, set(map(str, ids))) if options.critical else marked_questions(result)
+    critical = set(named)
     forced = [n for n, name in enumerate(report.matrix.questions) if name in critical]
     size = max(size, len(forced))
     chosen = choose_mini(report.matrix, categories, size, forced)

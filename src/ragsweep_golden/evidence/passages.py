@@ -94,10 +94,8 @@ def is_verbatim(answer: str, passage: str) -> bool:
 
 def keyword_coverage(answer: str, passage: str, language: str) -> float:
     """Return the share of an answer's words (4 characters or more, no stop words) in a passage; 0 without any."""
-    stop_words = STOP_WORDS[language]
-    wanted = {
-        word for word in _words(answer) if (len(word) >= SHORTEST_WORD or is_syllabic(word)) and word not in stop_words
-    }
+    said = _words(answer) - set(STOP_WORDS[language])
+    wanted = {word for word in said if len(word) >= SHORTEST_WORD or is_syllabic(word)}
     return len(wanted & _words(passage)) / len(wanted) if wanted else 0.0
 
 

@@ -127,9 +127,7 @@ def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
     keywords = [one for one in given if ";" not in one and one.strip() == one]
     notes["keywords with a semicolon, or white space at an end, are left out"] += len(given) - len(keywords)
     cells = {name: entry.get(name) for name in QUESTION_COLUMNS} | {"keywords": "; ".join(keywords)}
-    cells |= {
-        name: str(flag).lower() for name in ("answerable", "needs_retrieval") if (flag := entry.get(name)) is False
-    }
+    cells |= {name: "false" for name in ("answerable", "needs_retrieval") if entry.get(name) is False}
     cells = {name: cell for name, cell in labels_as_texts(entry).items() if name not in EVIDENCE_COLUMNS} | cells
     labels = [{**label, "grade": whole_grade(label, notes)} for label in entry.get("evidence") or ()]
     return [cells | label for label in labels or [{}]]

@@ -26,6 +26,8 @@ from ragsweep_golden.exchange.records import read_records
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_filled, value
 
 AUTO = "auto"
+RowDraft = tuple[Row, RecordDraft]
+
 NAMED = "columns"  # format of records whose fields the command names
 
 
@@ -79,20 +81,15 @@ def import_file(
 
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Mark entries as imported and silver: nobody has confirmed them yet."""
+    by = f"ragsweep golden import {imported.format}"
     for entry in entries:
         imported.gold += value(entry, "audit", "status") == "gold"
-        audit = {
-            **(entry.get("audit") or {}),
-            "status": "silver",
-            "created_by": f"ragsweep golden import {imported.format}",
-        }
+        audit = {**(entry.get("audit") or {}), "status": "silver", "created_by": by}
         imported.entries.append({"schema_version": SCHEMA_VERSION, **entry, "audit": audit})
     return imported
 
 
-def _import_table(
-    path: Path, columns: Sequence[str], imported: Imported, count: int, corpus: Corpus | None
-) -> Imported:
+def _import_table(path: Path, columns: Sequence[str], found: Imported, count: int, corpus: Corpus | None) -> Imported:
     """Read a table of our own columns; drop fields that are aliases of these columns."""
     faults = Faults()
     try:
@@ -104,20 +101,18 @@ def _import_table(
     faults.raise_any()
     own = {*QUESTION_COLUMNS, *ranked[:1]}.difference(ranked[1:])
     lost = [name for name in columns if name not in own and (name in of_system or place_of(name) in RANKED)]
-    imported.left.update(dict.fromkeys(lost, count))
+    found.left.update(dict.fromkeys(lost, count))
     entries = [as_entry(one) for one in raw.questions]
     for entry in entries:
         labels = {name: label for name, label in entry.pop("labels", {}).items() if name not in lost}
         entry |= {"labels": labels} if labels else {}
-    _add_evidence([RecordDraft(entry) for entry in entries], corpus, imported)
-    return finish(entries, imported)
+    _add_evidence([RecordDraft(entry) for entry in entries], corpus, found)
+    return finish(entries, found)
 
 
-def _read_drafts(
-    rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults
-) -> list[tuple[Row, RecordDraft]]:
+def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults) -> list[RowDraft]:
     """Read all records; a record without an id gets a content hash as id, and duplicates of it are dropped."""
-    drafts: list[tuple[Row, RecordDraft]] = []
+    drafts: list[RowDraft] = []
     made: set[str] = set()
     for row, draft in _given_drafts(rows, layout, faults):
         if "id" not in draft.entry:
@@ -132,7 +127,7 @@ def _read_drafts(
     return drafts
 
 
-def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterator[tuple[Row, RecordDraft]]:
+def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterator[RowDraft]:
     """Yield each record with its draft; ambiguous or unreadable structure is a fault of its row."""
     flat: list[tuple[Row, FlatRecord]] = []
     for row in rows:
@@ -209,7 +204,7 @@ def _label(
     return as_label(Evidence(document, anchor, start))
 
 
-def _check(drafts: Sequence[tuple[Row, RecordDraft]], faults: Faults) -> None:
+def _check(drafts: Sequence[RowDraft], faults: Faults) -> None:
     """Raise InputError with the position of every entry that is invalid in our format."""
     unique = UniqueIds("question")
     for row, draft in drafts:

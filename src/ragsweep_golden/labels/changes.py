@@ -141,11 +141,8 @@ class _Verifier:
                 earlier += [(one.text, span) for one, span in occurrences(self.corpora.before, label.document, anchor)]
             # a place that matches another passage of the old corpus better is that passage
             others = [max((self._common(one, place) for one in earlier), default=NOTHING) for _, place in scored]
-            mine = [
-                (score, other < score, place)
-                for (score, place), other in zip(scored, others, strict=True)
-                if score >= other
-            ]
+            pairs = zip(scored, others, strict=True)
+            mine = [(score, other < score, place) for (score, place), other in pairs if score >= other]
             if not mine:
                 continue
             best = max(score for score, *_ in mine)

@@ -102,9 +102,8 @@ def describe_version(facts: Mapping[str, Any]) -> str:
         return f"digest {digest}, no changes recorded"
     if recorded == facts["digest"]:
         return f"version {facts['version']}, digest {digest}"
-    return (
-        f"version {facts['version']}, changed outside: digest {digest} is not the last recorded, {recorded[:_DIGITS]}"
-    )
+    fact = f"digest {digest} is not the last recorded, {recorded[:_DIGITS]}"
+    return f"version {facts['version']}, changed outside: {fact}"
 
 
 def describe_changes(changes: Sequence[Change]) -> Iterator[str]:

@@ -34,10 +34,8 @@ def watch_document(found: Watch, options: argparse.Namespace) -> Document:
     blocks: list[Block] = [lines(_head(found)), *_quantities(found), lines(_lacking(found)), *_times(found)]
     if options.numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
         blocks.append(Table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows))
-    limits = (
-        Statement("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}", vars(one))
-        for one in found.thresholds
-    )
+    given = found.thresholds
+    limits = (Statement("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}", vars(one)) for one in given)
     blocks += [lines(limits), paragraphs("RESULT", results(found))]
     blocks.append(Statements([*_next_steps(found, options)], "commands"))
     return Document(f"{found.version.uri}: {found.decision}", [Section(blocks)], _facts(found))
@@ -85,9 +83,8 @@ def _times(found: Watch) -> Iterator[Block]:
 
 def _counts(found: Watch) -> str:
     since = datetime.fromtimestamp(found.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    asked = (
-        f"{counted(len(found.requests.traces), 'request')}, {counted(found.requests.questions, 'different question')}"
-    )
+    requests, questions = len(found.requests.traces), found.requests.questions
+    asked = f"{counted(requests, 'request')}, {counted(questions, 'different question')}"
     return f"{asked} since {since}, against {counted(len(found.reference.cluster), 'evaluated question')}"
 
 
@@ -105,13 +102,8 @@ def _latencies(found: Watch) -> Iterator[list[str]]:
 def _row(drift: Drift) -> list[str]:
     word = "DRIFT" if is_alarm(drift) else {"drift": "less", "same": "same", "open": "unclear"}[drift.verdict]
     unit = "ms" if drift.kind == RATIO else ""
-    return [
-        word,
-        drift.name,
-        _number(drift.now, drift.kind, unit),
-        _number(drift.before, drift.kind, unit),
-        _difference(drift),
-    ]
+    now, before = (_number(one, drift.kind, unit) for one in (drift.now, drift.before))
+    return [word, drift.name, now, before, _difference(drift)]
 
 
 def _number(value: float, kind: str, unit: str = "") -> str:
