@@ -14,18 +14,8 @@ from ragsweep.core.words import words
 from ragsweep.parts.languages import detect_language, fold
 from ragsweep.parts.question_forms import question_form
 from ragsweep.parts.tracking.served_traces import ServedTrace
-from ragsweep.stats.drift import (
-    FEWEST,
-    ORDER,
-    RATIO,
-    SHARE,
-    ClusteredSample,
-    Drift,
-    Quantity,
-    compare,
-    mean_interval,
-    share_interval,
-)
+from ragsweep.stats import drift as drifts
+from ragsweep.stats.drift import SHARE, ClusteredSample, Drift, Quantity, compare, mean_interval, share_interval
 from ragsweep.stats.intervals import quantile_interval, weighted_quantile_interval
 from ragsweep_serving.reference import TOTAL, Reference, unknown_share
 
@@ -145,9 +135,9 @@ class RequestComparison:
         for name in self.reference.numbers:
             what, _, step = name.partition("/")
             if what in (TOP_SCORE, GAP) or name in (TOKENS, MONEY):
-                yield self._quantity(name, ORDER, *self._pair(name))
+                yield self._quantity(name, drifts.ORDER, *self._pair(name))
             elif what == "ms" and self._is_worth(name):
-                yield self._quantity(f"{LATENCY}/{step}", RATIO, *self._pair(name, lambda ms: max(ms, 1e-3)))
+                yield self._quantity(f"{LATENCY}/{step}", drifts.RATIO, *self._pair(name, lambda ms: max(ms, 1e-3)))
 
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
         """Return whether questions have more unknown words than 95 % of those evaluated.
@@ -263,10 +253,10 @@ def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
 
 def is_alarm(drift: Drift) -> bool:
     """Return whether a drift is an alarm: slower is one, faster is not."""
-    less = drift.compared.estimate < {SHARE: 0.0, ORDER: 0.5, RATIO: 1.0}[drift.kind]
+    less = drift.compared.estimate < {SHARE: 0.0, drifts.ORDER: 0.5, drifts.RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
 
 
 def can_tell(requests: Requests) -> bool:
     """Return whether there are enough distinct questions for a comparison."""
-    return requests.questions >= FEWEST
+    return requests.questions >= drifts.FEWEST

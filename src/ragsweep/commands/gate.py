@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
@@ -20,21 +21,8 @@ from ragsweep.report.tables import weighted_note
 from ragsweep.report.writers.json import as_json
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats import comparable
-from ragsweep.stats.gate import (
-    EACH,
-    GAIN,
-    LEAST,
-    MARGIN,
-    MOST,
-    Check,
-    Condition,
-    Scope,
-    check_direction,
-    check_same_coverage,
-    list_first,
-    run_checks,
-    with_worst_cases,
-)
+from ragsweep.stats import gate as rules
+from ragsweep.stats.gate import EACH, GAIN, LEAST, MARGIN, MOST, Check, Condition, Scope
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.slices import SMALL
@@ -195,7 +183,7 @@ def decide(
     for name, one in baselines.items():
         try:
             comparable.check_same_questions(one, after)
-            check_same_coverage(one, after)
+            rules.check_same_coverage(one, after)
             for result in (one, after):
                 comparable.check_whole(result)
                 comparable.check_scored(result, wanted)
@@ -204,7 +192,7 @@ def decide(
             return GateDecision("refused", baseline, candidate, reason=reason)
     metrics = comparable.shared_metrics([*baselines.values(), after], wanted, ())
     for condition in options.conditions:
-        check_direction(condition, after)
+        rules.check_direction(condition, after)
     given = read_run_labels(options.labels, (before, after))
     check_labelled(given, metrics)
     for label in options.slice:
@@ -217,9 +205,8 @@ def decide(
         against = anchor if name == "anchor" else baseline
         people = RunLabels(given, [run.run for run in (against or candidate, candidate)])
         spreads = {metric: metric_range([one, after], metric) if options.sequential else None for metric in metrics}
-        scopes = {
-            metric: Scope(chosen, options.slice, options.each, spreads[metric], people.of(metric)) for metric in metrics
-        }
+        scope = partial(Scope, chosen, options.slice, options.each)
+        scopes = {metric: scope(spreads[metric], people.of(metric)) for metric in metrics}
         conditions = [each for each in options.conditions if each.paired or one is before]
         found, said = _check_against(one, after, conditions, scopes)
         checks += [replace(check, against=name if check.condition.paired and anchor else "") for check in found]
@@ -247,14 +234,14 @@ def _check_against(
     checks, notes = list[Check](), list[str]()
     for condition in conditions:
         scope = scopes[condition.metric]
-        filled = with_worst_cases(before if condition.paired else None, after, condition.metric)
+        filled = rules.with_worst_cases(before if condition.paired else None, after, condition.metric)
         if worst := [name for name in filled.worst if name in scope.chosen]:
-            listed = f"{len(worst)} ({list_first(worst)})"
+            listed = f"{len(worst)} ({rules.list_first(worst)})"
             notes.append(f"{condition.metric}: failed or declined, counted as the worst case: {listed}")
         if condition.paired:
             known = score_matrix([before, filled.result], condition.metric)
             notes += [f"{condition.metric}: {note}" for note in [known.declined_note] if note]
-        checks += run_checks(condition, before, filled, scope)
+        checks += rules.run_checks(condition, before, filled, scope)
     return checks, notes
 
 

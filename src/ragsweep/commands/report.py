@@ -30,16 +30,11 @@ def report(arguments: Sequence[str]) -> int:
     """Run ``ragsweep report``; return the exit status."""
     parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument(
-        "sweep",
-        nargs="?",
-        metavar="SWEEP",
-        help="the id of a sweep or a prefix, as ragsweep list shows it (the newest)",
-    )
+    one = "the id of a sweep or a prefix, as ragsweep list shows it (the newest)"
+    shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=one)
     shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="the file (report-SWEEP.html, history.html, or the screen)"
-    )
+    place = "the file (report-SWEEP.html, history.html; Markdown: the screen)"
+    parser.add_argument("-o", "--output", metavar="FILE", help=place)
     parser.add_argument("--format", choices=("html", "markdown"), default="html", help="a page, or text (html)")
     add_path(parser)
     options = parser.parse_args(arguments)

@@ -18,10 +18,8 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, contents, read_results
 
-_COMMANDS = {
-    "list": "show the stored stages (the default command)",
-    "evict": "remove the entries that fulfil all given conditions",
-}
+_LIST = "show the stored stages (the default command)"
+_COMMANDS = {"list": _LIST, "evict": "remove the entries that fulfil all given conditions"}
 _CONDITION = """store evict: give a condition: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, \
 --quarantine, --all; entries that fulfil all given ones are removed"""
 _SIZES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}

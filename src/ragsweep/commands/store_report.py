@@ -13,11 +13,7 @@ from ragsweep.report.document import Block, Document, Section, Statement, Table,
 from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, SweepResults
 
-LEFTOVERS = {
-    "pieces": "pieces of interrupted computations",
-    "quarantine": "quarantine",
-    "temporary": "temporary files",
-}
+LEFTOVERS = {"pieces": "pieces of interrupted computations", "quarantine": "quarantine", "temporary": "temporary files"}
 SHORT = 12  # shown characters of an address
 
 

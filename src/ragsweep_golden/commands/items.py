@@ -52,9 +52,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mini", type=Path, metavar="OUT.jsonl", help="write the most informative questions there")
     share = f"share of the questions, for --mini; default: {_SHARE}"
     parser.add_argument("--share", type=float, default=_SHARE, help=share)
-    critical = (
-        f"ids of questions that the mini set always has, one per line; default: those with labels.{CRITICAL} true"
-    )
+    critical = f"ids of questions that are always in the mini set, one per line (those with labels.{CRITICAL} true)"
     parser.add_argument("--critical", type=Path, metavar="FILE", help=critical)
     parser.add_argument("--json", action="store_true", help="all questions, for programs")
     add_path(parser)
