@@ -171,12 +171,12 @@ def _clusters_text(one: Planned, design: Design) -> str:
     correlation = one.variation.correlation
     if design.clusters == design.questions:
         return f"{one.metric}: one question per source document; two of one document correlate by {amount(correlation)}"
-    worth = independent_questions(correlation, design)
+    count = independent_questions(correlation, design)
     alone = ", ".join(
         f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
         for kind, spread in one.variation.spreads.items()
     )
     return (
         f"{one.metric}: differences of one source document correlate by {amount(correlation)}, so these questions"
-        f" count as {worth:,.0f} independent ones; one question per document would show {alone}"
+        f" count as {count:,.0f} independent ones; one question per document would show {alone}"
     )

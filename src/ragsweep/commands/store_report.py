@@ -134,15 +134,10 @@ def _bytes(items: Iterable[Item]) -> int:
 
 
 def _sums(items: Sequence[Item]) -> dict[str, float]:
-    return {
-        "entries": len(items),
-        "bytes": _bytes(items),
-        "rows": sum(item.rows for item in items),
-        "seconds": sum(item.seconds for item in items),
-        "oldest": min(item.made for item in items),
-        "newest": max(item.made for item in items),
-        "used": max(item.used for item in items),
-    }
+    rows, seconds = sum(item.rows for item in items), sum(item.seconds for item in items)
+    sums: dict[str, float] = {"entries": len(items), "bytes": _bytes(items), "rows": rows, "seconds": seconds}
+    made, used = [item.made for item in items], [item.used for item in items]
+    return sums | {"oldest": min(made), "newest": max(made), "used": max(used)}
 
 
 def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> Document:

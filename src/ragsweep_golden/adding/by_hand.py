@@ -43,6 +43,7 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()
     when = datetime.now(UTC).isoformat(timespec="seconds")
+    review = {"who": who, "when": when, "what": "took the evidence"}
     return {
         "schema_version": SCHEMA_VERSION,
         "id": content_hash([question, evidence])[:16],
@@ -51,11 +52,7 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
         "evidence": evidence,
         "content": {"explanation": explanation},
         "validation": {"status": "validated", "method": "person", "score": 1, "corpus_digest": corpus.digest},
-        "audit": {
-            "status": "gold",
-            "created_by": who,
-            "reviews": [{"who": who, "when": when, "what": "took the evidence"}],
-        },
+        "audit": {"status": "gold", "created_by": who, "reviews": [review]},
     }
 
 

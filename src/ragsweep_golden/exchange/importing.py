@@ -80,7 +80,7 @@ def import_file(
 
 
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
-    """Mark entries as imported and silver: nobody has confirmed them yet."""
+    """Mark entries as imported and silver, that is, unconfirmed."""
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
         imported.gold += value(entry, "audit", "status") == "gold"

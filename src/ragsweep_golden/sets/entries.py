@@ -23,7 +23,7 @@ Entry = Mapping[str, Any]
 
 SCHEMA_VERSION = "1"
 LANGUAGES = {"en": "english", "fr": "french"}  # languages of the questions that rules can make, by their code
-NEEDS_REVIEW = "needs_review"  # prefix of the notes of a question that nobody has confirmed
+NEEDS_REVIEW = "needs_review"  # prefix of the notes of an unconfirmed question
 ROOT = "root"
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
@@ -227,4 +227,4 @@ def _audit_faults(entry: Entry) -> Iterator[tuple[str, str]]:
     if given is not None and given not in STATUSES:
         yield "C8", f'the status is "{given}"; known: {", ".join(STATUSES)}'
     if given == "gold" and not value(entry, "audit", "reviews"):
-        yield "C8", "is gold, and nobody has reviewed it"
+        yield "C8", "is gold without a review"

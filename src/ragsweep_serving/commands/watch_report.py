@@ -24,8 +24,8 @@ FORMAT = "ragsweep.watch/1"
 _OF_QUESTIONS = (watching.LANGUAGE, watching.FORM, watching.UNKNOWN_WORDS, watching.TOP_SCORE, watching.GAP)
 LEGEND = (
     "Scores and times are medians; a pair is a request and an evaluated question, and 50 % no change. In brackets:"
-    " intervals that hold together, 95 %, with requests of equal words as one. DRIFT: all of it lies beyond the"
-    " tolerance; same: within; less: it differs, by what may be tolerable; unclear: too few questions."
+    " simultaneous 95 % intervals, with requests of equal words as one. DRIFT: the interval lies beyond the tolerance;"
+    " same: within it; less: a decrease beyond it, which is no alarm; unclear: too few questions."
 )
 
 
@@ -162,7 +162,7 @@ def results(found: Watch) -> Iterator[Statement]:
         yield Statement("", text, {"value": lack.value, **lack.measure._asdict()})
     falls = [one for one in found.alarms if one.name.startswith(watching.TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
-        text = "Scores fall where questions change, and where documents have: --corpus FOLDER tells the two apart."
+        text = "Scores fall where questions change, and where documents have: --corpus FOLDER shows which."
         yield Statement("", text)
     for one in found.thresholds:
         if one.outcome != KEPT:
@@ -232,20 +232,6 @@ def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement
 
 def _facts(found: Watch) -> dict[str, Any]:
     """Return the findings in JSON types; ``drifts`` and ``measures`` are tables as MLflow's log_table writes them."""
-    drifts = [
-        {
-            "name": one.name,
-            "kind": one.kind,
-            "today": one.now,
-            "evaluation": one.before,
-            **one.compared._asdict(),
-            "requests": one.requests,
-            "tolerance": one.tolerance,
-            "verdict": one.verdict,
-            "alarm": is_alarm(one),
-        }
-        for one in found.drifts
-    ]
     return {
         "format": FORMAT,
         "decision": found.decision,
@@ -259,9 +245,15 @@ def _facts(found: Watch) -> dict[str, Any]:
         "questions": found.requests.questions,
         "evaluated": len(found.reference.cluster),
         "results": [one.text for one in results(found)],
-        "drifts": log_table(drifts),
+        "drifts": log_table([_drift_row(one) for one in found.drifts]),
         "lacking": [{"what": one.what, "value": one.value, "requests": one.requests} for one in found.lacks],
         "measures": log_table([{"name": name, **one._asdict()} for name, one in found.measures.items()]),
         "thresholds": [vars(one) for one in found.thresholds],
         "documents": found.changes and {one: sorted(getattr(found.changes, one)) for one in ("new", "changed", "gone")},
     }
+
+
+def _drift_row(one: Drift) -> dict[str, Any]:
+    row = {"name": one.name, "kind": one.kind, "today": one.now, "evaluation": one.before, **one.compared._asdict()}
+    row |= {"requests": one.requests, "tolerance": one.tolerance}
+    return {**row, "verdict": one.verdict, "alarm": is_alarm(one)}
