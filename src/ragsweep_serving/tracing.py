@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ragsweep.core.types import Turn, Usage
+from ragsweep.core.types import Turn
 from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
 
@@ -80,7 +80,10 @@ class TraceQueue:
 def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedAnswer) -> ServedTrace:
     """Describe an answered request; ``asked`` is the question and its history."""
     (question, history), answer = asked, found.answer
-    usage = answer.usage if answer else Usage()
+    said: dict[str, Any] = {}
+    if answer:
+        said = {"answer": answer.text, "abstained": answer.abstained, "failed": answer.failed, "money": answer.money}
+        said |= {"tokens_in": answer.usage.tokens_in, "tokens_out": answer.usage.tokens_out, "generator": answer.model}
     return ServedTrace(
         model,
         bundle,
@@ -92,13 +95,7 @@ def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedA
         query=found.query,
         results=len(found.context),
         documents=list(dict.fromkeys(passage.document for passage in found.context)),
-        answer=answer.text if answer else None,
-        abstained=answer.abstained if answer else None,
-        failed=answer.failed if answer else "",
-        tokens_in=usage.tokens_in,
-        tokens_out=usage.tokens_out,
-        money=answer.money if answer else math.nan,
-        generator=answer.model if answer else "",
+        **said,
     )
 
 

@@ -67,13 +67,8 @@ def _to_argilla(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
 
 def _to_label_studio(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     shown = {"question": entry["question"], "context": _contexts(entry, corpus)}
-    answer = {
-        "id": "reference",
-        "from_name": "reference",
-        "to_name": "question",
-        "type": "textarea",
-        "value": {"text": [entry.get("reference")]},
-    }
+    place = {"id": "reference", "from_name": "reference", "to_name": "question", "type": "textarea"}
+    answer = {**place, "value": {"text": [entry.get("reference")]}}
     predictions = [{"model_version": "golden", "result": [answer]}] if entry.get("reference") else []
     return {"data": {**shown, CARRIED: dict(entry)}, "predictions": predictions}
 
