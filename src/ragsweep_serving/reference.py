@@ -24,9 +24,7 @@ from ragsweep_serving.steps import ranking_nodes, top_scores
 REFERENCE, WORDS = "reference.json", "words.txt"
 """Files of a bundle: the reference, and the words of the corpus, one per line."""
 
-TOTAL = "total"
-"""The name of the sum of all steps."""
-
+TOTAL = "total"  # the name of the sum of all steps
 Column = list[Any]
 
 
@@ -57,10 +55,8 @@ class Reference:
     def read(cls, folder: Path) -> Reference:
         """Read the reference of a bundle whose manifest covers it."""
         document = json.loads((folder / REFERENCE).read_text("utf-8"))
-        numbers = {
-            name: [math.nan if value is None else value for value in values]
-            for name, values in document.pop("numbers").items()
-        }
+        given = document.pop("numbers")
+        numbers = {name: [math.nan if one is None else one for one in values] for name, values in given.items()}
         return cls(**document, numbers=numbers)
 
 

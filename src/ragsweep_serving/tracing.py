@@ -13,23 +13,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ragsweep.core.types import Turn, Usage
+from ragsweep.core.types import Turn
 from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
 
-MOST_WAITING = 1000
-"""Capacity of the queue; further traces are dropped, and counted in a warning."""
-
-EXIT_SECONDS = 5.0
-"""Timeout in seconds at exit for pending traces."""
-
-SHOWN = 300
-"""Characters of a chunk in a trace."""
-
+MOST_WAITING = 1000  # capacity of the queue; further traces are dropped, and counted in a warning
+EXIT_SECONDS = 5.0  # timeout in seconds at exit for pending traces
+SHOWN = 300  # characters of a chunk in a trace
 RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
 """MLflow's variable; if it is set, MLflow samples, and the shipped ratio is ignored."""
 
 _log = logging.getLogger(__name__)
+Asked = tuple[str, Sequence[Turn]]  # a question, and the earlier turns
 
 
 class TraceQueue:
@@ -82,12 +77,13 @@ class TraceQueue:
                 self._waiting.task_done()
 
 
-def describe(
-    model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, found: ServedAnswer
-) -> ServedTrace:
+def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedAnswer) -> ServedTrace:
     """Describe an answered request; ``asked`` is the question and its history."""
     (question, history), answer = asked, found.answer
-    usage = answer.usage if answer else Usage()
+    said: dict[str, Any] = {}
+    if answer:
+        said = {"answer": answer.text, "abstained": answer.abstained, "failed": answer.failed, "money": answer.money}
+        said |= {"tokens_in": answer.usage.tokens_in, "tokens_out": answer.usage.tokens_out, "generator": answer.model}
     return ServedTrace(
         model,
         bundle,
@@ -99,19 +95,11 @@ def describe(
         query=found.query,
         results=len(found.context),
         documents=list(dict.fromkeys(passage.document for passage in found.context)),
-        answer=answer.text if answer else None,
-        abstained=answer.abstained if answer else None,
-        failed=answer.failed if answer else "",
-        tokens_in=usage.tokens_in,
-        tokens_out=usage.tokens_out,
-        money=answer.money if answer else math.nan,
-        generator=answer.model if answer else "",
+        **said,
     )
 
 
-def describe_failure(
-    model: str, bundle: str, asked: tuple[str, Sequence[Turn]], began: float, fault: BaseException
-) -> ServedTrace:
+def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault: BaseException) -> ServedTrace:
     """Describe a request that ended with an exception."""
     question, history = asked
     turns = [{"role": turn.role, "text": turn.text} for turn in history]

@@ -14,18 +14,8 @@ from ragsweep.core.words import words
 from ragsweep.parts.languages import detect_language, fold
 from ragsweep.parts.question_forms import question_form
 from ragsweep.parts.tracking.served_traces import ServedTrace
-from ragsweep.stats.drift import (
-    FEWEST,
-    ORDER,
-    RATIO,
-    SHARE,
-    ClusteredSample,
-    Drift,
-    Quantity,
-    compare,
-    mean_interval,
-    share_interval,
-)
+from ragsweep.stats import drift as drifts
+from ragsweep.stats.drift import SHARE, ClusteredSample, Drift, Quantity, compare, mean_interval, share_interval
 from ragsweep.stats.intervals import quantile_interval, weighted_quantile_interval
 from ragsweep_serving.reference import TOTAL, Reference, unknown_share
 
@@ -33,21 +23,11 @@ EMPTY, FAILED, REFUSED, STALE = "empty_share", "failed_share", "refused_share", 
 UNKNOWN_WORDS, LANGUAGE, FORM = "unknown_words", "language", "form"
 TOP_SCORE, GAP, LATENCY = "top_score", "gap", "latency"
 TOKENS, MONEY = "tokens", "money"
-UNKNOWN_MEAN = "unknown_words_mean"
-"""The mean share of a question's words that are not in the corpus."""
-
-ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)
-"""Quantities whose decrease is not an alarm."""
-
-WORTH_MS = 1.0
-"""A step whose median is below this, in milliseconds, in both traces and evaluation is not compared."""
-
-USUAL = 0.05
-"""Lowest share of the golden set at which a language belongs to the set."""
-
-MANY = 0.95
-"""A question has many unknown words if its share of them exceeds this quantile of the evaluated questions."""
-
+UNKNOWN_MEAN = "unknown_words_mean"  # the mean share of a question's words that are not in the corpus
+ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)  # quantities whose decrease is not an alarm
+WORTH_MS = 1.0  # a step whose median is below this, in milliseconds, in both traces and evaluation is not compared
+USUAL = 0.05  # lowest share of the golden set at which a language belongs to the set
+MANY = 0.95  # a question has many unknown words if its share of them exceeds this quantile of the evaluated questions
 QUANTILES = (50, 95, 99)
 
 
@@ -118,11 +98,8 @@ def _numbers(trace: ServedTrace) -> dict[str, float]:
     if trace.abstained is not None:
         found |= {"abstained": float(trace.abstained), "tokens": trace.tokens_in + trace.tokens_out}
     for step in trace.steps:
-        found |= {
-            f"ms/{step.name}": step.milliseconds,
-            f"top_score/{step.name}": step.top_score,
-            f"gap/{step.name}": step.gap,
-        }
+        found[f"ms/{step.name}"] = step.milliseconds
+        found |= {f"top_score/{step.name}": step.top_score, f"gap/{step.name}": step.gap}
     return found
 
 
@@ -158,9 +135,9 @@ class RequestComparison:
         for name in self.reference.numbers:
             what, _, step = name.partition("/")
             if what in (TOP_SCORE, GAP) or name in (TOKENS, MONEY):
-                yield self._quantity(name, ORDER, *self._pair(name))
+                yield self._quantity(name, drifts.ORDER, *self._pair(name))
             elif what == "ms" and self._is_worth(name):
-                yield self._quantity(f"{LATENCY}/{step}", RATIO, *self._pair(name, lambda ms: max(ms, 1e-3)))
+                yield self._quantity(f"{LATENCY}/{step}", drifts.RATIO, *self._pair(name, lambda ms: max(ms, 1e-3)))
 
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
         """Return whether questions have more unknown words than 95 % of those evaluated.
@@ -187,10 +164,8 @@ class RequestComparison:
     @property
     def _kinds(self) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
         """The languages and forms of the requests, and of the evaluated questions."""
-        return {
-            LANGUAGE: (self.requests.language, self.reference.language),
-            FORM: (self.requests.form, self.reference.form),
-        }
+        ours, theirs = self.requests, self.reference
+        return {LANGUAGE: (ours.language, theirs.language), FORM: (ours.form, theirs.form)}
 
     @cached_property
     def _own_languages(self) -> set[str]:
@@ -228,12 +203,8 @@ class RequestComparison:
     def measures(self) -> dict[str, Measure]:
         """Return the numbers that a threshold can name, with intervals of 95 % each."""
         found: dict[str, Measure] = {}
-        shares = {
-            EMPTY: ("results", lambda length: float(length == 0)),
-            FAILED: ("failed", float),
-            REFUSED: ("abstained", float),
-        }
-        for name, (column, change) in shares.items():
+        empty = (EMPTY, "results", lambda length: float(length == 0))
+        for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):
             now, before = self._pair(column, change)
             if len(now.values):
                 found[name] = _share_measure(now, float(before.weights @ before.values) if len(before.values) else 0.0)
@@ -269,10 +240,9 @@ def _share_measure(sample: ClusteredSample, before: float) -> Measure:
 def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: int) -> Measure:
     if not len(now.values):
         return Measure(*[math.nan] * 4)
-    value, then = (
-        float(np.quantile(one.values, percent / 100)) if len(one.values) else math.nan for one in (now, before)
-    )
-    return Measure(value, *quantile_interval(now.values, percent / 100), then)
+    share = percent / 100
+    value, then = (float(np.quantile(one.values, share)) if len(one.values) else math.nan for one in (now, before))
+    return Measure(value, *quantile_interval(now.values, share), then)
 
 
 def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
@@ -283,10 +253,10 @@ def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
 
 def is_alarm(drift: Drift) -> bool:
     """Return whether a drift is an alarm: slower is one, faster is not."""
-    less = drift.compared.estimate < {SHARE: 0.0, ORDER: 0.5, RATIO: 1.0}[drift.kind]
+    less = drift.compared.estimate < {SHARE: 0.0, drifts.ORDER: 0.5, drifts.RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)
 
 
 def can_tell(requests: Requests) -> bool:
     """Return whether there are enough distinct questions for a comparison."""
-    return requests.questions >= FEWEST
+    return requests.questions >= drifts.FEWEST

@@ -73,7 +73,7 @@ def test_verify_writes_what_is_sure_with_a_changelog_and_leaves_the_rest(
     assert (change["command"], change["changed"], change["added"]) == ("golden verify", 1, 0)
     assert golden(words) == 1  # the other is left
     out = capsys.readouterr().out
-    assert "2 labels: 1 hold, 0 repaired, 1 needs a person" in out
+    assert "2 labels: 1 unchanged, 0 repaired, 1 needs a person" in out
     assert 'golden.jsonl:2 "q2": "evergreen" of "yew"' in out
 
 
@@ -110,7 +110,7 @@ def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureF
         ],
     }
     assert golden(["diff", "after.jsonl", "golden.jsonl"]) == 0
-    assert 'removed    "q3" · Why?' in capsys.readouterr().out
+    assert 'removed   "q3" · Why?' in capsys.readouterr().out
 
 
 def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     words = ["check", "golden.jsonl", "corpus=old.jsonl"]
     assert golden(words) == 0
     counts, version = capsys.readouterr().out.splitlines()
-    assert counts == "golden.jsonl: 1 question, 1 label, 0 faults"
+    assert counts.endswith("golden.jsonl: 1 question, 1 label, 0 faults")
     assert version.endswith(", no changes recorded")
     entries = [
         good | {"id": f"e{n}", "evidence": [{"document": "alder", "anchor": f"measures {n} feet"}]} for n in range(30)
@@ -127,7 +127,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     strange = good | {"id": "s", "querstion": "?", "evidence": [{"document": "oak"}], "content": {"answer_type": 1}}
     write_lines(place / "golden.jsonl", [good, *entries[:15], strange, *entries[15:], good])
     assert golden(words) == 1
-    lines = capsys.readouterr().out.splitlines()
+    lines = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
     faulty = [int(line.split(":")[1]) for line in lines[:-1]]
     assert faulty == sorted([*range(2, 33), 17, 17, 33])
     assert 'the nearest passage, at 19: "measures 10 metres."' in lines[0]
@@ -163,7 +163,8 @@ def test_add_takes_the_passage_that_is_chosen(
     assert {one["who"] for one in changes} == {second["audit"]["created_by"]}
     capsys.readouterr()
     assert golden(["check", "mine.jsonl", "corpus=old.jsonl"]) == 0
-    assert f"mine.jsonl: version 2, digest {changes[1]['after'][:12]}\nversion 2: " in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"version 2, digest {changes[1]['after'][:12]} version 2: " in shown
     assert golden(["add", "mine.jsonl", "Zzz qqq?", "corpus=old.jsonl", "--take", "1"]) == 1
     with pytest.raises(InputError) as fault:
         golden(["check", "missing.jsonl", "corpus=old.jsonl"])

@@ -87,7 +87,7 @@ def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None
 def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     for target, given in (("feed#2", "baseline"), ("feed", "mine"), ("mine#1", "first")):
         assert name([target, given, "--path", path]) == 0
-    assert "mine stands for feedfeed\n" in capsys.readouterr().out
+    assert "mine is the name of feedfeed\n" in capsys.readouterr().out
     assert find_run(path, "baseline").result.name == find_run(path, "mine#2").result.name == "#2 top_k=5"
     assert find_run(path, "first").result.name == "#1 top_k=3"
     assert str(find_run(path, "baseline")) == "#2 top_k=5 (baseline)"

@@ -77,7 +77,7 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     )
     assert "champion stays at models:/handbook/1" in capsys.readouterr().out
     assert client.get_model_version_by_alias("handbook", "champion").version == first.version
-    with pytest.raises(ConfigError, match="say how much worse the new one may be"):
+    with pytest.raises(ConfigError, match="give the largest loss: --unless-worse METRIC"):
         ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
 
 

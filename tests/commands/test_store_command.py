@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.commands.store import read, read_age, read_size, store
+from ragsweep.commands.store_report import eviction_document, removal_document
 from ragsweep.core.errors import RagsweepError
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.stages.store import Store
-from ragsweep.stages.storekeeping import StorePlace
+from ragsweep.stages.storekeeping import StorePlace, contents
 from support.servers import forked
 from test_ledger import opened, result
 from test_storekeeping import NODES, fill, kept, tree
@@ -139,8 +140,21 @@ def test_evict_says_what_goes_and_leaves_the_rest(place: StorePlace, call: Call)
     status, out, _ = call("evict", "--stage", "index", "--older-than", "0s", "--yes")
     assert status == 0
     assert re.search(r"remove    1 entry · .* kB · 2\.0 s of computing", out)
-    assert re.search(r"removed   1 entry", out)
     assert kept(place.path) == set(NODES) - {"index"}
+
+
+def test_the_documents_of_an_eviction_carry_its_numbers(place: StorePlace) -> None:
+    found = contents(place)
+    chunk, index = ([one for one in found.items if one.stage == stage] for stage in ("chunk", "index"))
+    (remove,) = (
+        one for one in eviction_document(place, [*chunk, *index], "--path").statements if one.label == "remove"
+    )
+    assert remove.data == {"items": 2}
+    tried = [(chunk[0], ""), (index[0], "it was used meanwhile")]
+    data = {one.label: one.data for one in removal_document(place, found, tried, "the disk is full").statements}
+    assert data.keys() == {"left", "removed", "note", "disk"}
+    assert data["removed"] == {"removed": 1}
+    assert data["disk"]["bytes"] == found.bytes
 
 
 def test_evict_of_nothing_is_fine(place: StorePlace, call: Call) -> None:

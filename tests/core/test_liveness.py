@@ -14,7 +14,6 @@ from typing import Any
 import optuna
 import pytest
 
-import forked
 from optuna_sweeper.storage import open_storage
 from optuna_sweeper.trial_claims import TrialClaims
 from optuna_sweeper.trials import EVALUATION, Evaluation
@@ -23,6 +22,7 @@ from ragsweep.records.claims import CONFIG, ClaimKey, Claims
 from ragsweep.records.ledger_file import LedgerFile
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import open_remote
+from support.servers import forked
 
 Opened = tuple[Liveness[Any], Callable[[], Any]]
 """A place, and a function that returns the work there: a trial is another one after its release."""

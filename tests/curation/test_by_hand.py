@@ -13,7 +13,7 @@ from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.golden.golden_set import find_faults
 from ragsweep_golden.adding.by_hand import add_entry, gold_entry, propose_all
 from ragsweep_golden.evidence.locating import Place
-from ragsweep_golden.sets.entries import incoherences, read_entries_with_questions
+from ragsweep_golden.sets.entries import incoherences, read_entries
 
 ALDER = "# Old alder\n\nTrees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
 BIRCH = "The birch is pale. The alder is not like it."
@@ -42,7 +42,7 @@ def test_an_entry_of_a_taken_passage_is_gold_and_without_fault(tmp_path: Path) -
     assert entry["audit"]["reviews"][0]["who"] == "Ann"
     path, faults = tmp_path / "golden.jsonl", Faults()
     add_entry(path, entry)
-    find_faults([question for _, question in read_entries_with_questions(path, faults)], CORPUS, faults)
+    find_faults([question for _, question in read_entries(path, faults)], CORPUS, faults)
     assert faults.found == []
 
 

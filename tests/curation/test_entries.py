@@ -91,7 +91,7 @@ def test_an_incoherent_entry_breaks_its_constraint_and_no_other(code: str, chang
 def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
     file, faults = tmp_path / "golden.jsonl", Faults()
     file.write_text(json.dumps(COHERENT) + "\n")
-    (entry,) = read_entries(file, faults)
+    ((entry, _),) = read_entries(file, faults)
     assert not faults.found
     assert entry == COHERENT
     from ragsweep.golden.golden_format import read_questions

@@ -14,6 +14,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.building.drafts import Sources, WantedSet
 from ragsweep_golden.building.selection import select
+from ragsweep_golden.commands.gates_report import gates_blocks, gates_facts
 from ragsweep_golden.gates.judging import (
     FAILED,
     GATES,
@@ -296,3 +297,17 @@ def test_without_a_corpus_no_gate_of_passages_is_measured_from_the_passages_of_e
     entries = [answerable(n) | {"content": {"passage": "The alder is 10 metres high."}} for n in range(4)]
     results = judge_gates(Subject(entries), {gate: RULES[gate] for gate in ("G1-2", "G6-1")})
     assert {one.note for one in results} == {"no corpus given: corpus=FOLDER or FILE"}
+
+
+def test_the_document_of_gates_names_the_decisive_ones_and_the_facts_have_every_value() -> None:
+    subject = Subject([answerable(n) for n in range(3)])
+    results = judge_gates(subject, {gate: RULES[gate] for gate in ("G1-1", "G1-4", "G6-5", "G6-6")})
+    *_, block = gates_blocks(subject, results, choose_profile("full", {}, subject.kept))
+    verdict, *reasons = block.items
+    assert verdict.data == {"questions": 3, "rejected": 0, "decisive": ["G1-1", "G6-5"]}
+    assert [one.text.partition(" ")[0] for one in reasons] == verdict.data["decisive"]
+    facts = gates_facts(subject, results)["gates"]
+    assert [one["gate"] for one in facts] == ["G1-1", "G1-4", "G6-5", "G6-6"]
+    names = {"gate", "title", "value", "threshold", "verdict", "blocking", "note", "questions"}
+    assert {name for one in facts for name in one} == names
+    assert facts[2]["value"] == 3

@@ -46,7 +46,7 @@ def golden(tmp_path: Path) -> Path:
 
 def read(golden: Path) -> dict[str, dict[str, Any]]:
     faults = Faults()
-    entries = {one["id"]: one for one in read_entries(golden, faults)}
+    entries = {one["id"]: one for one, _ in read_entries(golden, faults)}
     faults.raise_any()
     return entries
 

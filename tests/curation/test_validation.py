@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragsweep_golden.building.drafts import Draft
 from ragsweep_golden.building.validation import validate
-from ragsweep_golden.evidence.answers import keyword_coverage
+from ragsweep_golden.evidence.passages import keyword_coverage
 
 PASSAGE = "The **old** press holds forty litres of juice, and the cellar keeps it cold until 15 March."
 

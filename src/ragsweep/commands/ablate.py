@@ -7,16 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsweep.commands.ablation_cases import (
-    OPTIONS,
-    Ablation,
-    AblationCase,
-    Overrides,
-    around,
-    key_of,
-    with_option,
-    with_value,
-)
+from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, around, key_of, with_option, with_value
 from ragsweep.commands.ablation_report import cases_document, changes_document
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
 from ragsweep.core.errors import RagsweepError
@@ -50,9 +41,7 @@ def ablate(arguments: Sequence[str]) -> int:
         metavar="KEY=VALUE",
         help="set in every case; several values (retriever.k=20,40) replace a parameter's neighbours",
     )
-    parser.add_argument(
-        "--factor", action="append", help="change only this part or parameter; may be given several times"
-    )
+    parser.add_argument("--factor", action="append", help="change only this part or parameter; can be repeated")
     parser.add_argument("--metric", help="metric that orders the changes (default: the objective)")
     parser.add_argument("--plan", action="store_true", help="show the cases and their cost; run nothing")
     parser.add_argument("--config-dir", "-cd", help="folder of further options, as given for RUN")
@@ -155,14 +144,14 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
     return Ablation(tuple(cases), impossible, tuple(idle), hydra, own.signature == result.signature)
 
 
-def experiments(config_dir: str | None) -> Callable[[Overrides], Experiment]:
+def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
     """Return a function that composes and checks configs on one session.
 
     The function raises a RagsweepError for a config that cannot run.
     """
     session: Session | None = None
 
-    def experiment(overrides: Overrides) -> Experiment:
+    def experiment(overrides: tuple[str, ...]) -> Experiment:
         nonlocal session
         job = compose_jobs(read_command(overrides, multirun=False, config_dir=config_dir))[0]
         session = session or open_session(job.config.values, Terminal.current())
@@ -171,9 +160,9 @@ def experiments(config_dir: str | None) -> Callable[[Overrides], Experiment]:
     return experiment
 
 
-def _base(result: Result, experiment: Callable[[Overrides], Experiment]) -> Overrides:
+def _base(result: Result, experiment: Callable[[tuple[str, ...]], Experiment]) -> tuple[str, ...]:
     """Return a recorded config as overrides: the given ones, and those that undo changed defaults."""
-    base: Overrides = tuple(line for line in result.overrides if key_of(line) not in _NOT_THE_CONFIG)
+    base: tuple[str, ...] = tuple(line for line in result.overrides if key_of(line) not in _NOT_THE_CONFIG)
     now = experiment(base).parameters
     for name, value in result.parameters.items():
         moved = now.get(name, value) != value and not name.startswith(OF_NO_MATTER)

@@ -74,22 +74,13 @@ def around(
 ) -> list[AblationCase]:
     """Change one thing at a time: options first, then parameters, each to its neighbours.
 
-    Args:
-        base: The overrides of the config.
-        parameters: The config, flattened.
-        given: Factor -> values that replace its neighbours.
-        wanted: The only factors to change; the name of a part includes its parameters. None for all.
-
-    Raises:
-        ConfigError: A wanted factor is unknown, or nothing is left to change.
+    ``base`` are the config's overrides, ``parameters`` the flattened config; ``given``: factor -> values that replace
+    its neighbours. ``wanted`` are the only factors to change; the name of a part includes its parameters. Raises
+    ConfigError for an unknown factor.
     """
-    values: dict[str, Sequence[str]] = {}
-    for group in OPTIONS:
-        values[group] = other_options(group, parameters.get(group, "")) if group in parameters else ()
-    for name, value in parameters.items():
-        if name not in OPTIONS:
-            values[name] = neighbours(name, value)
-    values = {name: found for name, found in values.items() if found} | dict(given)
+    values = {group: other_options(group, parameters[group]) for group in OPTIONS if group in parameters}
+    values |= {name: neighbours(name, value) for name, value in parameters.items() if name not in OPTIONS}
+    values = {name: found for name, found in values.items() if found} | {one: list(two) for one, two in given.items()}
     for name in wanted or ():
         if not any(f"{factor}.".startswith(f"{name}.") for factor in values):
             raise ConfigError(f'--factor: nothing to change in "{name}"{nearest(name, values)}')

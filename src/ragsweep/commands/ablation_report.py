@@ -54,8 +54,8 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     text = (
-        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions{weighted} (intervals that"
-        f" hold for all {len(results) - 1} together):"
+        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions{weighted} (simultaneous"
+        f" intervals of all {len(results) - 1} changes):"
     )
     rows = []
     for n in np.argsort(-np.abs(np.nan_to_num(found.estimate)), kind="stable").tolist():

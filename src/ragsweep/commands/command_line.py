@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result, objectives
-from ragsweep.report.document import Document
+from ragsweep.report.document import Block, Document, Section
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal, discard_output
 from ragsweep.report.writers.json import as_json
@@ -21,9 +21,6 @@ from ragsweep.report.writers.terminal import show
 
 RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that"
 METRIC = "only this metric; may be given several times (default: the objective and the metrics of tables)"
-
-LABELS = """human labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer); they
-correct the difference of a judged metric, and the corrected difference decides"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,6 +57,11 @@ def print_document(document: Document, options: argparse.Namespace | None = None
             sys.stdout.write(as_markdown(document))
         else:
             show(document, Terminal.current())
+
+
+def print_blocks(*blocks: Block) -> None:
+    """Print blocks as one section, for a command that has no other form."""
+    print_document(Document("", [Section(blocks)]))
 
 
 def write_document(path: Path, text: str) -> None:

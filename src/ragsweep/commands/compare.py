@@ -9,27 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import LABELS, METRIC, RUN, Parser, add_forms, add_path, print_document
+from ragsweep.commands.command_line import METRIC, RUN, Parser, add_forms, add_path, print_blocks, print_document
 from ragsweep.commands.comparison import Comparison, compare_runs, find_family
-from ragsweep.commands.labels import read_run_labels
+from ragsweep.commands.labels import LABELS, read_run_labels
 from ragsweep.commands.pair_page import PAGE, write_report
 from ragsweep.commands.pair_report import PairReport, pair_metrics
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
 from ragsweep.report.tables import Row, log_table, weighted_note
-from ragsweep.report.terminal import Terminal
 from ragsweep.stats.verdict import LIKELY_BETTER, SHOWN_BETTER, SHOWN_WORSE
 from ragsweep.sweep.concluding.recorded_runs import find_run
 
 FORMAT = "ragsweep.compare/1"
-MOST_QUESTIONS = 3
-"""Most questions named on either side in the terminal."""
-
+MOST_QUESTIONS = 3  # most questions named on either side in the terminal
 _COLUMNS = ("metric", "baseline -> candidate", "difference", "", "tests", "effect", "questions")
 _NUMBERS = (
     *("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size"),
     *("ratio", "ratio_low", "ratio_high", "corrected", "corrected_low", "corrected_high"),
 )
+_REPORT = """write a page with charts, time and targets, and both configs' records: comparison.html and .json,
+cases.jsonl"""
 _ABOUT = """Compare two configs on the questions that both have scores for: the difference of each metric with its 95 %
 interval, the results of tests, the helped and hurt questions, and the slices with a different verdict. The first RUN is
 the baseline. Runs on different golden sets or corpora are rejected."""
@@ -42,13 +41,7 @@ def compare(arguments: Sequence[str]) -> int:
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)
     add_forms(parser, markdown=True)
-    parser.add_argument(
-        "--report",
-        type=Path,
-        metavar="FOLDER",
-        help="write a page with charts, time and targets, and both configs' records: comparison.html and .json,"
-        " cases.jsonl",
-    )
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help=_REPORT)
     add_path(parser)
     options = parser.parse_args(arguments)
     baseline, candidate = (find_run(options.path, run) for run in options.runs)
@@ -60,7 +53,7 @@ def compare(arguments: Sequence[str]) -> int:
         write_report(PairReport(comparison, options.path), options.report)
     print_document(compare_document(comparison), options)
     if options.report and not (options.json or options.markdown):
-        Terminal.current().line("report", f"{options.report / PAGE}; open it in a browser")
+        print_blocks(lines(Statement("report", f"{options.report / PAGE}; open it in a browser")))
     return 0
 
 

@@ -32,7 +32,7 @@ _METHODS = {
 }
 _INTERACTIONS = {
     "present": "the configs differ from these effects by more than chance: parameters interact, and each effect is an"
-    " average over the evaluated configs, which need not hold elsewhere; a full grid shows the interactions",
+    " average over the evaluated configs, which may differ elsewhere; a full grid shows the interactions",
     "not shown": "no interaction is shown; the effects assume that there is none",
     "untestable": "the effects assume that no parameter changes the effect of another, which these configs cannot test",
 }

@@ -6,12 +6,13 @@ import argparse
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from ragsweep.commands.command_line import LABELS, RUN, Parser, add_path, print_document, write_document
+from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
 from ragsweep.commands.comparison import pair_verdicts
 from ragsweep.commands.gate_report import EXIT_STATUS, Decision, GateDecision, correction, gate_document
-from ragsweep.commands.labels import check_labelled, read_run_labels
+from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.sequential import LOST_POWER, check_sequential, metric_range
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.results import Result
@@ -20,28 +21,14 @@ from ragsweep.report.tables import weighted_note
 from ragsweep.report.writers.json import as_json
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats import comparable
-from ragsweep.stats.gate import (
-    EACH,
-    GAIN,
-    LEAST,
-    MARGIN,
-    MOST,
-    Check,
-    Condition,
-    Scope,
-    check_direction,
-    check_same_coverage,
-    list_first,
-    run_checks,
-    with_worst_cases,
-)
+from ragsweep.stats import gate as rules
+from ragsweep.stats.gate import EACH, GAIN, LEAST, MARGIN, MOST, Check, Condition, Scope
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-CRITICAL = "critical"
-"""The label of the questions that a gate uses if no file lists them."""
+CRITICAL = "critical"  # the label of the questions that a gate uses if no file lists them
 
 _ABOUT = """Decide whether a candidate may replace the baseline. Each condition must be shown with 95 % confidence: the
 candidate is not worse in a metric by more than a margin, is better by a gain, or keeps an absolute bound. pass: all are
@@ -78,9 +65,10 @@ def gate(arguments: Sequence[str]) -> int:
     anchor = find_run(options.path, options.anchor) if options.anchor else None
     decision = replace(decide(baseline, anchor, candidate, options), anchor=anchor, sequential=options.sequential)
     document = gate_document(decision)
-    for path, written in ((options.json, as_json), (options.markdown, as_markdown)):
-        if path:
-            write_document(path, written(document))
+    if options.json:
+        write_document(options.json, as_json(document))
+    if options.markdown:
+        write_document(options.markdown, as_markdown(document))
     print_document(document)
     return EXIT_STATUS[decision.decision]
 
@@ -118,9 +106,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.anchor and not any(one.paired for one in options.conditions):
         raise ConfigError("--anchor: is compared with the candidate by --margin METRIC=X; give one")
     if options.each and options.labels:
-        raise ConfigError(
-            "--each and --labels: labels correct means, and --each tests single questions; give one of the two"
-        )
+        raise ConfigError("--each and --labels: labels correct means, and --each tests questions; give one of the two")
     if options.sequential:
         check_sequential(options)
     keys = [(one.metric, one.kind) for one in options.conditions]
@@ -149,8 +135,7 @@ def read_condition(text: str, kind: str = MARGIN) -> Condition:
 def read_questions(path: Path, known: Collection[str]) -> list[str]:
     """Read question ids, one per line; a line that begins with # is a comment.
 
-    Raises:
-        InputError: The file cannot be read or names none, or a line names a question that is not in the golden set.
+    Raises InputError for a file that cannot be read or names no question, and for unknown questions.
     """
     faults, chosen = Faults(), dict[str, None]()
     for where, line in read_lines(path, faults):
@@ -189,10 +174,8 @@ def decide(
     """Decide whether the candidate is within each margin of the baselines, and keeps each bound.
 
     The gate passes if all checks pass, so no correction for multiple tests is needed (an intersection-union test:
-    Berger, Technometrics 24, 1982); it fails if any check fails.
-
-    Raises:
-        RagsweepError: A metric, a label or a question is unknown, or a metric cannot be gated.
+    Berger, Technometrics 24, 1982); it fails if any check fails. Raises RagsweepError for an unknown metric, label or
+    question, and for a metric that cannot be gated.
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}
@@ -200,7 +183,7 @@ def decide(
     for name, one in baselines.items():
         try:
             comparable.check_same_questions(one, after)
-            check_same_coverage(one, after)
+            rules.check_same_coverage(one, after)
             for result in (one, after):
                 comparable.check_whole(result)
                 comparable.check_scored(result, wanted)
@@ -209,7 +192,7 @@ def decide(
             return GateDecision("refused", baseline, candidate, reason=reason)
     metrics = comparable.shared_metrics([*baselines.values(), after], wanted, ())
     for condition in options.conditions:
-        check_direction(condition, after)
+        rules.check_direction(condition, after)
     given = read_run_labels(options.labels, (before, after))
     check_labelled(given, metrics)
     for label in options.slice:
@@ -222,9 +205,8 @@ def decide(
         against = anchor if name == "anchor" else baseline
         people = RunLabels(given, [run.run for run in (against or candidate, candidate)])
         spreads = {metric: metric_range([one, after], metric) if options.sequential else None for metric in metrics}
-        scopes = {
-            metric: Scope(chosen, options.slice, options.each, spreads[metric], people.of(metric)) for metric in metrics
-        }
+        scope = partial(Scope, chosen, options.slice, options.each)
+        scopes = {metric: scope(spreads[metric], people.of(metric)) for metric in metrics}
         conditions = [each for each in options.conditions if each.paired or one is before]
         found, said = _check_against(one, after, conditions, scopes)
         checks += [replace(check, against=name if check.condition.paired and anchor else "") for check in found]
@@ -252,14 +234,14 @@ def _check_against(
     checks, notes = list[Check](), list[str]()
     for condition in conditions:
         scope = scopes[condition.metric]
-        filled = with_worst_cases(before if condition.paired else None, after, condition.metric)
+        filled = rules.with_worst_cases(before if condition.paired else None, after, condition.metric)
         if worst := [name for name in filled.worst if name in scope.chosen]:
-            listed = f"{len(worst)} ({list_first(worst)})"
+            listed = f"{len(worst)} ({rules.list_first(worst)})"
             notes.append(f"{condition.metric}: failed or declined, counted as the worst case: {listed}")
         if condition.paired:
             known = score_matrix([before, filled.result], condition.metric)
             notes += [f"{condition.metric}: {note}" for note in [known.declined_note] if note]
-        checks += run_checks(condition, before, filled, scope)
+        checks += rules.run_checks(condition, before, filled, scope)
     return checks, notes
 
 

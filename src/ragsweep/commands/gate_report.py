@@ -18,6 +18,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun
 Decision = Literal["pass", "fail", "inconclusive", "refused"]
 EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}
 FORMAT = "ragsweep.gate/1"
+_SAME = ("decision", "reason", "decisions", "sequential", "verdicts", "questions", "notes")
 COLUMNS = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
 _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "high")
 """Columns of the uncorrected result, present if human labels correct the judge's scores."""
@@ -49,10 +50,8 @@ def correction(check: Check, judged: Gate) -> str:
 
     def basis(found: Gate) -> str:
         moved = signed(found.difference, check.unit) if check.condition.paired else amount(found.candidate, check.unit)
-        distance = (
-            f"{signed(found.slack, check.unit)} [{signed(found.low, check.unit)}, {signed(found.high, check.unit)}]"
-        )
-        return f"{moved}, {distance} from it ({found.decision})"
+        slack, low, high = (signed(one, check.unit) for one in (found.slack, found.low, found.high))
+        return f"{moved}, {slack} [{low}, {high}] from it ({found.decision})"
 
     where = f"{check.condition.metric} against the {check.against}" if check.against else check.condition.metric
     if math.isnan(check.found.low):
@@ -128,21 +127,15 @@ def _facts(decision: GateDecision) -> dict[str, Any]:
     variance = {str(one.condition): one.variance.facts for one in decision.checks if one.variance}
     return {
         "format": FORMAT,
-        "decision": decision.decision,
+        **{name: getattr(decision, name) for name in _SAME},
         "exit_status": EXIT_STATUS[decision.decision],
-        "reason": decision.reason,
         "baseline": decision.baseline and decision.baseline.facts,
         "anchor": decision.anchor and decision.anchor.facts,
         "candidate": decision.candidate.facts,
-        "decisions": decision.decisions,
-        "sequential": decision.sequential,
-        "verdicts": decision.verdicts,
         "golden_set": facts.golden_digest,
         "corpus": facts.corpus_digest,
-        "questions": decision.questions,
         "confidence_level": decision.checks[0].found.level if decision.checks else None,
         "factors": [vars(factor) for factor in decision.factors],
-        "notes": decision.notes,
         **({"variance": variance} if variance else {}),
         "checks": log_table([_row(check) for check in decision.checks]),
     }

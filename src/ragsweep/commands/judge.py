@@ -24,8 +24,7 @@ from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
 from ragsweep.stats.judge_agreement import Calibration, count_reasons, measure
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-FEW = 30
-"""Lowest number of labels of either kind that is not reported as few."""
+FEW = 30  # lowest number of labels of either kind that is not reported as few
 
 _CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
 answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
@@ -47,9 +46,7 @@ def judge(arguments: Sequence[str]) -> int:
     source = calibrate.add_mutually_exclusive_group(required=True)
     source.add_argument("--run", help=RUN)
     source.add_argument("--verdicts", type=Path, help="a table or JSON lines with question_id, metric and value")
-    calibrate.add_argument(
-        "--threshold", type=float, default=0.5, help="a verdict or score of this or more passes (0.5)"
-    )
+    calibrate.add_argument("--threshold", type=float, default=0.5, help="lowest verdict or score that passes (0.5)")
     twice = commands.add_parser("noise", description=_NOISE, help="against itself", allow_abbrev=False)
     twice.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     for command in (calibrate, twice):
@@ -101,9 +98,7 @@ def by_metric(labels: Sequence[HumanLabel]) -> Scores:
     scores: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.question in (known := scores.setdefault(label.metric, {})):
-            raise InputError(
-                f'{label.metric}: "{label.question}" has labels of several answers; give --run, the run that is meant'
-            )
+            raise InputError(f'{label.metric}: "{label.question}" has labels of several answers; give the run, --run')
         known[label.question] = label.value
     return scores
 
@@ -145,9 +140,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     yield _stated("refuses", f"{{}} of {found.n_wrong} that people fail (specificity)", found.specificity)
     fewest = min(found.n_right, found.n_wrong)
     if not math.isnan(found.corrected_passed.value):
-        yield _stated(
-            "passes", "{} of all as judged, {} corrected for its errors", found.passed, found.corrected_passed
-        )
+        yield _stated("passes", "{} of all as judged, {} corrected for errors", found.passed, found.corrected_passed)
     else:
         why = "on the labels the judge is no better than chance"
         if not fewest:

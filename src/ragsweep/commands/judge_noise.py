@@ -44,9 +44,7 @@ def noise_document(options: argparse.Namespace) -> Document:
     elif first.parameters.get(_REPLICATE) == second.parameters.get(_REPLICATE):
         same = "both have the same judge.replicate: stored verdicts are the same ones, not new ones"
         statements.append(Statement("warning", same))
-    statements += [
-        Statement("noise", f"{name}: {_noise_text(found)}", found._asdict()) for name, found in floors.items()
-    ]
+    statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]
     facts = {"differing": differing, "metrics": {name: found._asdict() for name, found in floors.items()}}
     return Document("Noise of the judge", [Section([lines(statements)])], facts)
 

@@ -12,8 +12,9 @@ from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 
-Scores = Mapping[str, Mapping[str, float]]
-"""Metric -> question id -> number."""
+LABELS = """human labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer); they
+correct the difference of a judged metric, and the corrected difference decides"""
+Scores = Mapping[str, Mapping[str, float]]  # metric -> question id -> number
 
 
 def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanLabel]:
@@ -48,10 +49,8 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
     """Raise InputError if no label is of a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
-        raise InputError(
-            f"--labels: are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}; label one"
-            " of these"
-        )
+        fact = f"are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
+        raise InputError(f"--labels: {fact}; label one of these")
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:

@@ -22,8 +22,7 @@ from ragsweep.sweep.concluding.summarise import summarise_sweep
 
 MOST = 20
 HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best mean", "status"]
-NAME = 1
-"""The column that is dropped if nothing has a name."""
+NAME = 1  # the column that is dropped if nothing has a name
 
 _ABOUT = """List sweeps and single runs, the latest last. compare, gate, ablate, show and report accept these ids,
 numbers (SWEEP#3) and names. With SWEEP: all its configs in one table, the best first."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragsweep.commands.command_line import Parser, add_path
+from ragsweep.commands.command_line import Parser, add_path, print_blocks
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Statement, lines
 from ragsweep.sweep.concluding.recorded_runs import find_target, open_ledger
 
 _ABOUT = """Name a config or a sweep, for compare, gate, ablate, show, report and list; NAME#3 is the third config of a
@@ -20,16 +20,17 @@ def name(arguments: Sequence[str]) -> int:
     parser.add_argument("name", metavar="NAME", help="begins with a letter; then letters, digits, . _ and -")
     parser.add_argument("--drop", action="store_true", help="free the name; the named config or sweep is kept")
     add_path(parser)
-    options, terminal = parser.parse_args(arguments), Terminal.current()
+    options = parser.parse_args(arguments)
     names = open_ledger(options.path).names
     if options.drop == bool(options.target):
         parser.error("needs RUN and NAME, or --drop and NAME")
     if options.drop:
         if not names.drop(options.name):
             raise InputError(f'no name "{options.name}"{nearest(options.name, names.all())}')
-        terminal.line("name", f"{options.name} is free")
-        return 0
-    target = find_target(options.path, options.target)
-    names.give(options.name, target)
-    terminal.line("name", f"{options.name} stands for {names.shown(target)}")
+        fact = "is free"
+    else:
+        target = find_target(options.path, options.target)
+        names.give(options.name, target)
+        fact = f"is the name of {names.shown(target)}"
+    print_blocks(lines(Statement("name", f"{options.name} {fact}")))
     return 0

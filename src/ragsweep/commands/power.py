@@ -13,17 +13,10 @@ from ragsweep.commands.power_report import GoldenSetPlan, PowerFindings, plan_do
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
+from ragsweep.stats import detectable_rows
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
-from ragsweep.stats.detectable_rows import (
-    EFFECT,
-    Planned,
-    comparison_level,
-    detectable_row,
-    paired,
-    plan_rows,
-    worth_finding,
-)
+from ragsweep.stats.detectable_rows import Planned, comparison_level, detectable_row, paired, plan_rows, worth_finding
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
 from ragsweep.stats.inference.planning import MEASURED, Design, check_design, find_variation, pilot_variation
@@ -61,9 +54,8 @@ def power(arguments: Sequence[str]) -> int:
     for metric in metrics:
         repeats_of = [np.array(result.outcomes[metric], dtype=np.float64) for result in repeated]
         noise[metric] = noise_floor(repeats_of, results[0].outcomes.get(WEIGHT))
-        row = detectable_row(
-            [run.result for run in runs], metric, options.effect, comparison_level(siblings, metric, configs)
-        )
+        level = comparison_level(siblings, metric, configs)
+        row = detectable_row([run.result for run in runs], metric, options.effect, level)
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
     print_document(power_document(PowerFindings(runs, repeats, rows, noise, configs, len(siblings))), options)
     return 0
@@ -75,9 +67,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--effect", type=float, metavar="X", help="the difference to detect (.02; 2%% of an amount)")
-    parser.add_argument(
-        "--configs", type=int, metavar="N", help="number of configs compared with one (default: those of the sweep)"
-    )
+    parser.add_argument("--configs", type=int, metavar="N", help="configs compared with one (those of the sweep)")
     parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="another run of the first config")
     parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of N questions")
     parser.add_argument("--clusters", type=int, metavar="N", help="number of source documents of the planned questions")
@@ -131,7 +121,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _from_measured(options: argparse.Namespace) -> list[Planned]:
     found = dict(find_variation(metric) for metric in options.metric or MEASURED)
-    return [Planned(metric, variation, options.effect or EFFECT) for metric, variation in found.items()]
+    return [Planned(metric, variation, options.effect or detectable_rows.EFFECT) for metric, variation in found.items()]
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:

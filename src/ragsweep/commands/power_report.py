@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
@@ -59,23 +59,24 @@ def power_document(found: PowerFindings) -> Document:
     head = [Statement("power", f'"{result.dataset.name}", {result.dataset.questions:,} questions: {named}', count)]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
     head += [_assumed("these do")] if len(found.runs) == 1 else []
-    compared = (
-        f"the {found.siblings} configs of their sweep" if found.siblings else f"{found.configs} compared with one"
-    )
+    compared = f"the {found.siblings} configs of the sweep" if found.siblings else f"{found.configs} compared with one"
     cells = [_cells(row, compared if found.configs > 1 else "") for row in found.rows]
     table = Table(("metric", "detectable", "needed", "questions"), cells, headed=False)
-    facts = {
-        "format": FORMAT,
-        "runs": [run.run for run in found.runs],
-        "repeats": [run.run for run in found.repeats],
-        "weighted": weighted_note(result),
+    more = {"repeats": [run.run for run in found.repeats], "weighted": weighted_note(result)}
+    facts = _facts(FORMAT, found.runs, found.configs, found.rows) | more
+    return Document("Power", [Section([lines(head), table, notes(_noise(found, result))])], facts)
+
+
+def _facts(form: str, runs: Sequence[RecordedRun], configs: int, rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "format": form,
+        "runs": [run.run for run in runs],
         "power": POWER,
         "confidence_level": LEVEL,
-        "configs": found.configs,
-        "assumed_correlation": CORRELATION if len(found.runs) == 1 else None,
-        "table": log_table(found.rows),
+        "configs": configs,
+        "assumed_correlation": CORRELATION if len(runs) == 1 else None,
+        "table": log_table(rows),
     }
-    return Document("Power", [Section([lines(head), table, notes(_noise(found, result))])], facts)
 
 
 def _assumed(what: str) -> Statement:
@@ -129,15 +130,7 @@ def _noise_text(noise: Noise, unit: str) -> str:
 
 def plan_document(plan: GoldenSetPlan) -> Document:
     """Build the document of the differences that a planned golden set could show."""
-    facts = {
-        "format": PLAN_FORMAT,
-        "runs": [run.run for run in plan.runs],
-        "power": POWER,
-        "confidence_level": LEVEL,
-        "configs": plan.design.comparisons,
-        "assumed_correlation": CORRELATION if len(plan.runs) == 1 else None,
-        "table": log_table(plan.rows),
-    }
+    facts = _facts(PLAN_FORMAT, plan.runs, plan.design.comparisons, plan.rows)
     table = Table(("metric", "change", "detectable", "needed"), [_plan_cells(row) for row in plan.rows], headed=False)
     clusters = [Statement("clusters", _clusters_text(one, plan.design)) for one in plan.planned]
     return Document("Plan", [Section([notes(_plan_statements(plan)), table, notes(clusters)])], facts)
@@ -169,10 +162,8 @@ def _plan_cells(row: Row) -> list[str]:
     sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""
     count = f"{needed:,}" if needed else "unknown how many"
     least = f"shows differences of {amount(row['detectable'], unit)} or more"
-    return [
-        *(row["metric"], row["change"], least),
-        f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}",
-    ]
+    wanted = f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}"
+    return [row["metric"], row["change"], least, wanted]
 
 
 def _clusters_text(one: Planned, design: Design) -> str:
@@ -180,12 +171,12 @@ def _clusters_text(one: Planned, design: Design) -> str:
     correlation = one.variation.correlation
     if design.clusters == design.questions:
         return f"{one.metric}: one question per source document; two of one document correlate by {amount(correlation)}"
-    worth = independent_questions(correlation, design)
+    count = independent_questions(correlation, design)
     alone = ", ".join(
         f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
         for kind, spread in one.variation.spreads.items()
     )
     return (
         f"{one.metric}: differences of one source document correlate by {amount(correlation)}, so these questions"
-        f" count as {worth:,.0f} independent ones; one question per document would show {alone}"
+        f" count as {count:,.0f} independent ones; one question per document would show {alone}"
     )

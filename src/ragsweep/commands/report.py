@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.command_line import Parser, add_path, ignore_closed_pipe, print_blocks
 from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
+from ragsweep.report.document import Statement, lines
 from ragsweep.report.numbers import spelled
 from ragsweep.report.page import history_document
-from ragsweep.report.terminal import Terminal
 from ragsweep.report.writers.html import as_html
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.past_sweeps import recorded_sweeps
@@ -30,16 +30,11 @@ def report(arguments: Sequence[str]) -> int:
     """Run ``ragsweep report``; return the exit status."""
     parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument(
-        "sweep",
-        nargs="?",
-        metavar="SWEEP",
-        help="the id of a sweep or a prefix, as ragsweep list shows it (the newest)",
-    )
+    one = "the id of a sweep or a prefix, as ragsweep list shows it (the newest)"
+    shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=one)
     shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="the file (report-SWEEP.html, history.html; Markdown: the screen)"
-    )
+    place = "the file (report-SWEEP.html, history.html; Markdown: the screen)"
+    parser.add_argument("-o", "--output", metavar="FILE", help=place)
     parser.add_argument("--format", choices=("html", "markdown"), default="html", help="a page, or text (html)")
     add_path(parser)
     options = parser.parse_args(arguments)
@@ -80,7 +75,8 @@ def _history(path: str, name: str) -> int:
 
 def _write_page(name: str, page: bytes) -> int:
     _write(name, page)
-    Terminal.current().line("report", f"{name} · {spelled(len(page))}; open it in a browser")
+    text = f"{name} · {spelled(len(page))}; open it in a browser"
+    print_blocks(lines(Statement("report", text, {"file": name, "bytes": len(page)})))
     return 0
 
 

@@ -21,38 +21,26 @@ def check_sequential(options: argparse.Namespace) -> None:
     """Raise ConfigError for options of a gate that are undefined for a suite that grows between looks."""
     for condition in options.conditions:
         if condition.relative:
-            raise ConfigError(
-                f"--sequential: {condition} is a share of a mean that differs from look to look; give a margin in the"
-                " metric's unit"
-            )
+            fact = f"{condition} is a share of a mean that differs from look to look"
+            raise ConfigError(f"--sequential: {fact}; give a margin in the metric's unit")
     if options.each:
-        raise ConfigError(
-            "--sequential and --each: --each tests single questions without sampling; give one of the two"
-        )
+        raise ConfigError("--sequential and --each: --each tests questions without sampling; give one of the two")
     if options.labels:
-        raise ConfigError(
-            "--sequential and --labels: the bets need the scores of all questions, and labels cover a sample; give"
-            " one of the two"
-        )
+        raise ConfigError("--sequential and --labels: bets need all questions, labels are a sample; give one of them")
     if options.questions is not None:
-        raise ConfigError(
-            "--sequential and --questions: all questions of an earlier look must stay, which a list does not ensure;"
-            " give one of the two"
-        )
+        fact = "all questions of an earlier look must stay, which a list does not ensure"
+        raise ConfigError(f"--sequential and --questions: {fact}; give one of the two")
 
 
 def metric_range(results: Sequence[Result], metric: str) -> float:
     """Return the width of a metric's range, by the definitions in the configs of some results.
 
-    Raises:
-        ConfigError: The metric has no bounds or definition, or a result is of questions that change as the set grows.
+    Raises ConfigError for a metric without bounds, and for a result on questions that change as the set grows.
     """
     for result in results:
         if result.dataset.partition != ALL or (result.config.get("dataset") or {}).get("limit"):
-            raise ConfigError(
-                f"--sequential: {result.name} was measured on a part of the golden set, whose questions are not the"
-                " same in a larger one; run it with partition=all and no dataset.limit"
-            )
+            fact = f"{result.name} was measured on a part of the golden set, whose questions change as the set grows"
+            raise ConfigError(f"--sequential: {fact}; run it with partition=all and no dataset.limit")
     try:
         ends = [metric_bounds(result.config, metric) for result in results]
     except ConfigError as fault:

@@ -28,8 +28,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.running.session import Session
 
-MOST_CONTEXT, LONGEST_PASSAGE = 5, 200
-"""Most chunks listed below a question, and most characters of each."""
+MOST_CONTEXT, LONGEST_PASSAGE = 5, 200  # most chunks listed below a question, and most characters of each
 
 _ABOUT = """Show one config: its settings, its metrics with 95 % intervals, each slice, and with --missed the questions
 with the worst possible score, with their texts and retrieved chunks."""
@@ -40,9 +39,7 @@ def show(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep show", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
-    parser.add_argument(
-        "--missed", action="store_true", help="list the questions with a score of 0 in the first metric"
-    )
+    parser.add_argument("--missed", action="store_true", help="list the questions with score 0 in the first metric")
     add_path(parser)
     options = parser.parse_args(arguments)
     run = find_run(options.path, options.run)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ragsweep.commands.command_line import Parser, add_path
+from ragsweep.commands.command_line import Parser, add_path, print_blocks
 from ragsweep.core.plurals import counted
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.database import mask_uri
+from ragsweep.records.ledger import Ledger
+from ragsweep.report.document import Statement, lines
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.concluding.recorded_runs import open_ledger
 from ragsweep.sweep.running import mlflow_sync
@@ -26,17 +28,21 @@ def sync(arguments: Sequence[str]) -> int:
     parser.add_argument("--all", action="store_true", help="also records tracked elsewhere, or with tracking=none")
     options = parser.parse_args(arguments)
     ledger = open_ledger(options.path)
-    tracker, terminal = Mlflow(options.uri, options.experiment), Terminal.current()
+    tracker = Mlflow(options.uri, options.experiment)
     if risk := tracker.risk():
-        terminal.line("warning", risk)
+        print_blocks(lines(Statement("warning", risk)))
     tracker.check()
-    sent = mlflow_sync.sync(ledger, tracker, terminal, options.all)
-    terminal.line("sync", f"{sent} result{'s' if sent != 1 else ''} sent" if sent else "nothing was missing")
+    sent = mlflow_sync.sync(ledger, tracker, Terminal.current(), options.all)
+    done = f"{counted(sent, 'result')} sent" if sent else "nothing was missing"
+    view = Statement("look", tracker.view_command())
+    print_blocks(lines(Statement("sync", done, {"sent": sent}), _elsewhere(ledger, tracker), view))
+    return 0
+
+
+def _elsewhere(ledger: Ledger, tracker: Mlflow) -> Iterator[Statement]:
+    """Yield the number of results that belong to other databases or experiments, with the command that sends them."""
     for (uri, experiment), count in mlflow_sync.list_elsewhere(ledger, tracker):
         place = [*(["--uri", mask_uri(uri)] if uri else []), "--experiment", experiment]
         where = f"{mask_uri(uri)}, experiment {experiment}" if uri else f"experiment {experiment}"
-        terminal.line(
-            "elsewhere", f"{counted(count, 'result')} of {where}: not sent there yet; ragsweep sync {shlex.join(place)}"
-        )
-    terminal.line("look", tracker.view_command())
-    return 0
+        text = f"{counted(count, 'result')} of {where}: not sent there yet; ragsweep sync {shlex.join(place)}"
+        yield Statement("elsewhere", text, {"results": count})

@@ -16,8 +16,7 @@ from ragsweep_golden.evidence.quotes import best_sentence, rank_by_language
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_set
 from ragsweep_golden.sets.files import json_lines, write_rows, write_whole
 
-PROPOSED = 8
-"""Number of proposed passages."""
+PROPOSED = 8  # number of proposed passages
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:
@@ -44,6 +43,7 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()
     when = datetime.now(UTC).isoformat(timespec="seconds")
+    review = {"who": who, "when": when, "what": "took the evidence"}
     return {
         "schema_version": SCHEMA_VERSION,
         "id": content_hash([question, evidence])[:16],
@@ -52,11 +52,7 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
         "evidence": evidence,
         "content": {"explanation": explanation},
         "validation": {"status": "validated", "method": "person", "score": 1, "corpus_digest": corpus.digest},
-        "audit": {
-            "status": "gold",
-            "created_by": who,
-            "reviews": [{"who": who, "when": when, "what": "took the evidence"}],
-        },
+        "audit": {"status": "gold", "created_by": who, "reviews": [review]},
     }
 
 

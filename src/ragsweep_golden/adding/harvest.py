@@ -86,12 +86,9 @@ def find_question(value: Any) -> str:
 
 
 def harvest(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
-    """Choose the questions of a log that are not in a set.
+    """Choose the questions of a log that are not in a set; blank ones are ignored.
 
-    Args:
-        questions: The questions as asked; blank ones are ignored.
-        entries: The set.
-        embed: Embeds texts as unit vectors; with None, only questions of the same words are duplicates.
+    Without ``embed``, which embeds texts as unit vectors, only questions of the same words are duplicates.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:

@@ -22,13 +22,9 @@ from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, cha
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.sets.entries import BLOOM, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
-LEAST = 200
-"""Fewest characters of a chunk to generate questions from."""
-A_CHUNK = 3
-"""Most questions of a chunk."""
-SPARE = 1.3
-"""Factor by which requests exceed the wanted number, since some questions are rejected."""
-
+LEAST = 200  # fewest characters of a chunk to generate questions from
+A_CHUNK = 3  # most questions of a chunk
+SPARE = 1.3  # factor by which requests exceed the wanted number, since some questions are rejected
 _LANGUAGES = {"en": "English", "fr": "French"}
 _MEANINGS = {
     "out_of_database": "asks for a thing of the topic that the documents do not contain",

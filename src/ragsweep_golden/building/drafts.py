@@ -12,10 +12,8 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.subject import chunk_texts, touching
 
-LISTED = 50
-"""Number of BM25's best chunks of a question, from which the distractors are taken."""
-Span = tuple[int, int, int]
-"""Document, start and end (exclusive) in characters."""
+LISTED = 50  # number of BM25's best chunks of a question, from which the distractors are taken
+Span = tuple[int, int, int]  # document, start and end (exclusive) in characters
 
 
 class Sentence(NamedTuple):

@@ -12,14 +12,13 @@ from ragsweep.core.types import Evidence
 from ragsweep.golden.sections import headings
 from ragsweep.parts.languages import content_words
 from ragsweep_golden.building.drafts import Draft, Sources, chance
-from ragsweep_golden.evidence.answers import lexical_overlap
+from ragsweep_golden.evidence.passages import lexical_overlap
 from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled
 
 CHOICES = 4
 DISTRACTORS = 3
-DEEPEST = 20
-"""Rank by BM25 at which a passage reaches the highest difficulty."""
+DEEPEST = 20  # rank by BM25 at which a passage reaches the highest difficulty
 KEYWORDS = 5
 
 _ARTICLE = re.compile(r"^(?:article|section|art\.|§|chapter|chapitre)?\s*(\d+(?:\.\d+)*)\b[.:)]?\s", re.IGNORECASE)

@@ -11,10 +11,8 @@ from ragsweep.parts.languages import content_words, fold
 from ragsweep_golden.building.wording import alternatives, word_set
 from ragsweep_golden.sets.entries import LANGUAGES
 
-ANSWERING = 0.8
-"""Lowest share of a question's words in a chunk at which that chunk may answer the question."""
-FEWEST_WORDS = 2
-"""Fewest content words of a specific question."""
+ANSWERING = 0.8  # lowest share of a question's words in a chunk at which that chunk may answer the question
+FEWEST_WORDS = 2  # fewest content words of a specific question
 
 
 class Exhaustive:

@@ -19,11 +19,10 @@ from ragsweep_golden.building.rules import RULES
 from ragsweep_golden.building.section_questions import ask_for_sections
 from ragsweep_golden.building.standalone import is_about, stands_alone
 from ragsweep_golden.building.wording import CODE, lower_start, without_lead_in, words_inside
-from ragsweep_golden.evidence.answers import is_verbatim
+from ragsweep_golden.evidence.passages import is_verbatim
 from ragsweep_golden.sets.entries import LANGUAGES
 
-WORDS = range(6, 41)
-"""Number of words of a sentence that can become a question."""
+WORDS = range(6, 41)  # number of words of a sentence that can become a question
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
 """Number and share of sentences above which a subject is too common for a question about a single fact."""
@@ -104,11 +103,8 @@ _CODED = ("code_lookup",)
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
     """Make a draft of every question that the rules find in sentences of one language, in document order."""
     marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
-    asked = [
-        one
-        for one in ask_by_rule(found, language)
-        if is_about(one.question, _page(one.sentences[0], corpus, marks), language)
-    ]
+    by_rule = ask_by_rule(found, language)
+    asked = [one for one in by_rule if is_about(one.question, _page(one.sentences[0], corpus, marks), language)]
     definitions = [one for one in asked if one.pattern == "definition" and stands_alone(one, language)]
     every = [*asked, *ask_for_sections(corpus, found, language), *ask_for_differences(definitions, language)]
     quoted = (one for one in unambiguous(every, language) if is_verbatim(one.answer, _source(one, corpus)))

@@ -27,12 +27,10 @@ from ragsweep_golden.sets.entries import SHORTEST_ANSWER, SHORTEST_QUESTION, VAL
 from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-MOST_DOCUMENTS = 2
-"""Most documents with a chunk that contains the words of a rule-based question."""
-VERSION = "4"
-"""Version of the rules: raised if the same corpus would give other questions."""
-
+MOST_DOCUMENTS = 2  # most documents with a chunk that contains the words of a rule-based question
+VERSION = "4"  # version of the rules: raised if the same corpus would give other questions
 Row = dict[str, Any]
+Documents = Mapping[str, list[int]]  # language -> documents
 
 
 class Built(NamedTuple):
@@ -59,11 +57,7 @@ class PhaseFiles:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        made_from: str,
-        done: Callable[[PhaseDone], None],
-        is_whole: Callable[[], bool] = lambda: True,
+        self, folder: Path, made_from: str, done: Callable[[PhaseDone], None], is_whole: Callable[[], bool]
     ) -> None:
         self._folder, self._made_from, self._done, self._is_whole = folder, made_from, done, is_whole
 
@@ -91,15 +85,9 @@ def build_set(
     embed: Embed | None,
     asker: ModelAsker | None,
 ) -> Built:
-    """Build a golden set.
+    """Build a golden set from documents and their chunks.
 
-    Args:
-        corpus: The documents.
-        spans: Their chunks.
-        settings: The settings of the build.
-        files: The folder of the phases' results.
-        embed: Embeds texts for similarities; with None, no similarity is measured or required.
-        asker: A model that generates questions; None: rules only.
+    Without ``embed`` no similarity is measured or required; without ``asker`` all questions are made by rule.
     """
     documents = documents_by_language(corpus, settings.languages)
     strata = files.run(0, lambda: find_strata(corpus, spans, documents, settings, embed), lambda rows: [])
@@ -107,9 +95,8 @@ def build_set(
     named = {row["stratum"]: Stratum(row["stratum"], row["priority"], row["chunks"]) for row in strata}
     quotas = {row["stratum"]: int(row["quota"]) for row in strata}
     sources = Sources(corpus, spans, stratum_of, named, settings.seed)
-    wanted = WantedSet(
-        settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
-    )
+    given = settings
+    wanted = WantedSet(given.questions, given.unanswerable, quotas, given.mix, given.minimums, given.seed)
 
     def run(number: int, compute: Callable[[], Sequence[Draft]], earlier: Sequence[Draft] = ()) -> list[Draft]:
         rows = files.run(
@@ -135,9 +122,7 @@ def build_set(
     return Built(chosen(selection), [one for one in entries if is_rejected(one)], left_out)
 
 
-def ask(
-    sources: Sources, documents: Mapping[str, list[int]], wanted: WantedSet, asker: ModelAsker | None
-) -> list[Draft]:
+def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
     """Make answerable questions: by the model first, then the specific ones by rule."""
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
@@ -165,11 +150,7 @@ def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
 
 
 def ask_unanswerable(
-    sources: Sources,
-    documents: Mapping[str, list[int]],
-    made: Sequence[Draft],
-    wanted: WantedSet,
-    asker: ModelAsker | None,
+    sources: Sources, documents: Documents, made: Sequence[Draft], wanted: WantedSet, asker: ModelAsker | None
 ) -> list[Draft]:
     """Make questions of the six unanswerable types, each checked against all chunks."""
     found = asker.unanswerable(sources, wanted) if asker else []

@@ -12,11 +12,9 @@ from ragsweep.parts.languages import content_words
 from ragsweep_golden.building.drafts import Candidate, Sentence
 from ragsweep_golden.building.wording import CODE, alternatives, lower_start, word_set, words_inside
 
-LONGEST_NAME = 10
-"""Most words of a heading that can become a question."""
+LONGEST_NAME = 10  # most words of a heading that can become a question
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # compared characters of a word
-
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
 """Verbs of headings. A verb that is a noun as well is recognised by the next word."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
@@ -68,9 +66,8 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
             about = _most_related(name, inside, language, action) if asks or action else None
             if about:
                 pattern, bloom = ("heading", "understand") if asks else ("how", "apply")
-                yield Candidate(
-                    _question(lowered, action, language), about.text, (about,), pattern, bloom, "summary", name
-                )
+                question = _question(lowered, action, language)
+                yield Candidate(question, about.text, (about,), pattern, bloom, "summary", name)
 
 
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:

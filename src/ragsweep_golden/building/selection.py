@@ -14,15 +14,10 @@ from ragsweep_golden.gates.judging import find_faulty
 from ragsweep_golden.gates.subject import Embed, Floats, Subject
 from ragsweep_golden.sets.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
 
-MOST_SINGLE_FACTS = 0.55
-"""Highest share of questions of a single fact, below the gates' .6."""
-LEAST_HARD = 0.12
-"""Target share of hard questions, above the gate's .1."""
+MOST_SINGLE_FACTS = 0.55  # highest share of questions of a single fact, below the gates' .6
+LEAST_HARD = 0.12  # target share of hard questions, above the gate's .1
 MOST_OF_A_CHUNK = 3
-
-
-FAILS = "fails"
-"""Prefix of the reason of an entry that a gate drops."""
+FAILS = "fails"  # prefix of the reason of an entry that a gate drops
 
 
 def drop_copies(
@@ -30,14 +25,8 @@ def drop_copies(
 ) -> tuple[list[int], dict[int, str]]:
     """Drop duplicates of an earlier question, and questions that are near-copies of their passage.
 
-    Args:
-        entries: Validated entries.
-        questions: Unit vectors of the questions; with None, only literal duplicates are found.
-        passages: Unit vectors of the passages; NaN if there is none.
-        independent: Lowest cosine of question and passage at which a question is dropped.
-
-    Returns:
-        Positions of the kept entries, and those of the dropped entries with the reason.
+    ``questions`` and ``passages`` are unit vectors; without them, only literal duplicates are found. ``independent`` is
+    the lowest cosine of a near-copy. Return the positions of the kept entries, and of the dropped ones with the reason.
     """
     kept: list[int] = []
     dropped: dict[int, str] = {}

@@ -18,8 +18,7 @@ from ragsweep_golden.building.settings import BuildSettings, Quotas
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import LANGUAGES
 
-COMPARED = 512
-"""Characters at the start of a text whose similarity is measured."""
+COMPARED = 512  # characters at the start of a text whose similarity is measured
 OTHERS = "others"
 
 
@@ -43,9 +42,8 @@ def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
     """Return the cluster of every document by k-means over unit vectors: ``cluster 1`` is the largest."""
     import faiss
 
-    kmeans = faiss.Kmeans(
-        vectors.shape[1], min(count, len(vectors)), spherical=True, seed=seed, min_points_per_centroid=1
-    )
+    count = min(count, len(vectors))
+    kmeans = faiss.Kmeans(vectors.shape[1], count, spherical=True, seed=seed, min_points_per_centroid=1)
     kmeans.train(vectors)
     _, nearest = kmeans.index.search(vectors, 1)
     numbers = nearest[:, 0].tolist()
@@ -90,10 +88,8 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     found = {one: [n for n, each in enumerate(detected) if each == one] for one in languages}
     if not any(found.values()):
         counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
-        wanted = " or ".join(languages)
-        raise ConfigError(
-            f"language: no document is in {wanted}; detected: {counts}; questions need {', '.join(LANGUAGES)}"
-        )
+        fact = f"no document is in {' or '.join(languages)}; detected: {counts}"
+        raise ConfigError(f"language: {fact}; questions need {', '.join(LANGUAGES)}")
     return {one: documents for one, documents in found.items() if documents}
 
 
@@ -113,9 +109,8 @@ def find_strata(
     members: dict[str, list[int]] = {}
     for n in numbers:
         members.setdefault(names[corpus.ids[n]], []).append(n)
-    strata = [
-        Stratum(name, settings.priorities.get(name, 2), int(chunks[inside].sum())) for name, inside in members.items()
-    ]
+    priorities = settings.priorities
+    strata = [Stratum(one, priorities.get(one, 2), int(chunks[inside].sum())) for one, inside in members.items()]
     answerable = settings.questions - round(settings.questions * settings.unanswerable)
     quotas = allocate(strata, answerable, settings.quotas)
     return [

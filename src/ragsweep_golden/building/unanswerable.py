@@ -7,24 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, permutations
 
+from ragsweep_golden.building import wording
 from ragsweep_golden.building.drafts import Draft, Sentence, chance
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.building.standalone import DANGLING
-from ragsweep_golden.building.wording import (
-    PRONOUNS,
-    alternatives,
-    fill,
-    lower_start,
-    texts,
-    without_lead_in,
-    words_inside,
-)
+from ragsweep_golden.building.wording import PRONOUNS, fill, lower_start, texts, without_lead_in
 
-MOST = 100
-"""Questions about invented names."""
+MOST = 100  # questions about invented names
 LONGEST_DESCRIPTION = 90
-LONGEST_RULE = 110
-"""Characters."""
+LONGEST_RULE = 110  # characters
 
 
 def draft_unanswerable(
@@ -78,7 +69,7 @@ def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[Draft]:
     """Make false-premise questions: change a number, or swap two descriptions."""
-    inside = words_inside(one.text for one in sentences)
+    inside = wording.words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
         number = re.search(r"(?<![\d.,:\w-])\d+(?![\d\w-]|[.,]\d)", sentence)
@@ -142,7 +133,7 @@ def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterato
 def _evading(sentences: Sequence[Sentence], language: str, seed: int) -> Iterator[Draft]:
     """Make requests that a rule of the corpus forbids."""
     patterns, n = texts(language, "evaded"), 0
-    leaning, forbidding = (re.compile(alternatives(language, name)) for name in ("leaning", "forbidding"))
+    leaning, forbidding = (re.compile(wording.alternatives(language, name)) for name in ("leaning", "forbidding"))
     for one in sorted(sentences, key=lambda one: chance(seed, one.text)):
         forbidden = without_lead_in(one.text[:-1], language).replace('"', "'")
         if len(forbidden) > LONGEST_RULE or leaning.match(forbidden) or not forbidding.search(forbidden):

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep_golden.building.drafts import Draft
-from ragsweep_golden.evidence.answers import is_verbatim, keyword_coverage, numbers
+from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, numbers
 from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets.entries import METHODS, VALIDATED
 
-COMPARED = 512
-"""Characters at the start of the passage that are compared with the answer by similarity."""
+COMPARED = 512  # characters at the start of the passage that are compared with the answer by similarity
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Validate answerable drafts; the method is the first to succeed of verbatim, keywords and similarity.
+    """Validate or reject answerable drafts, given the text of the chunks of each, in their order.
 
-    Args:
-        drafts: Answerable questions.
-        passages: The text of the chunks of each.
-        embed: Embeds texts; with None, similarity is not measured.
-
-    Returns:
-        All drafts in their order, validated or rejected.
+    The method is the first to succeed of verbatim, keywords and, with ``embed``, similarity.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
     left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]
@@ -37,9 +31,7 @@ def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | No
         if cosine >= METHODS["similarity"]:
             checked[n] = drafts[n].validated(VALIDATED, "similarity", cosine)
         else:
-            found = checked[n]
-            reason = f"{found.reason}, similarity {cosine:.2f}"
-            checked[n] = found.validated(REJECTED, found.method, found.score, reason)
+            checked[n] = replace(checked[n], reason=f"{checked[n].reason}, similarity {cosine:.2f}")
     return checked
 
 
@@ -47,9 +39,8 @@ def _by_words(draft: Draft, passage: str) -> Draft:
     if is_verbatim(draft.answer, passage):
         return draft.validated(VALIDATED, "verbatim", 1.0)
     if invented := numbers(draft.answer) - numbers(draft.explanation or passage):
-        return draft.validated(
-            REJECTED, "verbatim", 0.0, f"{', '.join(sorted(invented))} is not in the quoted evidence"
-        )
+        reason = f"{', '.join(sorted(invented))} is not in the quoted evidence"
+        return draft.validated(REJECTED, "verbatim", 0.0, reason)
     coverage = keyword_coverage(draft.answer, passage, draft.language)
     if coverage >= METHODS["keywords"]:
         return draft.validated(VALIDATED, "keywords", coverage)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser
+from ragsweep.commands.command_line import Parser, print_blocks
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Block, Statement, lines, paragraphs
 from ragsweep_golden.adding.by_hand import PROPOSED, add_entry, gold_entry, propose_all, read_file
 from ragsweep_golden.commands.inputs import Inputs, user_name
 from ragsweep_golden.evidence.locating import Place
@@ -37,11 +37,10 @@ def add(arguments: Sequence[str]) -> int:
     inputs = Inputs("add", [word for word in options.words if _OVERRIDE.match(word)])
     corpus, asked = inputs.corpus, _asked(options, file)
     chunks = Chunks(corpus, inputs.split(corpus))
-    terminal, added = Terminal.current(), 0
+    added = 0
     searched = [f"{question} {answer}" for question, answer in asked.items()]
     for (question, answer), found in zip(asked.items(), propose_all(searched, chunks, PROPOSED), strict=True):
-        terminal.block("QUESTION", [question, *([f"right answer: {answer}"] if answer else [])])
-        show(terminal, found, chunks)
+        print_blocks(*_passages(question, answer, found, chunks))
         number = options.take if options.take is not None and found else _ask(len(found))
         if number is None:
             break
@@ -51,8 +50,10 @@ def add(arguments: Sequence[str]) -> int:
                 add_entry(file, entry)
             added += 1
             label = entry["evidence"][0]
-            terminal.block("ADDED", [f'to {file}, with the evidence "{label["anchor"]}" of "{label["document"]}"'])
-    terminal.line("RESULT", f"  {added} of {counted(len(asked), 'question')} added to {file}.")
+            text = f'to {file}, with the evidence "{label["anchor"]}" of "{label["document"]}"'
+            print_blocks(paragraphs("ADDED", Statement("", text, label)))
+    text = f"{added} of {counted(len(asked), 'question')} added to {file}."
+    print_blocks(lines(Statement("RESULT", text, {"added": added, "questions": len(asked)})))
     return 0 if added else 1
 
 
@@ -72,14 +73,16 @@ def _passage(found: Sequence[Place], number: int) -> Place:
     return found[number - 1]
 
 
-def show(terminal: Terminal, found: Sequence[Place], chunks: Chunks) -> None:
-    """Print the passages with their numbers."""
+def _passages(question: str, answer: str, found: Sequence[Place], chunks: Chunks) -> Iterator[Block]:
+    """Yield the question, and the passages with their numbers."""
     corpus = chunks.corpus
+    right = [Statement("", f"right answer: {answer}")] if answer else []
+    yield paragraphs("QUESTION", Statement("", question), right)
     for number, one in enumerate(found, 1):
         text = " ".join(corpus.texts[one.document][one.start : one.end].split())
-        terminal.block(f"{number:>2}", [f"{corpus.ids[one.document]}: {text}"])
+        yield paragraphs(f"{number:>2}", Statement("", f"{corpus.ids[one.document]}: {text}"))
     if not found:
-        terminal.line("RESULT", "  no document has a word of the question.")
+        yield lines(Statement("RESULT", "no document has a word of the question."))
 
 
 def _ask(count: int) -> int | None:

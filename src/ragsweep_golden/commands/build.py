@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.command_line import Parser, print_blocks
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Spans
+from ragsweep.report.document import Block, Statement, Statements, lines, paragraphs
 from ragsweep.report.progress import Lines
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.session import ServiceSession
@@ -19,8 +20,9 @@ from ragsweep_golden.building.asking import ModelAsker
 from ragsweep_golden.building.phases import PHASES, VERSION, Built, PhaseDone, PhaseFiles, build_set
 from ragsweep_golden.building.selection import FAILS
 from ragsweep_golden.building.settings import BuildSettings, read_settings
-from ragsweep_golden.commands.gates import as_json, read_rules, show
-from ragsweep_golden.commands.inputs import Inputs, Model, user_name
+from ragsweep_golden.commands.gates import read_rules
+from ragsweep_golden.commands.gates_report import gates_blocks, gates_facts
+from ragsweep_golden.commands.inputs import Inputs, Model, next_step, user_name
 from ragsweep_golden.gates import judging
 from ragsweep_golden.gates.judging import FAILED, GateResult, GateRule
 from ragsweep_golden.gates.mix import UNANSWERABLE, compare_mix
@@ -33,8 +35,7 @@ Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one w
 _OVERRIDES = "as in conf/golden.yaml: corpus=FOLDER or FILE, out=FOLDER or FILE.jsonl, language=fr, questions=200"
 _EMBEDDER = "embedder=minilm"
 _NOT_MADE_FROM = ("out", "corpus", "gates", "profile", "profiles", "quotas", "metrics")
-MOST_SHOWN = 20
-"""Most dropped questions printed; the file of the last phase has all."""
+MOST_SHOWN = 20  # most dropped questions printed; the file of the last phase has all
 
 
 def build(arguments: Sequence[str]) -> int:
@@ -55,7 +56,7 @@ def build(arguments: Sequence[str]) -> int:
         raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")
     spans, terminal = inputs.split(corpus), Terminal.current()
     asked = {name: given for name, given in values.items() if name not in _NOT_MADE_FROM}
-    judge = PhaseJudge(corpus, spans, rules, folder, embed, terminal)
+    judge = PhaseJudge(corpus, spans, rules, folder, embed)
     asker = None
     if "llm" in values:
         model = Model(values, services, folder / "replies", Lines(terminal))
@@ -63,29 +64,25 @@ def build(arguments: Sequence[str]) -> int:
         asker = ModelAsker(*prompted, model.executor, settings.languages)
     made_from = content_hash([VERSION, corpus.digest, asked])
     files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
-    with ignore_closed_pipe(), services:
+    with services:
         built = build_set(corpus, spans, settings, files, embed, asker)
         with record_change(golden, "build", user_name()):
             write_rows(golden, built.entries)
         write_rows(folder / "rejected.jsonl", built.rejected)
         subject = judge.subject([*built.entries, *built.rejected], has_vectors=True)
         results = judging.judge_gates(subject, rules)
-        write_report(folder / "gates.json", as_json(subject, results, profile.name))
-        show(terminal, subject, results, profile)
-        _show_left_out(terminal, built, settings)
-        if asker:
-            terminal.spent(services.meter)
-            faults = [f"{count:,} times: {fault}" for fault, count in asker.faults.items() if count]
-            again = ["The calls that failed are made again by the same command."] if asker.failures else []
-            terminal.block("MODEL", [*faults, *again])
-        terminal.block("WRITTEN", [f"{golden}, and the phases' results and reports in {folder}"])
-        terminal.block("FIX", _advice(built, results, settings))
-        given = [str(golden), f"corpus={values['corpus']}"]
-        steps = [
-            (["ragsweep", "golden", "review", *given], "confirm or correct the questions: silver becomes gold"),
-            (["ragsweep", "golden", "gates", *given, _EMBEDDER], "judge the set again"),
-        ]
-        terminal.next_steps(steps if built.entries else [])
+        write_report(folder / "gates.json", gates_facts(subject, results, profile.name))
+    written = Statement("", f"{golden}, and the phases' results and reports in {folder}")
+    print_blocks(
+        *gates_blocks(subject, results, profile),
+        *_left_out(built, settings),
+        paragraphs("MODEL", _faults(asker)),
+        paragraphs("WRITTEN", written),
+        paragraphs("FIX", (Statement("", text) for text in _advice(built, results, settings))),
+        Statements([*_next_steps(golden, values["corpus"])] if built.entries else [], "commands"),
+    )
+    if asker:
+        terminal.spent(services.meter)
     return judging.exit_status(results)
 
 
@@ -98,14 +95,30 @@ def _with_embedder(given: Sequence[str]) -> list[str]:
     return [*(one for one in given if one != "embedder=null"), *others]
 
 
-def _show_left_out(terminal: Terminal, built: Built, settings: BuildSettings) -> None:
-    """Print the types of the set beside the wanted ones, and the dropped questions, with ids if they fail a gate."""
+def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
+    """Yield the types of the set beside the wanted ones, and the dropped questions, with ids if they fail a gate."""
     wanted = dict(settings.mix) | {UNANSWERABLE: settings.unanswerable}
-    terminal.block("MIX", [row.as_text() for row in compare_mix(built.entries, wanted)])
+    mix = compare_mix(built.entries, wanted)
     left = Counter(row["reason"].partition(" (")[0] for row in built.left_out)
-    terminal.block("LEFT OUT", [f"{count:,}: {reason}" for reason, count in left.most_common()])
     failed = [f'"{row["question"]}" {row["reason"]}' for row in built.left_out if row["reason"].startswith(FAILS)]
-    terminal.block("DROPPED", failed[:MOST_SHOWN])
+    yield paragraphs("MIX", (Statement("", row.as_text(), row._asdict()) for row in mix))
+    yield paragraphs("LEFT OUT", (Statement("", f"{count:,}: {reason}") for reason, count in left.most_common()))
+    yield paragraphs("DROPPED", (Statement("", text) for text in failed[:MOST_SHOWN]))
+
+
+def _faults(asker: ModelAsker | None) -> Iterator[Statement]:
+    """Yield the number of invalid replies by reason, and the remedy of failed calls."""
+    for fault, count in asker.faults.items() if asker else ():
+        if count:
+            yield Statement("", f"{count:,} times: {fault}", {"replies": count})
+    if asker and asker.failures:
+        yield Statement("", "The calls that failed are made again by the same command.", {"failures": asker.failures})
+
+
+def _next_steps(golden: Path, corpus: object) -> Iterator[Statement]:
+    review = next_step("review", golden, f"corpus={corpus}")
+    yield Statement(review, "confirm or correct the questions: silver becomes gold")
+    yield Statement(next_step("gates", golden, f"corpus={corpus}", _EMBEDDER), "judge the set again")
 
 
 def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings) -> Iterator[str]:
@@ -132,7 +145,6 @@ class PhaseJudge:
     rules: Mapping[str, GateRule]
     folder: Path
     embed: Embed | None
-    terminal: Terminal
     strata: dict[str, str] = field(default_factory=dict)
 
     def subject(self, entries: Sequence[Any], has_vectors: bool) -> Subject:
@@ -147,10 +159,10 @@ class PhaseJudge:
         rules = {gate: rule for gate, rule in self.rules.items() if gate.startswith(f"G{done.number}-")}
         subject = self.subject(done.entries, has_vectors=done.number == len(PHASES) - 1)
         results = judging.judge_gates(subject, rules)
-        write_report(self.folder / f"gates-{done.number}.json", as_json(subject, results))
+        write_report(self.folder / f"gates-{done.number}.json", gates_facts(subject, results))
         kept = ", as before" if done.kept else ""
         facts = f"{PHASES[done.number]}: {len(done.result):,}{kept}; {_summary(results)}"
-        self.terminal.line(f"PHASE {done.number}", facts)
+        print_blocks(lines(Statement(f"PHASE {done.number}", facts, {"results": len(done.result)})))
 
 
 def _summary(results: Sequence[GateResult]) -> str:

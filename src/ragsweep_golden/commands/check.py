@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import ignore_closed_pipe
+from ragsweep.commands.command_line import print_blocks
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.plurals import counted
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import find_faults
+from ragsweep.report.document import Statement, lines
 from ragsweep_golden.commands.inputs import read_inputs, words_parser
 from ragsweep_golden.gates.mix import compare_mix, read_quotas
 from ragsweep_golden.sets.changelog import describe_changes, describe_version, read_changes, read_state, version_facts
@@ -30,21 +32,31 @@ def check(arguments: Sequence[str]) -> int:
     digest = read_state(file, faults).digest
     raw = read_questions(file, corpus.version, faults)
     find_faults(raw.questions, corpus, faults)
-    lines = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
-    if not all(lines.values()):
-        raise InputError("\n".join(lines))  # both readers report an unreadable file
-    found = sorted(lines, key=lambda fault: int(lines[fault][1]))  # type: ignore[index]
-    with ignore_closed_pipe():
-        print("".join(f"{fault}\n" for fault in found), end="")
-        labels = sum(len(question.evidence) for question in raw.questions)
-        print(f"{file}: {counted(len(raw.questions), 'question')}, {counted(labels, 'label')},", end=" ")
-        print(counted(len(found), "fault"))
-        if digest:
-            print(f"{file}: {describe_version(version_facts(file, digest))}")
-            print("".join(f"{line}\n" for line in describe_changes(read_changes(file))), end="")
-        mix = compare_mix([as_entry(question) for question in raw.questions], quotas) if quotas else []
-        print("".join(f"{row.as_text()}\n" for row in mix), end="")
+    places = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
+    if not all(places.values()):
+        raise InputError("\n".join(places))  # both readers report an unreadable file
+    found = sorted((int(place[1]), fault) for fault, place in places.items() if place)
+    mix = compare_mix([as_entry(question) for question in raw.questions], quotas) if quotas else []
+    labels = sum(len(question.evidence) for question in raw.questions)
+    counts = {"questions": len(raw.questions), "labels": labels, "faults": len(found)}
+    text = ", ".join(counted(count, name.removesuffix("s")) for name, count in counts.items())
+    print_blocks(
+        lines(
+            (Statement("fault", fault, {"line": line}) for line, fault in found),
+            Statement("read", f"{file}: {text}", counts),
+            _version(file, digest),
+            (Statement("mix", row.as_text(), row._asdict()) for row in mix),
+        )
+    )
     return 1 if found or not all(row.is_met for row in mix) else 0
+
+
+def _version(file: Path, digest: str | None) -> Iterator[Statement]:
+    """Yield the version of a file without faults, and its last changes."""
+    if digest:
+        facts = version_facts(file, digest)
+        yield Statement("set", describe_version(facts), facts)
+        yield from (Statement("", line) for line in describe_changes(read_changes(file)))
 
 
 def _quotas(values: Mapping[str, Any]) -> dict[str, float]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, ignore_closed_pipe
+from ragsweep.commands.command_line import Parser, print_document
 from ragsweep.core.errors import Faults
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep_golden.sets.changelog import compare, describe_version, read_state, version_facts
 
 _ABOUT = """Compare two golden files by question id. A question with a different id and the same text is renamed."""
@@ -28,21 +27,18 @@ def diff(arguments: Sequence[str]) -> int:
     faults.raise_any()
     sets = [version_facts(file, str(state.digest)) for file, state in zip(files, states, strict=True)]
     found = {"sets": sets, **compare(*(state.entries for state in states))}
-    with ignore_closed_pipe():
-        if options.json:
-            print(json.dumps(found, ensure_ascii=False))
-        else:
-            show(Terminal.current(), found)
+    counts = Table([f">{kind}" for kind in found["counts"]], [[f"{count:,}" for count in found["counts"].values()]])
+    named = zip("AB", sets, strict=True)
+    versions = (Statement(word, f"{one['file']}: {describe_version(one)}", one) for word, one in named)
+    section = Section([lines(versions), counts, lines(_questions(found))])
+    print_document(Document(f"{files[0]} and {files[1]}", [section], found), options)
     return 0
 
 
-def show(terminal: Terminal, found: dict[str, Any]) -> None:
-    """Print the versions and the counts, then one line per question."""
-    for word, facts in zip("AB", found["sets"], strict=True):
-        terminal.line(word, f"{facts['file']}: {describe_version(facts)}")
-    terminal.table([f">{kind}" for kind in found["counts"]], [[f"{count:,}" for count in found["counts"].values()]])
+def _questions(found: dict[str, Any]) -> Iterator[Statement]:
+    """Yield one line per question."""
     for kind in found["counts"]:
         for one in found[kind]:
             to = f' is now "{one["new"]}"' if kind == "renamed" else ""
             differing = f": {', '.join(one['fields'])}" if one.get("fields") else ""
-            terminal.line(kind, f' "{one["id"]}"{to}{differing} · {one["question"]}')
+            yield Statement(kind, f'"{one["id"]}"{to}{differing} · {one["question"]}', one)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsweep.commands.command_line import ignore_closed_pipe
+from ragsweep.commands.command_line import print_blocks
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Statement, paragraphs
 from ragsweep_golden.commands.inputs import Given, Inputs, read_inputs, words_parser
 from ragsweep_golden.exchange.benchmarks import export_beir, export_squad, export_trec
 from ragsweep_golden.exchange.exporting import RECORDS, export_records, export_table
@@ -42,8 +42,11 @@ def export(arguments: Sequence[str]) -> int:
     exported = _export(name, given._replace(entries=entries, questions=questions), inputs, out)
     for path, text in exported.files.items():
         write_whole(out / path if path else out, text)
-    with ignore_closed_pipe():
-        show(Terminal.current(), exported, name, out, len(entries))
+    fields = ", ".join(f"{field} of {count:,}" for field, count in exported.lost.most_common())
+    lost = [Statement("", f"no place in {name}: {fields}", exported.lost)] if fields else []
+    lost += [Statement("", f"{counted(count, 'time')}: {note}") for note, count in exported.notes.items()]
+    text = f"{counted(len(entries), 'question')} read, written to {out}{'' if lost else '; nothing is lost'}."
+    print_blocks(paragraphs("LOST", lost), paragraphs("RESULT", Statement("", text, {"questions": len(entries)})))
     return 0
 
 
@@ -58,12 +61,3 @@ def _export(name: str, given: Given, inputs: Inputs, out: Path) -> Exported:
     if name == "triplets":
         return export_triplets(given.entries, given.questions, Chunks(corpus, inputs.split(corpus)))
     return {"beir": export_beir, "trec": export_trec, "squad": export_squad}[name](given.entries, corpus)
-
-
-def show(terminal: Terminal, exported: Exported, name: str, out: Path, questions: int) -> None:
-    """Print the fields that the format cannot express, and the changes."""
-    fields = ", ".join(f"{field} of {count:,}" for field, count in exported.lost.most_common())
-    notes = [f"{counted(count, 'time')}: {note}" for note, count in exported.notes.items()]
-    terminal.block("LOST", [*([f"no place in {name}: {fields}"] if fields else []), *notes])
-    nothing = "; nothing is lost" if not fields and not exported.notes else ""
-    terminal.block("RESULT", [f"{counted(questions, 'question')} read, written to {out}{nothing}."])

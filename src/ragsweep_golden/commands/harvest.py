@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import ignore_closed_pipe
+from ragsweep.commands.command_line import print_blocks
+from ragsweep.commands.documents import show_notes
 from ragsweep.commands.served import MODEL, SINCE, describe_skipped, read_since, read_traces
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.recorded_inputs import read_root_inputs
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Block, Statement, Statements, Table, paragraphs
 from ragsweep_golden.adding.by_hand import append_entries
 from ragsweep_golden.adding.harvest import Harvest, as_entries, find_question, read_log
 from ragsweep_golden.adding.harvest import harvest as choose
-from ragsweep_golden.commands.inputs import read_inputs, user_name, words_parser
+from ragsweep_golden.commands.inputs import next_step, read_inputs, user_name, words_parser
+from ragsweep_golden.sets import entries as sets
 from ragsweep_golden.sets.changelog import record_change
-from ragsweep_golden.sets.entries import read_set as read_entries
 
 _ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver and with the evidence that BM25
 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
@@ -48,14 +48,13 @@ def harvest(arguments: Sequence[str]) -> int:
         added = as_entries(found.new, Chunks(corpus, inputs.split(corpus)), options.weights)
         with record_change(file, "harvest", user_name()):
             append_entries(file, added)
-    with ignore_closed_pipe():
-        show(Terminal.current(), found, questions, file, values["corpus"])
+    print_blocks(*_blocks(found, questions, file, values["corpus"]))
     return 0 if found.new else 1
 
 
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Read the existing entries; raises InputError if only these, or only the new ones, would have a weight."""
-    entries = [entry for entry, _ in read_entries(file)] if file.exists() else []
+    entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
     if has_weights and without:
         raise InputError(f"{file}: {counted(without, 'question')} without a weight; give it, or leave out --weights")
@@ -73,7 +72,7 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
         since = read_since(options.since or "7d", time.time())
         found, skipped = read_traces(registry, registry.find(options.model), since, experiment)
         if skipped:
-            print(f"harvest: {describe_skipped(skipped)}", file=sys.stderr)
+            show_notes([describe_skipped(skipped)])
         return [one.question for one in found]
     if options.since:
         raise ConfigError("--since: needs --model; all questions of a log or an experiment are taken")
@@ -92,16 +91,17 @@ def _traced_question(inputs: Any) -> str:
         return ""
 
 
-def show(terminal: Terminal, found: Harvest, questions: Sequence[str], file: Path, corpus: str) -> None:
-    """Print the most frequent new questions, then the counts."""
-    terminal.table([">asked", "question"], [[f"{one.times:,}", one.text[:100]] for one in found.new[:_SHOWN]])
+def _blocks(found: Harvest, questions: Sequence[str], file: Path, corpus: str) -> Iterator[Block]:
+    """Yield the most frequent new questions, the counts, and the next step."""
+    yield Table([">asked", "question"], [[f"{one.times:,}", one.text[:100]] for one in found.new[:_SHOWN]])
     blank = sum(not question.strip() for question in questions)
-    facts = [
+    text = (
         f"{counted(len(questions), 'record')}, {blank:,} without a question; "
         f"{counted(found.different, 'different question')}: {found.known:,} in the file before, "
         f"{found.similar:,} similar to others, {len(found.new):,} added to {file}, silver."
-    ]
-    terminal.block("RESULT", facts)
+    )
+    counts = {"records": len(questions), "blank": blank, "different": found.different, "new": len(found.new)}
+    yield paragraphs("RESULT", Statement("", text, {**counts, "known": found.known, "similar": found.similar}))
     if found.new:
-        review = ["ragsweep", "golden", "review", str(file), f"corpus={corpus}"]
-        terminal.next_steps([(review, "confirm or correct what was proposed")])
+        review = next_step("review", file, f"corpus={corpus}")
+        yield Statements([Statement(review, "confirm or correct the proposed evidence")], "commands")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import ignore_closed_pipe
+from ragsweep.commands.command_line import print_blocks
 from ragsweep.commands.documents import show_notes
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Dataset
-from ragsweep.report.terminal import Terminal
-from ragsweep_golden.commands.inputs import evidence_step, read_inputs, user_name, words_parser
+from ragsweep.report.document import Block, Statement, Statements, lines, paragraphs
+from ragsweep_golden.commands.inputs import evidence_step, next_step, read_inputs, user_name, words_parser
 from ragsweep_golden.exchange.importing import Imported, finish, import_file
 from ragsweep_golden.exchange.layouts import COLUMNS
 from ragsweep_golden.sets.changelog import record_change
@@ -39,22 +39,21 @@ def import_(arguments: Sequence[str]) -> int:
     out = Path(str(values["out"])).expanduser()
     if out.exists() and not values["overwrite"]:
         raise ConfigError(f"golden import: {out} is there already; name another out=, or overwrite=true")
-    corpus, terminal = inputs.given_corpus, Terminal.current()
+    corpus = inputs.given_corpus
     if (file is None) == ("dataset" not in values):
         raise ConfigError("golden import: give a file, or a reader: dataset=squad dataset.path=FILE")
     if file is not None:
         imported = import_file(inputs.path, str(values["format"]), corpus, columns, values["encoding"])
         show_notes(imported.notes)
     else:
-        imported = _import_dataset(values, out, terminal)
+        imported = _import_dataset(values, out)
     with record_change(out, "import", user_name()):
         write_rows(out, imported.entries)
-    with ignore_closed_pipe():
-        show(terminal, imported, out, values["corpus"])
+    print_blocks(*_blocks(imported, out, values["corpus"]))
     return 1 if imported.unfound else 0
 
 
-def _import_dataset(values: Mapping[str, Any], out: Path, terminal: Terminal) -> Imported:
+def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
     """Read a set with the reader that ``dataset=`` names; also write the documents that only SQuAD's file contains."""
     dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
     name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
@@ -63,34 +62,36 @@ def _import_dataset(values: Mapping[str, Any], out: Path, terminal: Terminal) ->
         documents = out.with_name(f"{out.name.removesuffix('.jsonl')}.corpus.jsonl")
         rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
         write_rows(documents, ({"id": one, "title": title, "text": text} for one, title, text in rows))
-        terminal.line("CORPUS", f"  {counted(len(corpus.ids), 'paragraph')}, in {documents}")
-    terminal.block("LOST", [f"{count:,} left out: {reason}" for reason, count in dataset.golden.left_out.items()])
+        text = f"{counted(len(corpus.ids), 'paragraph')}, in {documents}"
+        print_blocks(lines(Statement("CORPUS", text, {"paragraphs": len(corpus.ids)})))
+    left = (Statement("", f"{count:,} left out: {reason}") for reason, count in dataset.golden.left_out.items())
+    print_blocks(paragraphs("LOST", left))
     return finish([as_entry(question) for question in dataset.golden.questions], Imported(name))
 
 
-def show(terminal: Terminal, imported: Imported, out: Path, corpus: str | None) -> None:
-    """Print the fate of the fields and texts, and the next steps."""
-    rows = len(imported.entries)
+def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block]:
+    """Yield the lost fields and texts, the counts, and the next steps."""
     lost = [
         *(_unplaced(name, count, "kept in notes") for name, count in imported.in_notes.items()),
         *(_unplaced(name, count, "left out") for name, count in imported.left.items()),
         *([f"{counted(imported.repeated, 'repeated row')}: left out"] if imported.repeated else []),
         *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms"] if imported.gold else []),
     ]
-    terminal.block("LOST", lost)
+    yield paragraphs("LOST", (Statement("", text) for text in lost))
+    why = "not in the corpus" if corpus else "give the documents, corpus=FOLDER or FILE"
     for identifier, text in imported.unfound:
-        why = "not in the corpus" if corpus else "give the documents, corpus=FOLDER or FILE"
-        terminal.line("NOT FOUND", f' "{identifier}": {" ".join(text.split())[:80]} ({why})')
-    evidence = sum("evidence" in entry for entry in imported.entries)
+        named = f'"{identifier}": {" ".join(text.split())[:80]} ({why})'
+        yield lines(Statement("NOT FOUND", named, {"question": identifier}))
+    rows, evidence = len(imported.entries), sum("evidence" in entry for entry in imported.entries)
     counts = {"literally": imported.exact, "nearly": imported.near, "not": len(imported.unfound)}
     found = ", ".join(f"{count:,} {how}" for how, count in counts.items() if any(counts.values()))
     texts = f"; texts found: {found}" if found else ""
-    terminal.block(
-        "RESULT", [f"{counted(rows, 'question')} ({imported.format}) in {out}, {evidence:,} with evidence{texts}."]
-    )
+    text = f"{counted(rows, 'question')} ({imported.format}) in {out}, {evidence:,} with evidence{texts}."
+    yield paragraphs("RESULT", Statement("", text, {"questions": rows, "evidence": evidence, **counts}))
     if corpus:
-        check = ["ragsweep", "golden", "check", str(out), f"corpus={corpus}"]
-        terminal.next_steps([*evidence_step(imported.entries, out, corpus), (check, "list what an evaluation refuses")])
+        check = next_step("check", out, f"corpus={corpus}")
+        steps = [*evidence_step(imported.entries, out, corpus), Statement(check, "list what an evaluation refuses")]
+        yield Statements(steps, "commands")
 
 
 def _unplaced(name: str, count: int, fate: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Corpus, Dataset, Question, Spans
 from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.parts.prices import Prices
+from ragsweep.report.document import Statement
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import Budget
 from ragsweep.stages.executor import Executor, Listener
@@ -30,7 +32,7 @@ from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep_golden.gates.subject import Embed, Floats
-from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries_with_questions
+from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
 OTHER_LAYOUT = "a set of another layout is read by dataset=beir dataset.path=FOLDER or made ours by golden import"
 
@@ -100,7 +102,7 @@ class Inputs:
             raise ConfigError("give the golden file, or a reader of another format: dataset=squad dataset.path=FILE")
         if self.file is not None:
             faults = Faults()
-            read = read_entries_with_questions(self.path, faults)
+            read = read_entries(self.path, faults)
             if any("unknown key" in fault for fault in faults.found):
                 faults.found.insert(0, f"{self.file}: {OTHER_LAYOUT}")
             faults.raise_any()
@@ -131,12 +133,17 @@ class Inputs:
         return np.stack([self._vectors[text] for text in texts]) if texts else np.empty((0, 1), dtype=np.float32)
 
 
-def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> list[tuple[Sequence[str], str]]:
-    """Return the command that adds evidence to entries without any, as a next step; empty if all have evidence."""
+def next_step(command: str, *words: object) -> str:
+    """Return a command of ``ragsweep golden`` as it is typed."""
+    return shlex.join(["ragsweep", "golden", command, *map(str, words)])
+
+
+def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Iterator[Statement]:
+    """Yield the command that adds evidence to entries without any; nothing if all have evidence."""
     lacking = sum(map(lacks_evidence, entries))
-    command = ["ragsweep", "golden", "add", str(file), f"corpus={corpus}"]
-    is_needed = file and corpus and lacking
-    return [(command, f"take the evidence of {counted(lacking, 'question')} without any")] if is_needed else []
+    if file and corpus and lacking:
+        text = f"take the evidence of {counted(lacking, 'question')} without any"
+        yield Statement(next_step("add", file, f"corpus={corpus}"), text, {"questions": lacking})
 
 
 def user_name() -> str:

@@ -19,8 +19,7 @@ from ragsweep.stats.items import FEWEST, Items, Suspect, find_unanimous
 from ragsweep.stats.mini_set import Agreement, Estimate
 
 FORMAT = "ragsweep.items/1"
-MOST = 10
-"""Most questions of a kind in the list for people."""
+MOST = 10  # most questions of a kind in the list for people
 _TEXT = 70
 
 
@@ -42,12 +41,12 @@ def items_document(report: ItemReport, target: Path | None) -> Document:
     """Build the document of an item analysis; ``target`` is the file of the mini set."""
     configs, questions = counted(len(report.scores), "distinct config"), counted(len(report.texts), "question")
     count = {"configs": len(report.scores), "questions": len(report.texts)}
-    nobody, everybody = find_unanimous(report.scores)
+    none, every = find_unanimous(report.scores)
     blocks: list[Block] = [
         lines(Statement("items", f"{report.matrix.metric} of {configs}, {questions}", count)),
         notes(Statement("note", note) for note in report.notes),
-        lines(_listed(report, "none", "no config scores above 0: too hard, or a wrong label", nobody)),
-        lines(_listed(report, "all", "every config has the full score, so they rank nothing", everybody)),
+        lines(_listed(report, "none", "no config scores above 0: too hard, or a wrong label", none)),
+        lines(_listed(report, "all", "every config has the full score, so they rank nothing", every)),
     ]
     if report.items is None:
         few = Statement("note", f"fewer than {FEWEST} distinct configs: correlations over them would be chance")
@@ -79,11 +78,8 @@ def _best(report: ItemReport, items: Items) -> Iterator[Block]:
 
 
 def _numbers(items: Items, n: int) -> list[str]:
-    return [
-        number(float(items.difficulty[n])),
-        signed(float(items.discrimination[n])),
-        signed(float(items.information[n])),
-    ]
+    difficulty, *others = (float(one[n]) for one in (items.difficulty, items.discrimination, items.information))
+    return [number(difficulty), *map(signed, others)]
 
 
 def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
@@ -92,21 +88,14 @@ def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
     what = "the best configs fail, or better configs do worse: check the label"
     text = f"{len(suspects):,} questions that {what} (by chance some {by_chance} are reversed)"
     yield lines(Statement("check", text, {"suspects": len(suspects), "by_chance": by_chance}))
-    rows = [
-        [
-            names[one.question],
-            f"best {one.good} fail, {one.others} others do not" if one.failed_by_best else "reversed",
-            _discrimination(items, one.question),
-            _short(report.texts[one.question]),
-        ]
-        for one in suspects[:MOST]
-    ]
+    rows = []
+    for one in suspects[:MOST]:
+        n, failed = one.question, f"best {one.good} fail, {one.others} others do not"
+        interval = with_interval(float(items.discrimination[n]), float(items.low[n]), float(items.high[n]))
+        why = failed if one.failed_by_best else "reversed"
+        rows.append([names[n], why, interval, _short(report.texts[n])])
     yield Table(("id", "why", "discrimination", "question"), rows, headed=False)
     yield lines(_more(len(suspects)))
-
-
-def _discrimination(items: Items, n: int) -> str:
-    return with_interval(float(items.discrimination[n]), float(items.low[n]), float(items.high[n]))
 
 
 def _redundant(report: ItemReport) -> Iterator[Statement]:
@@ -127,9 +116,8 @@ def _mini(report: ItemReport, found: Estimate, target: Path | None) -> Iterator[
         between = [f" [{_plain(low)}, {_plain(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
         text = f"{word}: tau-b {_plain(of.tau)}{between[0]}, Pearson {_plain(of.pearson)}{between[1]}"
         yield Statement("", text, of._asdict())
-    yield Statement(
-        "", f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
-    )
+    text = f"(means over divisions of the configs, 5 to 95 % of random sets; the file is chosen on all {configs})"
+    yield Statement("", text)
     text = "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
     yield Statement("note", text)
 
@@ -144,7 +132,7 @@ def _short(text: str) -> str:
 
 def _facts(report: ItemReport) -> dict[str, Any]:
     """Return the report in JSON types; ``questions`` is a table as MLflow's log_table writes it."""
-    nobody, everybody = map(set, find_unanimous(report.scores))
+    none, every = map(set, find_unanimous(report.scores))
     names, mini = report.matrix.questions, set(report.mini)
     suspects = {one.question: one for one in report.suspects}
     first = {n: names[group[0]] for group in report.redundant for n in group[1:]}
@@ -156,8 +144,8 @@ def _facts(report: ItemReport) -> dict[str, Any]:
             "question_id": names[n],
             "question": report.texts[n],
             **{name: float(column[n]) for name, column in columns.items()},
-            "none_scores": n in nobody,
-            "all_score": n in everybody,
+            "none_scores": n in none,
+            "all_score": n in every,
             "failed_by_best": bool(suspect and suspect.failed_by_best),
             "reversed": bool(suspect and suspect.reversed),
             "redundant_with": first.get(n),

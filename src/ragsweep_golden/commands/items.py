@@ -16,14 +16,7 @@ from ragsweep.golden.reading import read_rows
 from ragsweep.golden.text_files import read_lines
 from ragsweep.stats.comparable import HOW_MEASURED, shared_metrics
 from ragsweep.stats.inference.matrix import score_matrix
-from ragsweep.stats.items import (
-    FEWEST,
-    TINY,
-    analyse_items,
-    distinct_rows,
-    find_redundant,
-    find_suspects,
-)
+from ragsweep.stats.items import FEWEST, TINY, analyse_items, distinct_rows, find_redundant, find_suspects
 from ragsweep.stats.mini_set import choose_mini, estimate_mini
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
 from ragsweep_golden.commands.inputs import user_name
@@ -59,9 +52,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mini", type=Path, metavar="OUT.jsonl", help="write the most informative questions there")
     share = f"share of the questions, for --mini; default: {_SHARE}"
     parser.add_argument("--share", type=float, default=_SHARE, help=share)
-    critical = (
-        f"ids of questions that are always in the mini set, one per line; default: those with labels.{CRITICAL} true"
-    )
+    critical = f"ids of questions that are always in the mini set, one per line (those with labels.{CRITICAL} true)"
     parser.add_argument("--critical", type=Path, metavar="FILE", help=critical)
     parser.add_argument("--json", action="store_true", help="all questions, for programs")
     add_path(parser)
@@ -112,9 +103,8 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
     if len(rows) < FEWEST:
         return report
     found = analyse_items(scores)
-    return report._replace(
-        items=found, suspects=find_suspects(scores, found), redundant=find_redundant(scores, matrix.clusters)
-    )
+    redundant = find_redundant(scores, matrix.clusters)
+    return report._replace(items=found, suspects=find_suspects(scores, found), redundant=redundant)
 
 
 def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -> ItemReport:
@@ -129,9 +119,8 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
     ids = result.outcomes["question_id"]
     given = dict(zip(ids, result.outcomes.get("category") or [""] * len(ids), strict=True))
     categories = [str(given[name] or "") for name in report.matrix.questions]
-    critical = set(
-        read_questions(options.critical, set(map(str, ids))) if options.critical else marked_questions(result)
-    )
+    named = read_questions(options.critical, set(map(str, ids))) if options.critical else marked_questions(result)
+    critical = set(named)
     forced = [n for n, name in enumerate(report.matrix.questions) if name in critical]
     size = max(size, len(forced))
     chosen = choose_mini(report.matrix, categories, size, forced)

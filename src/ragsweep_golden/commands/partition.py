@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragsweep.commands.command_line import print_blocks
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
 from ragsweep.golden.partition import HOLDOUT, TUNE, holdout
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Statement, lines
 from ragsweep_golden.commands.inputs import read_inputs, user_name, words_parser
 from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.entries import is_rejected, read_set
@@ -27,11 +28,13 @@ def partition(arguments: Sequence[str]) -> int:
         raise ConfigError(f"share: must be between 0 and 1, given {share!r}")
     kept = [(entry, question) for entry, question in read_set(file) if not is_rejected(entry)]
     held = set(holdout([question for _, question in kept], share))
-    terminal = Terminal.current()
+    written = []
     for side in (TUNE, HOLDOUT):
         entries = [entry for entry, _ in kept if (entry["id"] in held) == (side == HOLDOUT)]
         target = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.jsonl')}.{side}.jsonl")
         with record_change(target, "partition", user_name(), source=file):
             write_rows(target, entries)
-        terminal.line(side, f" {counted(len(entries), 'question')}, in {target}")
+        text = f"{counted(len(entries), 'question')}, in {target}"
+        written.append(Statement(side, text, {"questions": len(entries)}))
+    print_blocks(lines(written))
     return 0

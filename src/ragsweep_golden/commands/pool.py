@@ -7,29 +7,27 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from ragsweep.commands.command_line import add_path, ignore_closed_pipe
+from ragsweep.commands.command_line import add_path, print_blocks
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.core.types import Corpus, Question
 from ragsweep.golden.judged_spans import DocumentSpan, judged_share, locate_labels
 from ragsweep.records.claims import CONFIG
+from ragsweep.report.document import Block, Statement, Statements, Table, lines
 from ragsweep.report.numbers import number
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.running.retrieved import Retrieved, places_of, read_retrieved
 from ragsweep.sweep.running.session import Session, open_session
-from ragsweep_golden.commands.inputs import Inputs, read_inputs, words_parser
+from ragsweep_golden.commands.inputs import Inputs, next_step, read_inputs, words_parser
 from ragsweep_golden.review.pool import Hole, as_row, find_holes, order_holes
 from ragsweep_golden.sets.entries import is_rejected, read_set
 from ragsweep_golden.sets.files import write_rows
 
-SHOWN = 10
-"""Most passages in the terminal's list."""
-MOST_CONFIGS = 3
-"""Most configs named for a passage."""
-LONGEST = 60
-"""Most characters of a question in the list."""
+SHOWN = 10  # most passages in the terminal's list
+MOST_CONFIGS = 3  # most configs named for a passage
+LONGEST = 60  # most characters of a question in the list
 
 _ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged ones by how much a judgement could
 change the ranking of the configs: the largest change of the difference between two configs' nDCG for the question, if
@@ -68,8 +66,7 @@ def pool(arguments: Sequence[str]) -> int:
     pooled = collect(asked, found, corpus)
     texts = {question.id: question.text for question in asked}
     write_rows(Path(values["out"]), [as_row(one, texts[one.question], corpus) for one in pooled.holes])
-    with ignore_closed_pipe():
-        _show(Terminal.current(), pooled, retrieved, values, texts)
+    print_blocks(*_blocks(pooled, retrieved, values, texts))
     return 0
 
 
@@ -94,34 +91,29 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
             raise InputError("the corpus of the sweep is missing or has changed since; give the original with corpus=")
         return dataset.corpus
     if corpus.digest != result.dataset.corpus_digest:
-        raise InputError(
-            f"corpus={inputs.values['corpus']}: the sweep searched another corpus, or another version of it"
-        )
+        place = inputs.values["corpus"]
+        raise InputError(f"corpus={place}: the sweep searched another corpus, or another version of it")
     return corpus
 
 
-def _show(
-    terminal: Terminal,
-    pooled: Pool,
-    retrieved: Mapping[str, Retrieved],
-    values: Mapping[str, Any],
-    texts: Mapping[str, str],
-) -> None:
+def _blocks(
+    pooled: Pool, retrieved: Mapping[str, Retrieved], values: Mapping[str, Any], texts: Mapping[str, str]
+) -> Iterator[Block]:
     share = number(100 * pooled.judged / pooled.chunks) if pooled.chunks else "-"
     what = f"{counted(pooled.chunks, 'chunk')} that {counted(len(retrieved), 'config')} retrieved"
-    terminal.line("judged", f"judged@{values['depth']}: {share} % of {what}")
+    counts = {"judged": pooled.judged, "chunks": pooled.chunks}
+    yield lines(Statement("judged", f"judged@{values['depth']}: {share} % of {what}", counts))
     if cut := [name for name, one in retrieved.items() if not one.whole]:
-        terminal.line("note", f"only the contexts of {', '.join(cut)} are stored; rerun=true recomputes the rankings")
+        text = f"only the contexts of {', '.join(cut)} are stored; rerun=true recomputes the rankings"
+        yield lines(Statement("note", text, {"configs": cut}))
     if pooled.holes:
-        terminal.table([">impact", "question", "passage", "found by"], list(_rows(pooled.holes[:SHOWN], texts)))
-    questions = len({one.question for one in pooled.holes})
-    terminal.line(
-        "pool",
-        f"{counted(len(pooled.holes), 'unjudged passage')} of {counted(questions, 'question')} · {values['out']}",
-    )
+        yield Table([">impact", "question", "passage", "found by"], list(_rows(pooled.holes[:SHOWN], texts)))
+    passages, questions = len(pooled.holes), len({one.question for one in pooled.holes})
+    text = f"{counted(passages, 'unjudged passage')} of {counted(questions, 'question')} · {values['out']}"
+    yield lines(Statement("pool", text, {"passages": passages, "questions": questions}))
     if pooled.holes:
-        review = ["ragsweep", "golden", "review", str(values["golden"]), f"pool={values['out']}"]
-        terminal.next_steps([(review, "judge them")])
+        review = next_step("review", values["golden"], f"pool={values['out']}")
+        yield Statements([Statement(review, "judge them")], "commands")
 
 
 def _rows(holes: Sequence[Hole], texts: Mapping[str, str]) -> Iterator[list[str]]:

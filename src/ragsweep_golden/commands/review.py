@@ -6,12 +6,13 @@ import getpass
 from collections.abc import Sequence
 from pathlib import Path
 
+from ragsweep.commands.command_line import print_blocks
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.interruption import Interrupted, stop_raising
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus
 from ragsweep.golden.reading import read_rows
-from ragsweep.report.terminal import Terminal
+from ragsweep.report.document import Statement, lines
 from ragsweep_golden.commands.inputs import read_inputs, words_parser
 from ragsweep_golden.review.journal import Journal
 from ragsweep_golden.review.server import ReviewServer
@@ -28,14 +29,14 @@ reviewer=NAME (default: your git or system user name), port=0 (a free port)"""
 def review(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden review``; return the exit status."""
     _, inputs = read_inputs(words_parser("review", _ABOUT, _WORDS, nargs="+"), arguments)
-    golden, values, terminal = inputs.path, inputs.values, Terminal.current()
+    golden, values = inputs.path, inputs.values
     who = str(values["reviewer"] or getpass.getuser())
     opened = open_review(golden, values["pool"], who, inputs.given_corpus)
     server = ReviewServer(opened, values["port"])
-    if opened.recovered:
-        terminal.line("kept", f"{counted(opened.recovered, 'judgement')} of an interrupted review, now in {golden}")
+    kept = f"{counted(opened.recovered, 'judgement')} of an interrupted review, now in {golden}"
     waiting = f"{counted(len(opened.tasks), 'passage' if values['pool'] else 'question')} for {who}"
-    terminal.line("review", f"{server.address} · {waiting} · Ctrl-C ends")
+    start = Statement("review", f"{server.address} · {waiting} · Ctrl-C ends", {"tasks": len(opened.tasks)})
+    print_blocks(lines([Statement("kept", kept)] if opened.recovered else [], start))
     try:
         server.serve_forever(poll_interval=0.1)
     except (KeyboardInterrupt, Interrupted):
@@ -43,7 +44,7 @@ def review(arguments: Sequence[str]) -> int:
     server.server_close()
     count = len(opened.judged())
     opened.journal.finish()
-    terminal.line("done", f"{counted(count, 'judgement')} in {golden}")
+    print_blocks(lines(Statement("done", f"{counted(count, 'judgement')} in {golden}", {"judgements": count})))
     return 0
 
 

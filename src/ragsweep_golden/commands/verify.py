@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import ignore_closed_pipe
+from ragsweep.commands.command_line import print_document
 from ragsweep.commands.documents import read_documents
 from ragsweep.core.plurals import counted
-from ragsweep.core.types import Corpus
-from ragsweep.report.terminal import Terminal
-from ragsweep_golden.commands.inputs import Given, read_inputs, user_name, words_parser
-from ragsweep_golden.labels.changes import KINDS, Verification, verify_labels
-from ragsweep_golden.labels.repair import repair
+from ragsweep.report.document import Document, Section, Statement, Table, lines, paragraphs
+from ragsweep_golden.commands.inputs import read_inputs, user_name, words_parser
+from ragsweep_golden.labels.changes import KINDS, Verification, repair, verify_labels
 from ragsweep_golden.sets.changelog import record_change
 from ragsweep_golden.sets.entries import as_label
 from ragsweep_golden.sets.files import write_rows
@@ -40,50 +37,48 @@ def verify(arguments: Sequence[str]) -> int:
         out, source = Path(values["out"]).expanduser(), inputs.path if inputs.file else None
         with record_change(out, "verify", user_name(), source):
             write_rows(out, given.entries)
-    with ignore_closed_pipe():
-        if options.json:
-            print(json.dumps(as_json(given, found, corpus, old), ensure_ascii=False))
-        else:
-            show(Terminal.current(), given, found, values["out"])
+    counts = Counter((change.kind, change.new is not None) for change in found.changes)
+    rows = [[kind, f"{counts[kind, True]:,}", f"{counts[kind, False]:,}"] for kind in KINDS]
+    table = Table(["labels", ">repaired", ">need a person"], rows)
+    places = {question.id: question.where for question in given.questions}
+    section = Section([table, lines(_changes(found, places)), paragraphs("RESULT", _result(found, values["out"]))])
+    facts = _facts(found, places, {"before": old.digest if old else None, "after": corpus.digest})
+    print_document(Document("Labels", [section], facts), options)
     return 1 if any(change.new is None for change in found.changes) else 0
 
 
-def as_json(given: Given, found: Verification, corpus: Corpus, old: Corpus | None) -> dict[str, Any]:
-    """Return the report in JSON types."""
-    lines = {question.id: question.where for question in given.questions}
+def _facts(found: Verification, places: Mapping[str, str], corpus: Mapping[str, str | None]) -> dict[str, Any]:
+    changes = [
+        {
+            "question": change.question,
+            "where": places[change.question],
+            "kind": change.kind,
+            "old": as_label(change.old),
+            "new": as_label(change.new) if change.new else None,
+            "note": change.note,
+        }
+        for change in found.changes
+    ]
     return {
         "labels": found.labels,
         "counts": {kind: sum(change.kind == kind for change in found.changes) for kind in KINDS},
         "repaired": sum(change.new is not None for change in found.changes),
-        "corpus": {"before": old.digest if old else None, "after": corpus.digest},
-        "changes": [
-            {
-                "question": change.question,
-                "where": lines[change.question],
-                "kind": change.kind,
-                "old": as_label(change.old),
-                "new": as_label(change.new) if change.new else None,
-                "note": change.note,
-            }
-            for change in found.changes
-        ],
+        "corpus": corpus,
+        "changes": changes,
     }
 
 
-def show(terminal: Terminal, given: Given, found: Verification, out: str | None) -> None:
-    """Print the counts by kind, then every changed label with its line in the file."""
-    counts = Counter((change.kind, change.new is not None) for change in found.changes)
-    rows = [[kind, f"{counts[kind, True]:,}", f"{counts[kind, False]:,}"] for kind in KINDS]
-    terminal.table(["labels", ">repaired", ">need a person"], rows)
-    lines = {question.id: question.where for question in given.questions}
+def _changes(found: Verification, places: Mapping[str, str]) -> Iterator[Statement]:
     for change in found.changes:
         label = f'"{change.old.anchor}"' if change.old.anchor else "the whole document"
-        where = f'{lines[change.question]} "{change.question}"'
-        terminal.line(change.kind, f' {where}: {label} of "{change.old.document}": {change.note}')
+        where = f'{places[change.question]} "{change.question}"'
+        yield Statement(change.kind, f'{where}: {label} of "{change.old.document}": {change.note}')
+
+
+def _result(found: Verification, out: str | None) -> Statement:
     left = sum(change.new is None for change in found.changes)
-    sure = len(found.changes) - left
+    sure, untouched = len(found.changes) - left, found.labels - len(found.changes)
     written = f"; written to {out}" if out else "; out=FILE writes them" if sure else ""
-    untouched = found.labels - len(found.changes)
     needing = f"{left:,} {'needs' if left == 1 else 'need'} a person"
-    facts = f"{counted(found.labels, 'label')}: {untouched:,} hold, {sure:,} repaired{written}, {needing}."
-    terminal.block("RESULT", [facts])
+    text = f"{counted(found.labels, 'label')}: {untouched:,} unchanged, {sure:,} repaired{written}, {needing}."
+    return Statement("", text, {"labels": found.labels, "unchanged": untouched, "repaired": sure, "left": left})

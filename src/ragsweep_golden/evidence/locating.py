@@ -12,9 +12,7 @@ from ragsweep.parts.languages import detect_language
 from ragsweep.parts.text_ranking import rank_texts
 from ragsweep_golden.evidence.quotes import best_sentence, shortest_anchor
 
-LEAST_SHARED = 0.6
-"""Lowest share of a text's words in the nearest passage at which the passage counts as the text."""
-
+LEAST_SHARED = 0.6  # lowest share of a text's words in the nearest passage at which the passage counts as the text
 _CANDIDATES = 5  # best documents by BM25 that are searched for the nearest passage
 _LONG = 30  # fewest words of a text that is quoted by its best sentence
 

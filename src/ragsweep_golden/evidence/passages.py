@@ -1,4 +1,4 @@
-"""The passages of labels, compared by the words around an anchor and by the words of a sentence."""
+"""Compare passages with labels, sentences, answers and questions by their words."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ragsweep.core.types import Corpus
-from ragsweep.core.words import STOPS, pattern, words
+from ragsweep.core.words import STOPS, is_syllabic, pattern, words
 from ragsweep.golden.anchors import Span, composed, resolve
+from ragsweep.parts.languages import STOP_WORDS, content_words, fold
 
 SENTENCE_END = re.compile(r"[.!?]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
 
+SHORTEST_WORD = 4  # fewest characters of a word of an answer that is searched for
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
 _REACH = 200  # characters before and after an anchor that are compared
 _EDGE = ""  # neighbour of the first and of the last word of a document
 
@@ -79,3 +82,33 @@ def similarity(one: str, other: str) -> float:
     """Return the share of words that two passages have in common in the same order, 0 to 1."""
     mine, theirs = (words(composed(text).lower()) for text in (one, other))
     return difflib.SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
+
+
+def is_verbatim(answer: str, passage: str) -> bool:
+    """Return whether a passage contains every line of an answer verbatim, case and typography included."""
+    lines = [line for line in answer.splitlines() if line.strip()]
+    # A chunk may begin or end inside a code block, and then its fences mark the wrong parts.
+    unfenced = _FENCE.sub("", passage)
+    return bool(lines) and all(resolve(passage, line) or resolve(unfenced, line) for line in lines)
+
+
+def keyword_coverage(answer: str, passage: str, language: str) -> float:
+    """Return the share of an answer's words (4 characters or more, no stop words) in a passage; 0 without any."""
+    said = _words(answer) - set(STOP_WORDS[language])
+    wanted = {word for word in said if len(word) >= SHORTEST_WORD or is_syllabic(word)}
+    return len(wanted & _words(passage)) / len(wanted) if wanted else 0.0
+
+
+def numbers(text: str) -> set[str]:
+    """Return the numbers of a text, which word overlap and embeddings compare poorly."""
+    return set(re.findall(r"\d+(?:[.,]\d+)*", text))
+
+
+def _words(text: str) -> set[str]:
+    return set(words(fold(re.sub(r"[*_`]", " ", text))))
+
+
+def lexical_overlap(question: str, passage: str, language: str) -> float:
+    """Return the share of a question's content words in a passage; 0 without content words."""
+    asked = content_words(question, language)
+    return len(asked & content_words(passage, language)) / len(asked) if asked else 0.0

@@ -27,13 +27,8 @@ _BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a likel
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     """Return the shortest quote of evidence that is unique in a document, and None.
 
-    It lies within the evidence, or around evidence of fewer than five words. Evidence that is repeated is
-    quoted as a whole, with its start.
-
-    Args:
-        text: The document's text.
-        start: Where the evidence begins; a word that the span cuts is included.
-        end: Where it ends.
+    It lies within the evidence, or around evidence of fewer than five words; a word that the span cuts is included.
+    Evidence that is repeated is quoted as a whole, with its start.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])

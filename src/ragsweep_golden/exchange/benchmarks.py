@@ -34,15 +34,11 @@ def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
         metadata |= {name: entry[name] for name in ("category", "weight") if entry.get(name)}
         queries.append({"_id": entry["id"], "text": entry["question"], "metadata": metadata})
         labels += [f"{entry['id']}\t{name}\t{grade}\n" for name, grade in _grades(entry, notes).items()]
-    files = {
-        "corpus.jsonl": _documents(corpus),
-        "queries.jsonl": json_lines(queries),
-        "qrels/test.tsv": "".join(labels),
-    }
+    files = {"corpus.jsonl": _documents(corpus), "queries.jsonl": json_lines(queries)}
     shown = {name for entry in entries for name in labels_as_texts(entry) if name not in _RESERVED}
     kept = ("id", "question", "category", "answerable", "weight", "language", "content_type", "evidence.document",
             "evidence.grade", *(f"labels.{name}" for name in shown))  # fmt: skip
-    return Exported(files, count_lost(entries, kept), +notes)
+    return Exported(files | {"qrels/test.tsv": "".join(labels)}, count_lost(entries, kept), +notes)
 
 
 def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
@@ -98,8 +94,7 @@ def _articles(
             yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}
 
 
-SURE_WORDS = 5
-"""Minimum words in an answer for it to count anywhere in the evidence's document."""
+SURE_WORDS = 5  # minimum words in an answer for it to count anywhere in the evidence's document
 
 
 def _answers(

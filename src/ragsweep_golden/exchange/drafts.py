@@ -10,36 +10,14 @@ from typing import Any, NamedTuple
 from ragsweep.golden.golden_format import QUESTION_KEYS
 from ragsweep.golden.reading import plain_number
 from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
-from ragsweep_golden.exchange.records import as_mapping, as_passages, as_texts, unnested
+from ragsweep_golden.exchange.records import FIELD_NAMES, as_mapping, as_passages, as_texts, unnested
 from ragsweep_golden.sets.entries import GROUPS, is_filled
 
-PASSAGES = "passages"
-"""The field of a draft with the texts that contain the answer."""
-CARRIED = "ragsweep"
-"""The metadata field in which an export to another tool stores the whole entry."""
+PASSAGES = "passages"  # the field of a draft with the texts that contain the answer
+CARRIED = "ragsweep"  # the metadata field in which an export to another tool stores the whole entry
 
-RANKED = {
-    "id": (("id",), ("qid", "query_id")),
-    "question": (("question",), ("user_input", "query", "prompt", "input", "instruction", "messages")),
-    "reference": (
-        ("correction",), ("reference",),
-        ("ground_truth", "ground_truths", "golden_answers", "gt_answer", "generation_gt", "reference_answer",
-         "expected_response", "expected_answer", "expected_output"),
-        ("answer", "answers"),
-    ),
-    "keywords": (("keywords",), ("expected_keywords", "expected_facts")),
-    PASSAGES: (
-        (PASSAGES, "relevant_chunks", "reference_contexts", "expected_retrieved_context"),
-        ("passage", "context", "contexts"),
-    ),
-    "documents": (("reference_context_ids", "retrieval_gt"),),
-    "category": (("category",), ("synthesizer_name", "evolution_type")),
-}  # fmt: skip
-"""Target field -> groups of source fields in order of precedence. Fields of one group are aliases: a record in which
-two of them differ is rejected. A source field with the name of one of our fields maps to that field."""
-PLACES = {
-    name: (place, rank) for place, groups in RANKED.items() for rank, group in enumerate(groups) for name in group
-}
+RANKED: Mapping[str, Sequence[Sequence[str]]] = FIELD_NAMES["ranked"]
+PLACES = {name: (to, rank) for to, groups in RANKED.items() for rank, group in enumerate(groups) for name in group}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
 """Right answers and evidence in a question set, but answers and retrieved texts in the results of a system."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
@@ -48,12 +26,7 @@ RAGAS_LABELS = ("persona_name", "query_style", "query_length")
 LISTS = ("keywords", "references", "distractors", "documents")
 _OBJECTS = ("history", "evidence", "labels", *GROUPS)
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_OUTPUTS = (
-    "response", "multi_responses", "retrieved_contexts", "retrieved_context_ids", "rubrics", "reference_tool_calls",
-    "prediction", "predicted_answer", "generated_answer", "model_answer", "actual_output", "retrieval_context",
-    "retrieved_context", "predicted_contexts",
-)  # fmt: skip
-"""Fields with a system's outputs or their judgements, which are not part of a golden set."""
+_OUTPUTS: Sequence[str] = FIELD_NAMES["records"]["outputs"]
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
 
 

@@ -67,13 +67,8 @@ def _to_argilla(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
 
 def _to_label_studio(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     shown = {"question": entry["question"], "context": _contexts(entry, corpus)}
-    answer = {
-        "id": "reference",
-        "from_name": "reference",
-        "to_name": "question",
-        "type": "textarea",
-        "value": {"text": [entry.get("reference")]},
-    }
+    place = {"id": "reference", "from_name": "reference", "to_name": "question", "type": "textarea"}
+    answer = {**place, "value": {"text": [entry.get("reference")]}}
     predictions = [{"model_version": "golden", "result": [answer]}] if entry.get("reference") else []
     return {"data": {**shown, CARRIED: dict(entry)}, "predictions": predictions}
 
@@ -127,9 +122,7 @@ def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
     keywords = [one for one in given if ";" not in one and one.strip() == one]
     notes["keywords with a semicolon, or white space at an end, are left out"] += len(given) - len(keywords)
     cells = {name: entry.get(name) for name in QUESTION_COLUMNS} | {"keywords": "; ".join(keywords)}
-    cells |= {
-        name: str(flag).lower() for name in ("answerable", "needs_retrieval") if (flag := entry.get(name)) is False
-    }
+    cells |= {name: "false" for name in ("answerable", "needs_retrieval") if entry.get(name) is False}
     cells = {name: cell for name, cell in labels_as_texts(entry).items() if name not in EVIDENCE_COLUMNS} | cells
     labels = [{**label, "grade": whole_grade(label, notes)} for label in entry.get("evidence") or ()]
     return [cells | label for label in labels or [{}]]

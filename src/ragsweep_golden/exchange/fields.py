@@ -63,7 +63,6 @@ def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
 
 def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
     """Return the labels of an entry as the texts that an evaluation reads."""
-    labels = {name: entry[name] for name in ("language", "content_type") if entry.get(name)} | (
-        entry.get("labels") or {}
-    )
+    own = {name: entry[name] for name in ("language", "content_type") if entry.get(name)}
+    labels = own | (entry.get("labels") or {})
     return {name: one if isinstance(one, str) else json.dumps(one) for name, one in labels.items() if one is not None}

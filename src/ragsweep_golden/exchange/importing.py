@@ -26,8 +26,9 @@ from ragsweep_golden.exchange.records import read_records
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_filled, value
 
 AUTO = "auto"
-NAMED = "columns"
-"""Format of records whose fields the command names."""
+RowDraft = tuple[Row, RecordDraft]
+
+NAMED = "columns"  # format of records whose fields the command names
 
 
 @dataclass
@@ -51,16 +52,9 @@ def import_file(
 ) -> Imported:
     """Read a file of another format.
 
-    Args:
-        path: A table, JSON lines, JSON, Parquet, YAML, or TREC's topics.
-        name: The format, or "auto": recognised by the fields.
-        corpus: The documents to search for texts; with None, texts without a document id are dropped.
-        columns: For format "columns": role in COLUMNS -> name of the field.
-        encoding: Encoding of a text file without a byte order mark; None: UTF-8.
-
-    Raises:
-        InputError: The layout is unknown, or faults of the file, all at once.
-        ConfigError: No field is named for the question, or the encoding is unknown.
+    ``name`` is the format, or "auto": recognised by the fields; ``columns``: role in COLUMNS -> field, for the format
+    "columns". Without a corpus, texts without a document id are dropped. Raises InputError for an unknown layout and
+    faults of the file, ConfigError if no field is named for the question or the encoding is unknown.
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'format="{name}"{nearest(name, known)}')
@@ -86,21 +80,16 @@ def import_file(
 
 
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
-    """Mark entries as imported and silver: nobody has confirmed them yet."""
+    """Mark entries as imported and silver, that is, unconfirmed."""
+    by = f"ragsweep golden import {imported.format}"
     for entry in entries:
         imported.gold += value(entry, "audit", "status") == "gold"
-        audit = {
-            **(entry.get("audit") or {}),
-            "status": "silver",
-            "created_by": f"ragsweep golden import {imported.format}",
-        }
+        audit = {**(entry.get("audit") or {}), "status": "silver", "created_by": by}
         imported.entries.append({"schema_version": SCHEMA_VERSION, **entry, "audit": audit})
     return imported
 
 
-def _import_table(
-    path: Path, columns: Sequence[str], imported: Imported, count: int, corpus: Corpus | None
-) -> Imported:
+def _import_table(path: Path, columns: Sequence[str], found: Imported, count: int, corpus: Corpus | None) -> Imported:
     """Read a table of our own columns; drop fields that are aliases of these columns."""
     faults = Faults()
     try:
@@ -112,20 +101,18 @@ def _import_table(
     faults.raise_any()
     own = {*QUESTION_COLUMNS, *ranked[:1]}.difference(ranked[1:])
     lost = [name for name in columns if name not in own and (name in of_system or place_of(name) in RANKED)]
-    imported.left.update(dict.fromkeys(lost, count))
+    found.left.update(dict.fromkeys(lost, count))
     entries = [as_entry(one) for one in raw.questions]
     for entry in entries:
         labels = {name: label for name, label in entry.pop("labels", {}).items() if name not in lost}
         entry |= {"labels": labels} if labels else {}
-    _add_evidence([RecordDraft(entry) for entry in entries], corpus, imported)
-    return finish(entries, imported)
+    _add_evidence([RecordDraft(entry) for entry in entries], corpus, found)
+    return finish(entries, found)
 
 
-def _read_drafts(
-    rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults
-) -> list[tuple[Row, RecordDraft]]:
+def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults) -> list[RowDraft]:
     """Read all records; a record without an id gets a content hash as id, and duplicates of it are dropped."""
-    drafts: list[tuple[Row, RecordDraft]] = []
+    drafts: list[RowDraft] = []
     made: set[str] = set()
     for row, draft in _given_drafts(rows, layout, faults):
         if "id" not in draft.entry:
@@ -140,7 +127,7 @@ def _read_drafts(
     return drafts
 
 
-def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterator[tuple[Row, RecordDraft]]:
+def _given_drafts(rows: Sequence[Row], layout: Layout, faults: Faults) -> Iterator[RowDraft]:
     """Yield each record with its draft; ambiguous or unreadable structure is a fault of its row."""
     flat: list[tuple[Row, FlatRecord]] = []
     for row in rows:
@@ -217,7 +204,7 @@ def _label(
     return as_label(Evidence(document, anchor, start))
 
 
-def _check(drafts: Sequence[tuple[Row, RecordDraft]], faults: Faults) -> None:
+def _check(drafts: Sequence[RowDraft], faults: Faults) -> None:
     """Raise InputError with the position of every entry that is invalid in our format."""
     unique = UniqueIds("question")
     for row, draft in drafts:

@@ -49,9 +49,8 @@ def _of_argilla(record: Mapping[str, Any]) -> FlatRecord:
     answers |= {name: [one["value"] for one in given] for name, given in as_mapping(record.get("responses")).items()}
     given = _answered(answers)
     fields = {"id": record.get("id"), **metadata, **as_mapping(record["fields"]), **given}
-    return FlatRecord(
-        fields, carried, _others(record, "id", "fields", "metadata", "suggestions", "responses", "_server_id")
-    )
+    others = _others(record, "id", "fields", "metadata", "suggestions", "responses", "_server_id")
+    return FlatRecord(fields, carried, others)
 
 
 def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:

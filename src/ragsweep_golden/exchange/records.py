@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,10 @@ from ragsweep.golden.tables import Columns, is_table, read_table
 from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 from ragsweep_golden.sets.entries import is_filled
 
-_TEXTS = ("content", "text", "page_content", "passage_text", "paragraph_text")
-_DOCUMENTS = ("doc_uri", "document", "doc_id", "id")
-_MARKS = ("is_selected", "is_supporting")
-"""Fields that mark a passage as relevant, of MS MARCO and MuSiQue."""
-_WRAPPERS = (
-    *("data", "records", "samples", "examples", "rows", "items", "input_data", "results"),
-    *("questions", "queries", "qa_pairs", "tests"),
+FIELD_NAMES: Mapping[str, Any] = tomllib.loads(files(__package__).joinpath("field_names.toml").read_text("utf-8"))
+_TEXTS, _DOCUMENTS, _MARKS, _WRAPPERS = (
+    FIELD_NAMES["records"][name] for name in ("texts", "documents", "marks", "wrappers")
 )
-"""Keys of the list of records in a JSON object that has no question itself."""
 _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messages"}
 
 

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.types import Passage
 from ragsweep.parts.text_ranking import rank_texts
-from ragsweep_golden.evidence.answers import is_verbatim, keyword_coverage, numbers
+from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, numbers
 from ragsweep_golden.gates.set_measures import language_of
 from ragsweep_golden.gates.subject import NO_CORPUS, Subject
 from ragsweep_golden.sets.entries import METHODS
 
-RETRIEVED = 5
-"""Number of other passages that a model gets."""
-
+RETRIEVED = 5  # number of other passages that a model gets
 Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
 """Answers questions from passages; None if the call failed."""
 
@@ -45,9 +43,7 @@ _NO_MODEL = "no model given: llm=openai, ..."
 def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
     """Test whether a model answers the questions of a set without their evidence.
 
-    Args:
-        subject: The set; without a corpus, only answering without context is tested.
-        ask: A model that answers; with None, nothing is measured.
+    Without a corpus, only answering without context is tested; without ``ask``, nothing is measured.
     """
     if ask is None:
         return [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in TITLES]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.words import is_question
-from ragsweep_golden.evidence.answers import is_verbatim
+from ragsweep_golden.evidence.passages import is_verbatim
 from ragsweep_golden.gates.subject import (
     NO_CORPUS,
     NO_EMBEDDER,
@@ -22,27 +22,13 @@ from ragsweep_golden.gates.subject import (
     share,
     without_fault,
 )
-from ragsweep_golden.sets.entries import (
-    FILLED_FIELDS,
-    METHODS,
-    SINGLE_FACT,
-    UNANSWERABLE_TYPES,
-    VALIDATED,
-    Entry,
-    count_filled,
-    references,
-    relevant_evidence,
-    value,
-)
+from ragsweep_golden.sets import entries as schema
+from ragsweep_golden.sets.entries import SINGLE_FACT, VALIDATED, Entry, references, relevant_evidence, value
 
-DUPLICATE = 0.95
-"""Lowest cosine at which two questions count as duplicates."""
-EXTRACTED = 0.95
-"""Lowest cosine at which an answer counts as taken from its passage."""
-HARD = 0.7
-"""Lowest difficulty of a hard entry."""
-NEAR_COPY = 0.9
-"""Lowest cosine of a question and its passage at which the question is reported."""
+DUPLICATE = 0.95  # lowest cosine at which two questions count as duplicates
+EXTRACTED = 0.95  # lowest cosine at which an answer counts as taken from its passage
+HARD = 0.7  # lowest difficulty of a hard entry
+NEAR_COPY = 0.9  # lowest cosine of a question and its passage at which the question is reported
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
@@ -122,11 +108,9 @@ def _question_marks(subject: Subject) -> Measured:
 
 
 def _marked_unanswerable(subject: Subject) -> Measured:
-    judged = [
-        (one, "" if kind in UNANSWERABLE_TYPES else f"is of type {kind!r}; known: {', '.join(UNANSWERABLE_TYPES)}")
-        for one in subject.unanswerable
-        for kind in [one.get("unanswerable_type")]
-    ]
+    types = schema.UNANSWERABLE_TYPES
+    kinds = [(one, one.get("unanswerable_type")) for one in subject.unanswerable]
+    judged = [(one, "" if kind in types else f"is of type {kind!r}; known: {', '.join(types)}") for one, kind in kinds]
     return without_fault(judged, "unanswerable question")
 
 
@@ -141,31 +125,28 @@ def _unanswerable_types(subject: Subject) -> Measured:
 
 def _validated(subject: Subject) -> Measured:
     found = _of_field(subject.kept, "validation", "status")
-    judged = [
-        (one, "" if status == VALIDATED else f"its status is {status}")
-        for one, status in zip(subject.kept, found, strict=True)
-    ]
+    reasons = ("" if status == VALIDATED else f"its status is {status}" for status in found)
+    judged = list(zip(subject.kept, reasons, strict=True))
     return without_fault(judged, "question")
 
 
 def _rejected(subject: Subject) -> Measured:
     """Count the kept entries whose validation score is below the threshold of its method."""
-    found = [(one, value(one, "validation", "method"), value(one, "validation", "score")) for one in subject.kept]
-    scored = [(one, METHODS[method], score) for one, method, score in found if method in METHODS and score is not None]
-    if not scored:
+    judged = []
+    for one in subject.kept:
+        least, score = schema.METHODS.get(value(one, "validation", "method")), value(one, "validation", "score")
+        if least is not None and score is not None:
+            judged.append((one, f"scored {float(score):.2f}, below {least:g}" if float(score) < least else ""))
+    if not judged:
         raise NotMeasured("no entry has validation.method and validation.score")
-    judged = [
-        (one, f"scored {float(score):.2f}, below {least:g}" if float(score) < least else "")
-        for one, least, score in scored
-    ]
     return count_faults(judged, f"{subject.rejected:,} rejected, which are left out")
 
 
 def _fields(subject: Subject) -> Measured:
-    filled = [(one, count_filled(one)) for one in subject.answerable]
+    filled = [(one, schema.count_filled(one)) for one in subject.answerable]
     if not filled:
         raise NotMeasured("no question")
-    judged = [(one, f"{count} fields are filled" if count < FILLED_FIELDS else "") for one, count in filled]
+    judged = [(one, f"{count} fields are filled" if count < schema.FILLED_FIELDS else "") for one, count in filled]
     return count_faults(judged, "fewest of an answerable entry", min(count for _, count in filled))
 
 

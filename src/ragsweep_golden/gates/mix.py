@@ -51,10 +51,8 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
         else Quota(name, share, found[name], len(answerable))
         for name, share in wanted.items()
     ]
-    others = [
-        Quota(name, math.nan, count, len(answerable)) for name, count in found.most_common() if name not in wanted
-    ]
-    return rows + others
+    others = [(name, count) for name, count in found.most_common() if name not in wanted]
+    return rows + [Quota(name, math.nan, count, len(answerable)) for name, count in others]
 
 
 def read_quotas(given: object) -> dict[str, float]:

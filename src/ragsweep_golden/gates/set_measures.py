@@ -10,7 +10,7 @@ from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters, normalised
 from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
-from ragsweep_golden.evidence.answers import lexical_overlap
+from ragsweep_golden.evidence.passages import lexical_overlap
 from ragsweep_golden.gates.subject import (
     NO_CORPUS,
     Measure,
@@ -23,8 +23,7 @@ from ragsweep_golden.gates.subject import (
 )
 from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevant_evidence
 
-COPIED = 0.8
-"""Lowest share of a question's words in its passage at which the wording counts as copied."""
+COPIED = 0.8  # lowest share of a question's words in its passage at which the wording counts as copied
 _METRIC = "context_ndcg"
 _FEWEST_ANSWER_WORDS = 2  # of an answer that is searched for in its question, which may offer "yes" or a name
 

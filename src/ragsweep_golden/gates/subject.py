@@ -18,8 +18,7 @@ NO_CORPUS = "no corpus given: corpus=FOLDER or FILE"
 NO_EMBEDDER = "no embedder given: embedder=minilm"
 
 Floats = NDArray[np.float32]
-Embed = Callable[[Sequence[str]], Floats]
-"""Embeds texts as unit vectors; NaN for empty ones."""
+Embed = Callable[[Sequence[str]], Floats]  # embeds texts as unit vectors; NaN for empty ones
 
 
 class NotMeasured(Exception):
@@ -144,8 +143,7 @@ class Measured:
 
 
 Measure = Callable[[Subject], Measured]
-Judged = Sequence[tuple[Entry, str]]
-"""Entries, each with the reason why it fails a gate; empty if it does not."""
+Judged = Sequence[tuple[Entry, str]]  # entries, each with the reason why it fails a gate; empty if it does not
 
 
 def share(part: int, whole: int, what: str) -> Measured:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from ragsweep.core.types import Corpus, Evidence, Question
 from ragsweep.core.words import word_count
@@ -17,12 +18,12 @@ from ragsweep.golden.anchors import Span, nearest_passage, resolve
 from ragsweep_golden.evidence.passages import NOTHING, Common, canonical, common_words, sentence_around, similarity
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS
 from ragsweep_golden.labels.corpus_pair import CorpusPair, occurrences, text_of
+from ragsweep_golden.sets.entries import as_label, value
 
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
 KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
 
-NEAR = 0.6
-"""Lowest share of words in common, in order, at which a passage counts as an edited form of another."""
+NEAR = 0.6  # lowest share of words in common, in order, at which a passage counts as an edited form of another
 
 
 class LabelChange(NamedTuple):
@@ -61,11 +62,8 @@ class _Origin(NamedTuple):
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
     """Find the labels that a corpus change invalidates.
 
-    Args:
-        questions: The questions with their labels.
-        new: The current corpus.
-        old: The corpus for which the labels were written. Without it, a passage is identified by its anchor only, a
-            whole document by its id.
+    ``old`` is the corpus for which the labels were written. Without it, a passage is identified by its anchor only, a
+    whole document by its id.
     """
     labels = {label for question in questions for label in question.evidence}
     verifier, found = _Verifier(CorpusPair(new, old), frozenset(label.document for label in labels)), {}
@@ -143,11 +141,8 @@ class _Verifier:
                 earlier += [(one.text, span) for one, span in occurrences(self.corpora.before, label.document, anchor)]
             # a place that matches another passage of the old corpus better is that passage
             others = [max((self._common(one, place) for one in earlier), default=NOTHING) for _, place in scored]
-            mine = [
-                (score, other < score, place)
-                for (score, place), other in zip(scored, others, strict=True)
-                if score >= other
-            ]
+            pairs = zip(scored, others, strict=True)
+            mine = [(score, other < score, place) for (score, place), other in pairs if score >= other]
             if not mine:
                 continue
             best = max(score for score, *_ in mine)
@@ -181,9 +176,8 @@ class _Verifier:
 
     def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
         """Return a label for another place, with a start if the old label has one or the anchor is repeated."""
-        needs_start = (
-            label.start is not None or len(resolve(text_of(self.corpora.new, place.document) or "", anchor)) > 1
-        )
+        text = text_of(self.corpora.new, place.document) or ""
+        needs_start = label.start is not None or len(resolve(text, anchor)) > 1
         return replace(label, document=place.document, start=place.span[0] if needs_start else None)
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
@@ -218,3 +212,56 @@ def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str |
             if label.start in {len(unicodedata.normalize(form, lines)) for form in ("NFC", "NFD")}:
                 return span
     return None
+
+
+def repair(
+    entries: Sequence[dict[str, Any]],
+    questions: Sequence[Question],
+    found: Verification,
+    corpus: Corpus,
+    old: Corpus | None,
+) -> None:
+    """Store the repaired labels in the entries, each with a line in the entry's changelog, ``audit.reviews``."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    changes: dict[str, list[LabelChange]] = {}
+    for change in found.changes:
+        changes.setdefault(change.question, []).append(change)
+    for entry, question in zip(entries, questions, strict=True):
+        for number, label in enumerate(question.evidence):
+            if label in found.renumbered:
+                entry["evidence"][number] |= {"start": found.renumbered[label].start}
+        if entry.get("distractors"):
+            entry["distractors"] = [found.renamed.get(name, name) for name in entry["distractors"]]
+        stated = value(entry, "validation", "corpus_digest")
+        digests = {"before": old.digest if old else stated, "after": corpus.digest}
+        mine = changes.get(question.id, [])
+        for change in mine:
+            if change.new:
+                old_label, new_label = as_label(change.old), as_label(change.new)
+                entry["evidence"][change.number] = new_label
+                _follow(entry, change.old, new_label, corpus, found.renamed)
+                line: dict[str, Any] = {"who": "ragsweep golden verify", "when": when, "what": f"label {change.kind}"}
+                line |= {"old": old_label, "new": new_label, "corpus": digests}
+                audit = entry.get("audit") or {}
+                entry["audit"] = audit | {"reviews": [*(audit.get("reviews") or []), line]}
+        if stated and all(change.new for change in mine):
+            entry["validation"] = entry["validation"] | {"corpus_digest": corpus.digest}
+
+
+def _follow(
+    entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
+) -> None:
+    """Update the provenance to the document and span of the repaired label.
+
+    The chunk of the build keeps its number in a renamed document, and is dropped in another document.
+    """
+    if value(entry, "provenance", "document") != old.document:
+        return
+    places = resolve(corpus.texts[corpus.position[new["document"]]], str(value(entry, "content", "passage") or ""))
+    start, end = places[0] if len(places) == 1 else (None, None)
+    place = {"document": new["document"], "start": start, "end": end}
+    chunk = entry["provenance"].get("chunk_id")
+    if chunk and new["document"] != old.document:
+        is_renamed = renamed.get(old.document) == new["document"]
+        place["chunk_id"] = f"{new['document']}#{chunk.rpartition('#')[2]}" if is_renamed else None
+    entry["provenance"] = entry["provenance"] | place

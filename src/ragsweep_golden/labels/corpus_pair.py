@@ -88,12 +88,10 @@ def sentences_of(text: str) -> set[str]:
     return {canonical(sentence) for sentence in SENTENCE_END.split(text) if sentence.strip()}
 
 
-def occurrences(
-    documents: Sequence[SearchableText], excluded: str, anchor: str
-) -> Iterator[tuple[SearchableText, Span]]:
+def occurrences(texts: Sequence[SearchableText], excluded: str, anchor: str) -> Iterator[tuple[SearchableText, Span]]:
     """Yield the occurrences of an anchor in all documents but one."""
     words = visible_words(anchor)
     longest = max(words, key=len, default="")  # searched for first, which is much cheaper
-    for one in documents:
+    for one in texts:
         if one.name != excluded and longest in one.composed and in_order(one.composed, words):
             yield from ((one, span) for span in resolve(one.text, anchor))

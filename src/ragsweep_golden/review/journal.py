@@ -22,9 +22,7 @@ from ragsweep_golden.sets.entries import NEEDS_REVIEW, VALIDATED, Entry, read_en
 from ragsweep_golden.sets.files import write_rows
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
-GRADES = (0, 1, 2, 3)
-"""Grades of a judged passage; 0 is not relevant."""
-
+GRADES = (0, 1, 2, 3)  # grades of a judged passage; 0 is not relevant
 Judgement = Mapping[str, Any]
 
 
@@ -76,7 +74,7 @@ class Journal:
         judgements = settle(self.lines())
         if judgements:
             faults = Faults()
-            entries = {entry["id"]: entry for entry in read_entries(self.golden, faults)}
+            entries = {entry["id"]: entry for entry, _ in read_entries(self.golden, faults)}
             for name in dict.fromkeys(one["entry"] for one in judgements):
                 if name not in entries:
                     faults.add(str(self.path), f'has judgements of "{name}", which is not in {self.golden} any more')

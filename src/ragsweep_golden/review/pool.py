@@ -15,8 +15,7 @@ from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.sentences import sentences
 from ragsweep_golden.evidence.quotes import shortest_anchor
 
-Found = Mapping[str, Sequence[DocumentSpan]]
-"""The first chunks that each config retrieved for one question, best first."""
+Found = Mapping[str, Sequence[DocumentSpan]]  # the first chunks that each config retrieved for one question, best first
 
 
 class Hole(NamedTuple):
@@ -36,19 +35,10 @@ class Hole(NamedTuple):
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
     """List the unjudged passages of a question, those with the largest impact first.
 
-    The impact: if the passage were relevant (grade 1), the question's nDCG would change for each config; the
-    impact is the largest change minus the smallest, an upper bound on the change of the difference of two configs.
-    Ties are broken by the number of configs that retrieved the passage, then by its best rank.
-
-    The passage of an unjudged chunk is the sentence that shares most words with the question, so a sentence
-    that occurs in chunks of several chunkers is judged once.
-
-    Args:
-        question: The question's id.
-        text: Its text.
-        found: The chunks each config retrieved; the longest list sets the cutoff of nDCG.
-        labels: The existing judgements.
-        corpus: The documents.
+    If the passage were relevant (grade 1), the question's nDCG would change for each config; the impact is the largest
+    change minus the smallest, an upper bound on the change of the difference of two configs. The passage of an unjudged
+    chunk is the sentence that shares most words with the question, so a sentence that occurs in chunks of several
+    chunkers is judged once. The longest list of chunks sets the cutoff of nDCG.
     """
     depth = max(map(len, found.values()), default=0)
     chunks = dict.fromkeys(chunk for some in found.values() for chunk in some if not is_judged(chunk, labels))

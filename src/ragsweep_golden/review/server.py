@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -19,9 +19,7 @@ from ragsweep.core.errors import InputError
 from ragsweep_golden.review.tasks import Review
 
 HOST = "127.0.0.1"
-LARGEST = 2**20
-"""Maximum size of a request in bytes."""
-
+LARGEST = 2**20  # maximum size of a request in bytes
 Reply = Mapping[str, Any]
 
 
@@ -37,9 +35,7 @@ class ReviewServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as fault:
-            raise InputError(
-                f"port={port}: cannot be listened on: {fault.strerror}; port=0 takes a free one"
-            ) from fault
+            raise InputError(f"port={port}: cannot be used: {fault.strerror}; port=0 takes a free one") from fault
 
     @property
     def address(self) -> str:
@@ -78,14 +74,12 @@ class _Handler(BaseHTTPRequestHandler):
         page = (files(__package__) / "review.html").read_text(encoding="utf-8")
         policy = f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'"
         policy += "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        self._send(
-            page.replace("{{nonce}}", nonce).encode(), "text/html; charset=utf-8", {"Content-Security-Policy": policy}
-        )
+        body, headers = page.replace("{{nonce}}", nonce).encode(), {"Content-Security-Policy": policy}
+        self._send(body, "text/html; charset=utf-8", headers)
 
     def do_POST(self) -> None:
-        actions: dict[str, Callable[[Reply], Reply]] = {
-            name: getattr(self.server, name) for name in ("state", "judge", "undo", "done")
-        }
+        served = self.server
+        actions = {"state": served.state, "judge": served.judge, "undo": served.undo, "done": served.done}
         if self._refuses(*actions):
             return
         try:

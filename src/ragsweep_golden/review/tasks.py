@@ -15,8 +15,7 @@ from ragsweep.golden.anchors import resolve
 from ragsweep_golden.review.journal import ACCEPT, EDIT, GRADES, REJECT, Journal, Judgement, evidence_key, is_grade
 from ragsweep_golden.sets.entries import Entry, is_rejected, value
 
-AROUND = 400
-"""Characters that the page shows on either side of an anchor if an entry has no passage."""
+AROUND = 400  # characters that the page shows on either side of an anchor if an entry has no passage
 
 
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import GoldenSet
 from ragsweep.golden.reading import read_rows
-from ragsweep_golden.sets.entries import GROUPS, Entry, is_rejected, read_entries_with_questions
+from ragsweep_golden.sets.entries import GROUPS, Entry, is_rejected, read_entries
 from ragsweep_golden.sets.files import write_rows
 
-SHOWN = 2
-"""Number of last changes that are listed."""
+SHOWN = 2  # number of last changes that are listed
 KINDS = ("added", "removed", "renamed", "changed")
 _DIGITS = 12
 
@@ -36,7 +35,7 @@ class SetState(NamedTuple):
 
 def read_state(golden: Path, faults: Faults) -> SetState:
     """Read a golden file and collect its faults; with faults it has no entries and no digest."""
-    read = read_entries_with_questions(golden, faults)
+    read = read_entries(golden, faults)
     if faults.found:
         return SetState([], None)
     asked = tuple(question for entry, question in read if not is_rejected(entry))
@@ -103,9 +102,8 @@ def describe_version(facts: Mapping[str, Any]) -> str:
         return f"digest {digest}, no changes recorded"
     if recorded == facts["digest"]:
         return f"version {facts['version']}, digest {digest}"
-    return (
-        f"version {facts['version']}, changed outside: digest {digest} is not the last recorded, {recorded[:_DIGITS]}"
-    )
+    fact = f"digest {digest} is not the last recorded, {recorded[:_DIGITS]}"
+    return f"version {facts['version']}, changed outside: {fact}"
 
 
 def describe_changes(changes: Sequence[Change]) -> Iterator[str]:

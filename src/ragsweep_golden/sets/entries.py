@@ -22,10 +22,8 @@ from ragsweep.golden.reading import Row, UniqueIds, read_rows
 Entry = Mapping[str, Any]
 
 SCHEMA_VERSION = "1"
-LANGUAGES = {"en": "english", "fr": "french"}
-"""Languages of the questions that rules can make, by their code."""
-NEEDS_REVIEW = "needs_review"
-"""Prefix of the notes of a question that nobody has confirmed."""
+LANGUAGES = {"en": "english", "fr": "french"}  # languages of the questions that rules can make, by their code
+NEEDS_REVIEW = "needs_review"  # prefix of the notes of an unconfirmed question
 ROOT = "root"
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
@@ -39,8 +37,7 @@ SINGLE_FACT = "single_fact"
 REASONING = (SINGLE_FACT, "summary", "reasoning")
 SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
 """Fewest characters of a question, and of the answer of an answerable question."""
-FILLED_FIELDS = 42
-"""Fewest filled fields of an answerable entry."""
+FILLED_FIELDS = 42  # fewest filled fields of an answerable entry
 
 
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
@@ -111,18 +108,13 @@ def is_filled(value: Any) -> bool:
 def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
     """Read the entries of a golden file, each with the question that an evaluation reads. Raises InputError."""
     faults = Faults()
-    read = read_entries_with_questions(path, faults)
+    read = read_entries(path, faults)
     faults.raise_any()
     return read
 
 
-def read_entries(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Read the entries of a golden file in our own format, with or without groups; errors are added to the faults."""
-    return [entry for entry, _ in read_entries_with_questions(path, faults)]
-
-
-def read_entries_with_questions(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
-    """Read entries as ``read_entries`` does, each with the question that an evaluation reads."""
+def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
+    """Read the entries of a golden file, each with the question that an evaluation reads; collect the faults."""
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):
         question = read_question(row)
@@ -235,4 +227,4 @@ def _audit_faults(entry: Entry) -> Iterator[tuple[str, str]]:
     if given is not None and given not in STATUSES:
         yield "C8", f'the status is "{given}"; known: {", ".join(STATUSES)}'
     if given == "gold" and not value(entry, "audit", "reviews"):
-        yield "C8", "is gold, and nobody has reviewed it"
+        yield "C8", "is gold without a review"

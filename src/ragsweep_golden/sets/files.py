@@ -9,6 +9,7 @@ from typing import Any
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.replacing import replace_file
+from ragsweep.report.tables import to_json
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -22,8 +23,8 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Write one JSON object, indented."""
-    write_whole(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    """Write one JSON object, indented; NaN is null."""
+    write_whole(path, to_json(report) + "\n")
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import ragsweep
 import ragsweep_serving
-from ragsweep.commands.command_line import RUN, Parser, add_path, ignore_closed_pipe
+from ragsweep.commands.command_line import RUN, Parser, add_path, print_blocks, print_document
 from ragsweep.commands.gate import decide
 from ragsweep.commands.gate import read as read_gate
 from ragsweep.commands.gate_report import EXIT_STATUS, gate_document
@@ -28,8 +28,8 @@ from ragsweep.parts.indexes.external import ExternalIndex
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE
+from ragsweep.report.document import Statement, lines
 from ragsweep.report.terminal import Terminal
-from ragsweep.report.writers.terminal import show
 from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep.composing.trees import leaves
@@ -74,7 +74,7 @@ def ship(arguments: Sequence[str]) -> int:
     found = find_run(options.path, options.run)
     check_whole(found.result)
     reference = find_target(options.path, options.run)
-    registry, terminal = _registry(found, options.uri), Terminal.current()
+    registry = _registry(found, options.uri)
     champion = registry.holder(options.name, options.alias) if options.alias else None
     decision = None
     if champion and champion.tags.get(CONFIG) != reference:
@@ -83,18 +83,16 @@ def ship(arguments: Sequence[str]) -> int:
         names = options.name, uuid.uuid4().hex, options.trace_sample
         files = _files(found, (reference, options.path), names, Path(folder) / "bundle")
         made = registry.register(options.name, *files)
-    with ignore_closed_pipe():
-        terminal.line("shipped", f"{found} as {made.uri}")
-        if decision:
-            show(gate_document(decision), terminal)
-        if decision and decision.decision != "pass":
-            terminal.line("alias", f"{options.alias} stays at {champion.uri if champion else 'no version'}")
-            return EXIT_STATUS[decision.decision]
-        if options.alias:
-            registry.point(options.alias, made)
-            terminal.line(
-                "alias", f"{options.alias} points to it: mlflow models serve -m models:/{options.name}@{options.alias}"
-            )
+    print_blocks(lines(Statement("shipped", f"{found} as {made.uri}", {"uri": made.uri})))
+    if decision:
+        print_document(gate_document(decision))
+    if champion and decision and decision.decision != "pass":
+        print_blocks(lines(Statement("alias", f"{options.alias} stays at {champion.uri}")))
+        return EXIT_STATUS[decision.decision]
+    if options.alias:
+        registry.point(options.alias, made)
+        serve = f"mlflow models serve -m models:/{options.name}@{options.alias}"
+        print_blocks(lines(Statement("alias", f"{options.alias} points to it: {serve}")))
     return 0
 
 
@@ -108,17 +106,13 @@ def _registry(found: RecordedRun, uri: str | None) -> ModelRegistry:
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
     """Decide whether the config may take the alias of another version."""
     if not margins:
-        raise ConfigError(
-            f"--alias: {champion.uri} has it; say how much worse the new one may be: --unless-worse METRIC=.02"
-        )
+        raise ConfigError(f"--alias: {champion.uri} has it; give the largest loss: --unless-worse METRIC=.02")
     before = champion.tags.get(CONFIG, "")
     try:
         baseline = find_run(path, before)
     except InputError:
-        raise InputError(
-            f"{champion.uri}: was evaluated as {before or 'no config of ragsweep'}, which is not in {path}; give the"
-            " ledger that has both with --path, or evaluate both configs in one"
-        ) from None
+        fact = f"{champion.uri}: was evaluated as {before or 'no config of ragsweep'}, which is not in {path}"
+        raise InputError(f"{fact}; give the ledger of both with --path, or evaluate both in one") from None
     typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
     options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
     return decide(baseline._replace(typed=champion.uri), None, found, options)
@@ -141,10 +135,8 @@ def _files(
     if dataset is None:
         raise InputError(f"{found}: its corpus has changed since the evaluation; run the config again, and ship that")
     if dataset.excluded:
-        raise InputError(
-            f"{found}: dataset.exclude_self=true: it was evaluated without the documents that are questions, which a"
-            " served model finds; run the config again without it, and ship that"
-        )
+        fact = "it was evaluated without the documents that are questions, which a served model finds"
+        raise InputError(f"{found}: dataset.exclude_self=true: {fact}; run the config again without it, and ship that")
     graph = evaluated_graph(session.builder, found, dataset.corpus)
     indexes = list(external_indexes(session.builder.build(config["retriever"], "retriever").value))
     for index in indexes:
@@ -152,11 +144,8 @@ def _files(
     folder.mkdir()
     write_reference(folder, names, result, dataset, (graph, session.evaluator.executor))
     write_bundle(folder, config, dataset.corpus, graph, session.evaluator.executor)
-    summaries = {
-        name: result.summaries[name]
-        for name in (*objectives(config), *shown_metrics(config))
-        if name in result.summaries
-    }
+    shown = [name for name in (*objectives(config), *shown_metrics(config)) if name in result.summaries]
+    summaries = {name: result.summaries[name] for name in shown}
     tags = {
         CONFIG: reference,
         BUNDLE: names[1],

@@ -57,15 +57,11 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser("ragsweep watch", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--since", default="7d", metavar="WHEN", help=f"{SINCE} (7d)")
-    parser.add_argument(
-        "--uri", help="MLflow database or server; default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db"
-    )
+    parser.add_argument("--uri", help="MLflow database or server (MLFLOW_TRACKING_URI, or sqlite:///mlflow.db)")
     parser.add_argument("--experiment", metavar="NAME", help="only the traces of this experiment (all)")
     corpus = "today's documents, to count the requests that new, changed or removed ones affect"
     parser.add_argument("--corpus", metavar="FOLDER", help=corpus)
-    most = (
-        "a threshold of a number that --numbers lists: latency_p95_ms=300, empty_share=.05; may be given several times"
-    )
+    most = "a threshold of a number that --numbers lists: latency_p95_ms=300, empty_share=.05; can be repeated"
     parser.add_argument("--max", action="append", default=[], metavar="NUMBER=X", help=most)
     least = "a lower threshold: top_score/rerank=.2"
     parser.add_argument("--min", action="append", default=[], metavar="NUMBER=X", help=least)
@@ -78,9 +74,8 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.looks < 1:
         raise ConfigError(f"--looks: must be 1 or more, given {options.looks}")
-    options.thresholds = [
-        Threshold(*_read_pair(f"--{kind}", text), kind) for kind in ("max", "min") for text in getattr(options, kind)
-    ]
+    given = [(kind, text) for kind in ("max", "min") for text in getattr(options, kind)]
+    options.thresholds = [Threshold(*_read_pair(f"--{kind}", text), kind) for kind, text in given]
     options.tolerances = dict(TOLERANCE)
     for text in options.tolerance:
         kind, value = _read_pair("--tolerance", text)

@@ -11,46 +11,21 @@ from typing import Any
 
 from ragsweep.commands.served import describe_skipped
 from ragsweep.core.plurals import counted
-from ragsweep.report.document import (
-    Block,
-    Document,
-    Section,
-    Statement,
-    Statements,
-    Table,
-    lines,
-    notes,
-    paragraphs,
-    texts,
-)
+from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, notes, paragraphs
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.tables import log_table
 from ragsweep.stats.drift import OPEN, ORDER, RATIO, SAME, SHARE, Drift
+from ragsweep_serving import watching
 from ragsweep_serving.commands.watch_findings import EXIT_STATUS, KEPT, Watch
 from ragsweep_serving.reference import TOTAL
-from ragsweep_serving.watching import (
-    EMPTY,
-    FAILED,
-    FORM,
-    GAP,
-    LANGUAGE,
-    LATENCY,
-    MONEY,
-    QUANTILES,
-    REFUSED,
-    STALE,
-    TOKENS,
-    TOP_SCORE,
-    UNKNOWN_WORDS,
-    Measure,
-    is_alarm,
-)
+from ragsweep_serving.watching import Measure, is_alarm
 
 FORMAT = "ragsweep.watch/1"
+_OF_QUESTIONS = (watching.LANGUAGE, watching.FORM, watching.UNKNOWN_WORDS, watching.TOP_SCORE, watching.GAP)
 LEGEND = (
     "Scores and times are medians; a pair is a request and an evaluated question, and 50 % no change. In brackets:"
-    " intervals that hold together, 95 %, with requests of equal words as one. DRIFT: all of it lies beyond the"
-    " tolerance; same: within; less: it differs, by what may be tolerable; unclear: too few questions."
+    " simultaneous 95 % intervals, with requests of equal words as one. DRIFT: the interval lies beyond the tolerance;"
+    " same: within it; less: a decrease beyond it, which is no alarm; unclear: too few questions."
 )
 
 
@@ -59,10 +34,8 @@ def watch_document(found: Watch, options: argparse.Namespace) -> Document:
     blocks: list[Block] = [lines(_head(found)), *_quantities(found), lines(_lacking(found)), *_times(found)]
     if options.numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
         blocks.append(Table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows))
-    limits = (
-        Statement("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}", vars(one))
-        for one in found.thresholds
-    )
+    given = found.thresholds
+    limits = (Statement("limit", f"{one.outcome}: --{one.kind} {one.name}={one.bound:g}", vars(one)) for one in given)
     blocks += [lines(limits), paragraphs("RESULT", results(found))]
     blocks.append(Statements([*_next_steps(found, options)], "commands"))
     return Document(f"{found.version.uri}: {found.decision}", [Section(blocks)], _facts(found))
@@ -102,7 +75,7 @@ def _times(found: Watch) -> Iterator[Block]:
     """Yield the latencies and the cost of requests."""
     if rows := list(_latencies(found)):
         yield Table(["", "milliseconds: p50 / p95 / p99", ">requests", ">evaluation"], rows)
-    paid = {name: found.measures[name].value for name in (TOKENS, MONEY) if name in found.measures}
+    paid = {name: found.measures[name].value for name in (watching.TOKENS, watching.MONEY) if name in found.measures}
     if any(paid.values()):
         amounts = " and ".join(f"{number(value, '_')} {name}" for name, value in paid.items())
         yield lines(Statement("spent", f"{amounts} a request", paid))
@@ -110,19 +83,18 @@ def _times(found: Watch) -> Iterator[Block]:
 
 def _counts(found: Watch) -> str:
     since = datetime.fromtimestamp(found.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    asked = (
-        f"{counted(len(found.requests.traces), 'request')}, {counted(found.requests.questions, 'different question')}"
-    )
+    requests, questions = len(found.requests.traces), found.requests.questions
+    asked = f"{counted(requests, 'request')}, {counted(questions, 'different question')}"
     return f"{asked} since {since}, against {counted(len(found.reference.cluster), 'evaluated question')}"
 
 
 def _latencies(found: Watch) -> Iterator[list[str]]:
     """Yield a row for each timed step, the total first."""
-    first = f"{LATENCY}_p{QUANTILES[0]}_ms"
+    first = f"{watching.LATENCY}_p{watching.QUANTILES[0]}_ms"
     for name in found.measures:
         if name.startswith(first):
             step = name.removeprefix(first)
-            each = [found.measures[f"{LATENCY}_p{p}_ms{step}"] for p in QUANTILES]
+            each = [found.measures[f"{watching.LATENCY}_p{p}_ms{step}"] for p in watching.QUANTILES]
             sides = [" / ".join(number(one[side], "ms") for one in each) for side in (0, 3)]
             yield ["", step.removeprefix("/") or TOTAL, *sides]
 
@@ -130,13 +102,8 @@ def _latencies(found: Watch) -> Iterator[list[str]]:
 def _row(drift: Drift) -> list[str]:
     word = "DRIFT" if is_alarm(drift) else {"drift": "less", "same": "same", "open": "unclear"}[drift.verdict]
     unit = "ms" if drift.kind == RATIO else ""
-    return [
-        word,
-        drift.name,
-        _number(drift.now, drift.kind, unit),
-        _number(drift.before, drift.kind, unit),
-        _difference(drift),
-    ]
+    now, before = (_number(one, drift.kind, unit) for one in (drift.now, drift.before))
+    return [word, drift.name, now, before, _difference(drift)]
 
 
 def _number(value: float, kind: str, unit: str = "") -> str:
@@ -193,9 +160,9 @@ def results(found: Watch) -> Iterator[Statement]:
     for lack in found.unlike:
         text = f"No evaluated question is like {_percent(lack.measure)} of the requests: {lack.what} {lack.value}."
         yield Statement("", text, {"value": lack.value, **lack.measure._asdict()})
-    falls = [one for one in found.alarms if one.name.startswith(TOP_SCORE) and one.compared.estimate < 0.5]
+    falls = [one for one in found.alarms if one.name.startswith(watching.TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
-        text = "Scores fall where questions change, and where documents have: --corpus FOLDER tells the two apart."
+        text = "Scores fall where questions change, and where documents have: --corpus FOLDER shows which."
         yield Statement("", text)
     for one in found.thresholds:
         if one.outcome != KEPT:
@@ -229,24 +196,24 @@ def _sentence(drift: Drift, found: Watch) -> str:
     shares = f"{_number(drift.now, drift.kind)} of the requests, {_number(drift.before, drift.kind)} in the evaluation"
     size = f"{shares}: {_difference(drift)}"
     more = drift.compared.estimate > (0.5 if drift.kind == ORDER else 0)
-    if what == UNKNOWN_WORDS:
+    if what == watching.UNKNOWN_WORDS:
         many = "have a larger share of words that no document has than 95 % of the evaluated questions"
         return f"Topic shift, or other words: {_number(drift.now, SHARE)} of the requests {many}: {_difference(drift)}."
-    if what in (TOP_SCORE, GAP):
-        name = "Top scores" if what == TOP_SCORE else "Gaps between the first two scores"
+    if what in (watching.TOP_SCORE, watching.GAP):
+        name = "Top scores" if what == watching.TOP_SCORE else "Gaps between the first two scores"
         return (
             f"{name} of {rest} are {'higher' if more else 'lower'}: median {_score(drift.now)},"
             f" {_score(drift.before)} in the evaluation; {_difference(drift)}."
         )
+    before = f"{_number(drift.now, RATIO, 'ms')} in the median, {_number(drift.before, RATIO, 'ms')}"
     words = {
-        LANGUAGE: f"Language shift: {rest} {size}.",
-        FORM: f"Question types shift: {rest} {size}.",
-        EMPTY: f"More empty results: {size}.",
-        FAILED: f"More failures: {size}.",
-        REFUSED: f"{'More' if more else 'Fewer'} refusals: {size}.",
-        STALE: f"Stale index: {found.changes}; they concern {size}.",
-        LATENCY: f"Slower {rest}: {_number(drift.now, RATIO, 'ms')} in the median, {_number(drift.before, RATIO, 'ms')}"
-        f" in the evaluation, {_difference(drift)}.",
+        watching.LANGUAGE: f"Language shift: {rest} {size}.",
+        watching.FORM: f"Question types shift: {rest} {size}.",
+        watching.EMPTY: f"More empty results: {size}.",
+        watching.FAILED: f"More failures: {size}.",
+        watching.REFUSED: f"{'More' if more else 'Fewer'} refusals: {size}.",
+        watching.STALE: f"Stale index: {found.changes}; they concern {size}.",
+        watching.LATENCY: f"Slower {rest}: {before} in the evaluation, {_difference(drift)}.",
     }
     medians = f"median {_score(drift.now)}, {_score(drift.before)} in the evaluation"
     return words.get(what, f"More {what}: {medians}; {_difference(drift)}.")
@@ -254,31 +221,17 @@ def _sentence(drift: Drift, found: Watch) -> str:
 
 def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement]:
     names = {one.name.partition("/")[0] for one in found.alarms}
-    if names & {LANGUAGE, FORM, UNKNOWN_WORDS, TOP_SCORE, GAP} or found.lacks:
+    if names.intersection(_OF_QUESTIONS) or found.lacks:
         typed = f"--model {shlex.quote(options.model)} --since {shlex.quote(options.since)}"
         command = f"ragsweep golden harvest golden.jsonl corpus=FOLDER {typed}"
         yield Statement(command, "take these questions into the golden set, to be labelled")
-    if STALE in names:
+    if watching.STALE in names:
         command = "ragsweep run ... && ragsweep ship RUN ..."
         yield Statement(command, "evaluate and ship the config with today's documents")
 
 
 def _facts(found: Watch) -> dict[str, Any]:
     """Return the findings in JSON types; ``drifts`` and ``measures`` are tables as MLflow's log_table writes them."""
-    drifts = [
-        {
-            "name": one.name,
-            "kind": one.kind,
-            "today": one.now,
-            "evaluation": one.before,
-            **one.compared._asdict(),
-            "requests": one.requests,
-            "tolerance": one.tolerance,
-            "verdict": one.verdict,
-            "alarm": is_alarm(one),
-        }
-        for one in found.drifts
-    ]
     return {
         "format": FORMAT,
         "decision": found.decision,
@@ -291,10 +244,16 @@ def _facts(found: Watch) -> dict[str, Any]:
         "skipped": dict(found.skipped),
         "questions": found.requests.questions,
         "evaluated": len(found.reference.cluster),
-        "results": texts(results(found)),
-        "drifts": log_table(drifts),
+        "results": [one.text for one in results(found)],
+        "drifts": log_table([_drift_row(one) for one in found.drifts]),
         "lacking": [{"what": one.what, "value": one.value, "requests": one.requests} for one in found.lacks],
         "measures": log_table([{"name": name, **one._asdict()} for name, one in found.measures.items()]),
         "thresholds": [vars(one) for one in found.thresholds],
         "documents": found.changes and {one: sorted(getattr(found.changes, one)) for one in ("new", "changed", "gone")},
     }
+
+
+def _drift_row(one: Drift) -> dict[str, Any]:
+    row = {"name": one.name, "kind": one.kind, "today": one.now, "evaluation": one.before, **one.compared._asdict()}
+    row |= {"requests": one.requests, "tolerance": one.tolerance}
+    return {**row, "verdict": one.verdict, "alarm": is_alarm(one)}
