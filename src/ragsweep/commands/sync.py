@@ -10,8 +10,10 @@ from ragsweep.core.plurals import counted
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.concluding.recorded_runs import open_ledger
 from ragsweep.sweep.running import mlflow_sync
+from ragsweep.sweep.running.session import Session
 
 _ABOUT = """Send to MLflow the ledger's records that it lacks: after an outage, or after its database was lost. Existing
 runs are not changed. Rankings (TREC run files) and traces are not in the ledger, and are not sent."""
@@ -30,7 +32,8 @@ def sync(arguments: Sequence[str]) -> int:
     if risk := tracker.risk():
         terminal.line("warning", risk)
     tracker.check()
-    sent = mlflow_sync.sync(ledger, tracker, terminal, options.all)
+    contents = RecordedContents(ledger, Session().page_texts, tracker.tables)
+    sent = mlflow_sync.sync(ledger, tracker, terminal, contents, options.all)
     terminal.line("sync", f"{sent} result{'s' if sent != 1 else ''} sent" if sent else "nothing was missing")
     for (uri, experiment), count in mlflow_sync.list_elsewhere(ledger, tracker):
         place = [*(["--uri", mask_uri(uri)] if uri else []), "--experiment", experiment]

@@ -14,9 +14,9 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
 
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.composing.command import Command
-from ragsweep.sweep.composing.compose import as_hydra_config, parse
+from ragsweep.sweep.composing.compose import as_hydra_config
 from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.composing.trees import keys_read, value_at
 from ragsweep.sweep.running.context import RunContext
@@ -24,6 +24,8 @@ from ragsweep.sweep.running.jobs import log_once, run_job
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
+
+    from ragsweep.sweep.composing.command import Command
 
 _FLOAT = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
