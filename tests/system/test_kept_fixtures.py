@@ -19,9 +19,9 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.preparing import prepare_jobs
 from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.searching import search_run
-from ragsweep.sweep.sweeping import prepare_jobs
 from studies import stored_trials
 
 KEPT = sorted(path.parent for path in (Path(__file__).parents[1] / "fixtures").glob("*/versions.json"))

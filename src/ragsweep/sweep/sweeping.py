@@ -21,6 +21,7 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import holdout_use
 from ragsweep.report.writers.terminal import show, show_block
+from ragsweep.sweep import preparing
 from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.job import Job
@@ -29,15 +30,7 @@ from ragsweep.sweep.concluding.parent_run import RecordedContents, single_run, s
 from ragsweep.sweep.concluding.summarise import choose_finalists, summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import show_sweep
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
-from ragsweep.sweep.preparing import (
-    Prepared,
-    baseline_notes,
-    check_jobs,
-    check_keys,
-    plan_as_json,
-    prepare,
-    try_metrics,
-)
+from ragsweep.sweep.preparing import Prepared
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.hydra_launch import through_launcher
@@ -65,22 +58,22 @@ def run(command: Command) -> CommandOutcome:
 def _run(command: Command) -> CommandOutcome:
     command, jobs = with_baseline(command, compose_jobs(command))
     values, terminal = jobs[0].config.values, Terminal.current()
-    labels = check_jobs(command, [job.config.values for job in jobs])
+    labels = preparing.check_jobs(command, [job.config.values for job in jobs])
     session = open_session(values, terminal)
-    prepared = prepare(command, session, jobs, labels)
+    prepared = preparing.prepare(command, session, jobs, labels)
     command = prepared.command
     if values["plan"]:
         _show_plan(values["plan"], prepared, terminal)
         return CommandOutcome(0)
-    check_keys(prepared.nodes)
-    notes = [*command.notes, *baseline_notes(values["baseline"], session, prepared.experiments)]
+    preparing.check_keys(prepared.nodes)
+    notes = [*command.notes, *preparing.baseline_notes(values["baseline"], session, prepared.experiments)]
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # fails before any computation if it cannot be opened
     _show(terminal, [*prepared.facts, *(("note", note) for note in notes)])
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
-    try_metrics(prepared.experiments, terminal)
+    preparing.try_metrics(prepared.experiments, terminal)
     if command.multirun:
         outcome = _run_sweep(_multirun(prepared, context, jobs), prepared)
     else:
@@ -96,7 +89,7 @@ def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
 
 def _show_plan(form: object, prepared: Prepared, terminal: Terminal) -> None:
     if form == "json":
-        print(json.dumps(plan_as_json(prepared.planned)))
+        print(json.dumps(preparing.plan_as_json(prepared.planned)))
         return
     _show(terminal, prepared.facts)
     terminal.plan_table(prepared.planned)
@@ -168,12 +161,11 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
 
 
 def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> Multirun:
-    command, values = prepared.command, jobs[0].config.values
-    launcher = partial(through_launcher, command, context, jobs)
+    command, launcher = prepared.command, partial(through_launcher, prepared.command, context, jobs)
     if not command.searching:
-        return Multirun(command, values, context, jobs, launcher, prepared.race)
-    choose = partial(choose_finalists, context.ledger, values["finalists"])
-    return Search(command, values, context, jobs, launcher, prepared.race, choose)
+        return Multirun(command, context, jobs, launcher, prepared.race)
+    choose = partial(choose_finalists, context.ledger, jobs[0].config.values["finalists"])
+    return Search(command, context, jobs, launcher, prepared.race, choose)
 
 
 def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:

@@ -43,17 +43,11 @@ SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragswe
 
 @dataclass(frozen=True)
 class RecordedContents:
-    """The content of runs in the tracker, from the records of a ledger (see mlflow_sync.Contents).
-
-    Args:
-        ledger: The ledger.
-        texts: Returns what the pages of these results show beside the records.
-        tables: Which configs of a sweep get a table of questions.
-    """
+    """The content of runs in the tracker, from the records of a ledger (see mlflow_sync.Contents)."""
 
     ledger: Ledger
-    texts: Callable[[Sequence[Result], Secrets], PageTexts]
-    tables: str
+    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # what the pages of results show beside the records
+    tables: str  # which configs of a sweep get a table of questions
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep."""

@@ -50,19 +50,9 @@ class Ending(NamedTuple):
 
 @dataclass
 class Multirun:
-    """A multirun whose jobs are known in advance: it is opened, runs its jobs, and leaves their records.
-
-    Args:
-        command: The command.
-        values: The values of its first config.
-        context: The context of its jobs.
-        jobs: The jobs.
-        launcher: Calls a function with a launcher and the folder of the sweep.
-        race: The race between the jobs, if any.
-    """
+    """A multirun whose jobs are known in advance: it is opened, runs its jobs, and leaves their records."""
 
     command: Command
-    values: Mapping[str, Any]
     context: RunContext
     jobs: Sequence[Job]
     launcher: Launcher
@@ -72,6 +62,7 @@ class Multirun:
         """Give short names to parts of the context."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
+        self.values: Mapping[str, Any] = self.jobs[0].config.values
         self.is_shared = False  # whether several commands can work on it
         self.elsewhere = False  # whether other machines can work on it, without records in this ledger
 

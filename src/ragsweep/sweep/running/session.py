@@ -296,6 +296,5 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
         executor.listener.warned(text)
 
     remote = open_remote(url, warn)
-    if stages:
-        executor.store = open_shared_store(folder / "stages", warn, remote)
+    executor.store = open_shared_store(folder / "stages", warn, remote) if stages else None
     return Session(Evaluator(executor), folder=folder, remote=remote)
