@@ -1,4 +1,4 @@
-"""Start jobs by external launchers and sweepers, through Hydra's own multirun."""
+"""Start the jobs of a sweep: in this process, or by external launchers and sweepers through Hydra's own multirun."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
 from ragsweep.sweep.running.jobs import JobValue, run_job
 from ragsweep.sweep.running.launching import Body
-from ragsweep.sweep.running.loop import InProcess, to_yaml
+from ragsweep.sweep.running.loop import JobLoop, to_yaml
 from ragsweep.sweep.running.session import Session, open_session
 from ragsweep.sweep.running.slurm import through_queue, withdrawable
 
@@ -174,10 +174,16 @@ def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
 def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job], body: Body | None) -> str:
     """Call the body of a sweep with our loop or Hydra's launcher (see launching.Launcher)."""
     assert context.sweep
-    if body and command.in_process:
-        loop = InProcess(command, context, jobs[0])
-        return body(loop.launch, loop.folder)
-    return through_hydra(command, HydraTask(context.sweep.id, context, body))
+    if not body or not command.in_process:
+        return through_hydra(command, HydraTask(context.sweep.id, context, body))
+    loop = JobLoop(command, jobs[0], context.secrets)
+    loop.write_multirun()
+
+    def launch(batch: Sequence[Job]) -> list[JobReturn]:
+        with loop.logging():
+            return [loop.run(partial(run_job, context, job), job) for job in batch]
+
+    return body(launch, loop.folder)
 
 
 def through_hydra(command: Command, task: HydraTask) -> str:
