@@ -43,7 +43,7 @@ SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragswe
 
 @dataclass(frozen=True)
 class RecordedContents:
-    """The content of runs in the tracker, from the records of a ledger (see mlflow_sync.Contents)."""
+    """The content of runs in the tracker, from the records of a ledger (see mlflow_sync.RunContents)."""
 
     ledger: Ledger
     texts: Callable[[Sequence[Result], Secrets], PageTexts]  # what the pages of results show beside the records

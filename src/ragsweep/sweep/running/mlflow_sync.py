@@ -26,7 +26,7 @@ NAMES_TAG = "ragsweep.names"
 """The tag of the name that the user gave to a run."""
 
 
-class Contents(Protocol):
+class RunContents(Protocol):
     """The content of runs, from the records of a ledger."""
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
@@ -122,7 +122,7 @@ def end_abandoned(context: RunContext) -> None:
                 ledger.set_status(sweep.id, KILLED)
 
 
-def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: Contents, everything: bool) -> int:
+def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunContents, everything: bool) -> int:
     """Upload the ledger's records that the tracker lacks, print failures, and return the number of sent records.
 
     These are the records assigned to this tracker and missing there, after an outage or the loss of its database. With
@@ -172,7 +172,7 @@ def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
         ledger.claims.release_key(sweep.key)
 
 
-def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: Contents) -> list[Record]:
+def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunContents) -> list[Record]:
     """Upload the records of a sweep that the tracker lacks, and end its parent run; return the sent records."""
     here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
     records = [*trials, *ledger.finalists(sweep.id)]
@@ -251,7 +251,7 @@ def _claim_upload(ledger: Ledger, record: Record) -> bool:
     return taken
 
 
-def _sync_single(ledger: Ledger, tracker: Tracker, record: Record, contents: Contents) -> bool:
+def _sync_single(ledger: Ledger, tracker: Tracker, record: Record, contents: RunContents) -> bool:
     here, outcome = record.tracker == tracker.identity, record.outcome
     run_before = tracker.find({"ragsweep.kind": "config"}, outcome.started)
     if run_before and (record.tracked or not here):
