@@ -17,9 +17,6 @@ DOCS = Path(__file__).parent.parent / "docs"
 LONG = 300
 """Lines above which a file is listed."""
 
-NESTED = {("ragsweep", "sweep")}
-"""Packages whose folders are packages of their own."""
-
 Graph = Mapping[Path, frozenset[Path]]
 
 
@@ -64,11 +61,11 @@ def longest_chain(graph: Graph, among: Collection[Path]) -> list[Path]:
 
 
 def packages(graph: Graph, source: Path) -> dict[str, list[Path]]:
-    """Return the files of each package: of ours the folders inside, of `NESTED` ones theirs, of the others the top."""
+    """Return the files of each package: of ours the folders inside, of the others the top."""
     found: dict[str, list[Path]] = {}
     for path in graph:
         folders = path.relative_to(source).parts[:-1]
-        depth = 3 if folders[:2] in NESTED else 2 if folders[0] in ("ragsweep", "hydra_plugins") else 1
+        depth = 2 if folders[0] in ("ragsweep", "hydra_plugins") else 1
         found.setdefault("/".join(folders[:depth]), []).append(path)
     return found
 

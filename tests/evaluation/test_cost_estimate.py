@@ -16,8 +16,8 @@ from ragsweep.parts.metrics import RagasContextPrecision, RagasFaithfulness, Rag
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.usage import UsageTotals
 from ragsweep.stages.graph import Charge, Plan, StageCount, plan
+from ragsweep.sweep.preparing import plan_as_json
 from ragsweep.sweep.running.session import Session
-from ragsweep.sweep.sweeping import plan_as_json
 from support.commands import evaluate, prepare
 from support.models import judge_at
 from test_paid_answers import judged, overrides, server, session

@@ -19,8 +19,9 @@ from ragsweep.golden.clusters import clusters
 from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, digest, holdout, select_partition
 from ragsweep.parts.datasets import Beir, PythonReference
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.composing.command import read_command, searches
+from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.search_settings import searches
 from ragsweep.sweep.running.session import Session
 from support.commands import composed
 from support.parts import corpus

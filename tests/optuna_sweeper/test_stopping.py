@@ -18,7 +18,7 @@ from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.stopping import StopRule, read_stop
 from optuna_sweeper.summary import optimization_results, summarise, write_summary
 from optuna_sweeper.trials import TrialOutcome, read_constraints, read_outcome
-from ragsweep.sweep.concluding.study_summary import read_summary
+from ragsweep.sweep.searching.study_summary import read_summary
 from test_study import Program, completed, open_in, search
 
 TWELVE = {"x": "range(0,12)"}

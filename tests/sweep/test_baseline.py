@@ -11,9 +11,10 @@ import pytest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.composing.baseline import read_number, with_baseline
+from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
 from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.settings import read_number
 from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline, find_recorded

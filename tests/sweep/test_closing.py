@@ -19,9 +19,9 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import holdout_gap
 from ragsweep.sweep.concluding import summarise as closing
-from ragsweep.sweep.concluding.parent_run import parent_run
+from ragsweep.sweep.concluding.parent_run import describe, parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from ragsweep.sweep.concluding.sweep_page import describe
+from ragsweep.sweep.concluding.sweep_content import show_sweep
 from support.inputs.human_labels import M, pair, written
 from support.results import METRIC, changed_table, noisy, one_metric
 
@@ -44,7 +44,7 @@ def kept(folder: Path, *outcomes: Result | Failure, sweep: str = "sweep") -> Led
 
 def printed(came: closing.SweepSummary) -> list[str]:
     stream = io.StringIO()
-    came.show(Terminal(stream, bars=False))
+    show_sweep(came, Terminal(stream, bars=False))
     return stream.getvalue().splitlines()
 
 

@@ -17,11 +17,13 @@ from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
-from ragsweep.sweep.concluding.finalists import SUFFIX, choose, collect_finalists
+from ragsweep.sweep.composing.job import SUFFIX
+from ragsweep.sweep.concluding.finalists import choose, collect_finalists
 from ragsweep.sweep.concluding.parent_run import parent_run
-from ragsweep.sweep.concluding.study_summary import StudySummary, read_summary, study_folder
 from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
+from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
 from support.results import METRIC, noisy, one_metric
 
 LEFT_OUT = {"in partition=holdout": 100}
@@ -90,15 +92,15 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
         [*outcomes, held(FIELD[4], 0.1)], FIELD[:3], METRIC
     )  # the poor one is of an earlier choice
     assert [one.error for one in summary.failures] == ["broke"]
-    lines = [text for _, text in summary.lines()]
+    lines = [text for _, text in finalist_lines(summary)]
     assert lines[0] == "ndcg of 2 configs on 210 questions that the search has not seen"
-    for line, one in zip(lines[1:], summary.facts(), strict=True):
+    for line, one in zip(lines[1:], finalist_facts(summary), strict=True):
         assert line.endswith(f"· {one['config']}")
         assert one["gap"] == pytest.approx(one["holdout"] - one["tune"])
     assert summary.gap is not None
     assert (summary.gap.config, summary.gap.over) == (f"dear{SUFFIX}", f"first{SUFFIX}")
     assert summary.gap.change == pytest.approx(-0.052)  # its lead was .302, and is .25
-    assert list(collect_finalists([], FIELD, METRIC).lines()) == []
+    assert list(finalist_lines(collect_finalists([], FIELD, METRIC))) == []
 
 
 def ended(folder: Path, *held_out: Result | Failure) -> SweepSummary:
@@ -119,7 +121,7 @@ def told(summary: SweepSummary) -> dict[str, Any]:
 def said(summary: SweepSummary) -> str:
     """Return what the terminal shows, its lines joined."""
     stream = io.StringIO()
-    summary.show(Terminal(stream, bars=False))
+    show_sweep(summary, Terminal(stream, bars=False))
     return " ".join(stream.getvalue().split())
 
 
@@ -148,7 +150,7 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
     lead = np.mean(noisy(0.5, 210, 1) - noisy(0.3, 210))
     assert second["lead"] == pytest.approx({"estimate": lead, "low": low, "high": high})
     assert low < lead < high
-    _, base, other = (text for _, text in summary.finalists.lines())
+    _, base, other = (text for _, text in finalist_lines(summary.finalists))
     assert re.search(r"lead +\(over #1 first\) · #1 first$", base)
     assert re.search(r"lead \+\.197 \[\.\d+, \.\d+\] · #2 dear$", other)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-import ragsweep.commands.cli as cli
+from ragsweep.commands import cli, run
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 
@@ -139,20 +139,20 @@ REFUSED = [
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_an_option_that_shows_something_shows_it(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     with suppress(SystemExit):
-        assert cli._run(words) == 0
+        assert run.run(words) == 0
     assert capfd.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
 def test_an_option_without_a_meaning_here_is_refused_by_its_name_with_the_way_out(words: list[str]) -> None:
     with pytest.raises(RagsweepError) as fault:
-        cli._run([*words, "top_k=3"])
+        run.run([*words, "top_k=3"])
     assert words[0].partition("=")[0] in str(fault.value).partition(":")[0].split(", ")
 
 
 def test_two_ways_to_use_one_command_are_refused() -> None:
     with pytest.raises(RagsweepError, match="-m sweeps, and --cfg and --info show a config"):
-        cli._run(["-m", "--cfg", "job"])
+        run.run(["-m", "--cfg", "job"])
 
 
 def test_the_parser_reads_every_form_that_is_tried() -> None:

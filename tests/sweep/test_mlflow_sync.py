@@ -17,7 +17,9 @@ from ragsweep.parts.tracking import Mlflow
 from ragsweep.records.claims import COMMAND, UPLOAD, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.running import mlflow_sync
+from ragsweep.sweep.running.session import Session
 from support.commands import add_tables
 from support.inputs.human_labels import pair, written
 from support.servers import forked
@@ -107,7 +109,8 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
         ledger.names.give(name, target)
     stream = io.StringIO()
     printed = Terminal(stream, bars=False)
-    assert mlflow_sync.sync(ledger, tracker, printed, everything=True) == 2
+    contents = RecordedContents(ledger, Session().page_texts, tracker.tables)
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 2
     assert "traces    those of 2 results are not in the ledger, so not sent" in stream.getvalue()
     parent = tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
     assert parent
@@ -116,4 +119,4 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
     assert "72 labels a config" in tags["mlflow.note.content"]
     children = {job: client(tracker).get_run(child.run_id) for job, child in tracker.children(parent).items()}
     assert [children[job].data.tags.get("ragsweep.names") for job in "01"] == [None, "release, last"]
-    assert mlflow_sync.sync(ledger, tracker, printed, everything=True) == 0
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 0

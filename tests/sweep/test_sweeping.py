@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ragsweep.records.ledger import Ledger
+from ragsweep.core.interruption import Interrupted
+from ragsweep.parts.tracking import NoTracking
+from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger
+from ragsweep.report.terminal import Terminal
+from ragsweep.stages.graph import Plan
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.template import JobConfig
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.multirun import Multirun
+from ragsweep.sweep.running.session import open_session
 from support.commands import write_dataset
 
 SWEEP = ["top_k=1,2", "depth=4"]
@@ -67,3 +75,27 @@ def test_a_command_returns_its_own_sweep_though_a_later_one_has_equal_jobs(typed
 def test_a_single_config_and_a_plan_have_no_sweep(typed: list[str]) -> None:
     assert sweeping.run(read_command([*typed, "depth=4", "top_k=1"], multirun=False)) == (0, None)
     assert run(*typed, *SWEEP, "plan=true") == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "why"),
+    [(RuntimeError("no memory"), FINISHED, "no memory"), (Interrupted(signal.SIGTERM), KILLED, "interrupted")],
+)
+def test_running_returns_how_the_jobs_ended_and_raises_nothing_so_that_their_records_are_concluded(
+    fault: BaseException, status: str, why: str, typed: list[str]
+) -> None:
+    def fail(_: object) -> str:
+        raise fault
+
+    command = read_command([*typed, *SWEEP], multirun=True)
+    jobs, terminal = compose_jobs(command), Terminal.current(plain=True)
+    session = open_session(jobs[0].config.values, terminal)
+    context = RunContext(session, NoTracking(), terminal, command.secrets)
+    multirun = Multirun(command, context, jobs, fail)
+    sweep, finished = multirun.open(*multirun.describe(["one", "two"]), Plan())
+    assert not finished
+    ending = multirun.run(sweep)
+    assert (ending.status, ending.interruption) == (status, fault if status == KILLED else None)
+    assert why in ending.why
+    assert context.ledger.sweep(sweep.id).status == RUNNING
+    assert [why in one.error for one in multirun.missed_jobs(sweep, {0}, ending.why)] == [True]

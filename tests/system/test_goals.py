@@ -10,7 +10,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.composing.command import read_command
-from ragsweep.sweep.concluding.study_summary import read_summary
+from ragsweep.sweep.searching.study_summary import read_summary
 from ragsweep.sweep.sweeping import run
 from support.commands import Ragsweep, artifacts, mlflow_client, runs, write_dataset
 

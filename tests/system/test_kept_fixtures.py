@@ -18,9 +18,9 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.preparing import prepare_jobs
 from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.searching import search_run
-from ragsweep.sweep.sweeping import prepare_jobs
 from support.commands import in_one_process
 from support.servers.studies import stored_trials
 

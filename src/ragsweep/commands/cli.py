@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
-import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,7 +16,7 @@ from typing import NoReturn
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.escaping import visible
-from ragsweep.core.secrets import Secrets, mask_text, refuse_secrets
+from ragsweep.core.secrets import Secrets, mask_text
 
 _COMMANDS = (
     "ablate",
@@ -83,15 +81,6 @@ RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows them, a name given to
 """
 
 
-_REFUSED = {
-    "--config-path -cp": "the main config is ragsweep's own; --config-dir FOLDER adds a folder of yours to it",
-    "--config-name -cn": "the main config is ragsweep's own; a config of yours is added by +experiment=NAME, from"
-    " conf/experiment/NAME.yaml",
-    "--experimental-rerun": "repeat the same overrides; stored results are reused",
-}
-"""Options of Hydra without a meaning here, and their replacement."""
-
-
 def main() -> None:
     """Run ``ragsweep COMMAND ...``."""
     command, *arguments = sys.argv[1:] or [""]
@@ -122,7 +111,10 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
     Exit status: 0 done, 1 a config failed, 2 bad input or config, 129, 130 and 143 interrupted.
     """
-    _exit_with(_run, list(sys.argv[1:] if arguments is None else arguments))
+    # Imports and composing allocate many long-lived objects; a collection every 700 of them takes an
+    # eighth of the time.
+    gc.set_threshold(50_000, 20, 100)
+    _exit_with(partial(_command, "run"), list(sys.argv[1:] if arguments is None else arguments))
 
 
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
@@ -153,60 +145,6 @@ def _command(name: str, arguments: list[str]) -> int:
     """Run one command, imported on demand, since some are slow to import."""
     status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
     return status
-
-
-def _run(arguments: list[str]) -> int:
-    # Imports and composing allocate many long-lived objects; a collection every 700 of them takes an
-    # eighth of the time.
-    gc.set_threshold(50_000, 20, 100)
-    from ragsweep.commands.command_line import ignore_closed_pipe
-    from ragsweep.sweep import sweeping
-    from ragsweep.sweep.composing.command import read_command
-    from ragsweep.sweep.running.hydra_launch import call_hydra
-
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("--config-dir", "-cd")
-    parser.add_argument("--cfg", "-c")
-    parser.add_argument("--resolve", action="store_true")
-    parser.add_argument("--package", "-p")
-    parser.add_argument("--run", "-r", action="store_true")  # the default
-    # The options that Hydra handles alone.
-    parser.add_argument("--help", "-h", action="store_true")
-    parser.add_argument("--hydra-help", action="store_true")
-    parser.add_argument("--version", action="store_true")
-    parser.add_argument("--shell-completion", "-sc", action="store_true")
-    parser.add_argument("--info", "-i", nargs="?", const="all")
-    for option, instead in _REFUSED.items():
-        parser.add_argument(*option.split(), action=_refusal(option, instead), nargs="?")
-    flags, rest = parser.parse_known_args(arguments)
-    if flags.multirun and (flags.cfg or flags.info):
-        raise RagsweepError("-m sweeps, and --cfg and --info show a config: give one of them")
-    # `mlflow run -P overrides="a=1 b=2"` passes them as one word.
-    overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
-    unknown = [word for word in overrides if word.startswith("-")]
-    if unknown:
-        raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
-    if flags.version or flags.shell_completion:
-        return call_hydra(arguments)
-    refuse_secrets(overrides)
-    command = read_command(overrides, flags.multirun, flags.config_dir)
-    if flags.cfg or flags.help or flags.hydra_help or flags.info:
-        options = [word for word in arguments if word not in rest]
-        with command.secrets.masking(), ignore_closed_pipe():
-            call_hydra([*options, *command.overrides])
-        return 0
-    return sweeping.run(command).status
-
-
-def _refusal(option: str, instead: str) -> type[argparse.Action]:
-    """Return the argparse action that rejects an option by its name."""
-
-    class RefusedOption(argparse.Action):
-        def __call__(self, *_: object, **__: object) -> None:
-            raise RagsweepError(f"{option.replace(' ', ', ')}: {instead}")
-
-    return RefusedOption
 
 
 def _complete(arguments: list[str]) -> None:

@@ -12,13 +12,13 @@ from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Statement, lines
 from ragsweep.report.numbers import spelled
-from ragsweep.report.page import history_document
+from ragsweep.report.page import RecordedSweep, history_document
 from ragsweep.report.writers.html import as_html
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
+from ragsweep.sweep.concluding.parent_run import describe, sweep_page
 from ragsweep.sweep.concluding.past_sweeps import recorded_sweeps
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from ragsweep.sweep.concluding.sweep_page import describe, sweep_page
 from ragsweep.sweep.running.session import Session
 
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the
@@ -67,7 +67,7 @@ def report(arguments: Sequence[str]) -> int:
 
 def _history(path: str, name: str) -> int:
     """Write the page of all sweeps of a ledger."""
-    sweeps = list(recorded_sweeps(open_ledger(path)))
+    sweeps = [RecordedSweep(*one) for one in recorded_sweeps(open_ledger(path))]
     if not sweeps:
         raise InputError(f"{path}: no config of a sweep was measured in full; ragsweep run -m sweeps=demo runs one")
     return _write_page(name, as_html(history_document(sweeps), Secrets()))

@@ -12,8 +12,10 @@ from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.document import Statement, lines
 from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.concluding.recorded_runs import open_ledger
 from ragsweep.sweep.running import mlflow_sync
+from ragsweep.sweep.running.session import Session
 
 _ABOUT = """Send to MLflow the ledger's records that it lacks: after an outage, or after its database was lost. Existing
 runs are not changed. Rankings (TREC run files) and traces are not in the ledger, and are not sent."""
@@ -32,7 +34,8 @@ def sync(arguments: Sequence[str]) -> int:
     if risk := tracker.risk():
         print_blocks(lines(Statement("warning", risk)))
     tracker.check()
-    sent = mlflow_sync.sync(ledger, tracker, Terminal.current(), options.all)
+    contents = RecordedContents(ledger, Session().page_texts, tracker.tables)
+    sent = mlflow_sync.sync(ledger, tracker, Terminal.current(), contents, options.all)
     done = f"{counted(sent, 'result')} sent" if sent else "nothing was missing"
     view = Statement("look", tracker.view_command())
     print_blocks(lines(Statement("sync", done, {"sent": sent}), _elsewhere(ledger, tracker), view))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,8 +41,10 @@ from ragsweep.evaluation.answering import (
 from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, Repetition
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable, tabulate
 from ragsweep.evaluation.scoring import catch_judge_errors
-from ragsweep.stages.executor import Executor
 from ragsweep.stages.stored_replies import reply_node
+
+if TYPE_CHECKING:
+    from ragsweep.stages.executor import Executor
 
 
 def query_node(query: BuiltPart) -> Node:

@@ -6,7 +6,7 @@ import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import NO_CHUNK, Case, EvaluationView, JudgedMetric, Judgement, Metric, Rankings, Scores
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evidence import Coverage
-from ragsweep.stages.executor import Executor
+
+if TYPE_CHECKING:
+    from ragsweep.stages.executor import Executor
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.results import Result
+if TYPE_CHECKING:
+    from ragsweep.core.results import Result
 
 BUSY = 2.0
 """Slowness above which a machine counts as busy (docs/measurements.md, "Latency")."""

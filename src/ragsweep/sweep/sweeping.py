@@ -1,44 +1,45 @@
-"""Run a command: check and plan all its configs, run them, and release all resources."""
+"""Run a command: compose its configs, prepare them, run them, and conclude their records."""
 
 from __future__ import annotations
 
 import json
-import math
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
 
 from optuna_sweeper.race_loop import exception_of
-from ragsweep.core.errors import ConfigError, InputError, RagsweepError, TrackingError, describe_fault
-from ragsweep.core.identity import Node
-from ragsweep.core.results import objectives
-from ragsweep.evaluation.corpus_language import language_lines
-from ragsweep.evaluation.cost_estimate import estimate_costs
-from ragsweep.evaluation.experiment import Experiment, dtype_lines
-from ragsweep.evaluation.metric_trial import find_faults
-from ragsweep.evaluation.question_table import tabulate
+from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
+from ragsweep.core.results import PARTIAL, Result
+from ragsweep.parts.targets import misses_target
+from ragsweep.records.claims import COMMAND, ClaimKey
+from ragsweep.records.ledger import FAILED, FINISHED, KILLED, Record, Sweep
+from ragsweep.report.document import paragraphs
+from ragsweep.report.result_blocks import result_document
+from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
-from ragsweep.stages.graph import Charge, Plan, plan, walk
-from ragsweep.stages.ray_shards import check_compute
-from ragsweep.stats.comparable import computed_otherwise
+from ragsweep.report.verdict import holdout_use
+from ragsweep.report.writers.terminal import show, show_block
+from ragsweep.sweep import preparing
 from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.search_settings import trial_names
-from ragsweep.sweep.composing.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
-from ragsweep.sweep.concluding.recorded_baseline import find_recorded
-from ragsweep.sweep.racing.betting import WHERE
-from ragsweep.sweep.racing.sweep_race import SweepRace, prepare_race
+from ragsweep.sweep.composing.sweep_names import reference
+from ragsweep.sweep.concluding.parent_run import RecordedContents, single_run, sweep_run
+from ragsweep.sweep.concluding.summarise import choose_finalists, summarise_sweep
+from ragsweep.sweep.concluding.sweep_content import show_sweep
+from ragsweep.sweep.concluding.sweep_summary import SweepSummary
+from ragsweep.sweep.preparing import Prepared
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
-from ragsweep.sweep.running.jobs import Partial, TargetsMissed, run_job
+from ragsweep.sweep.running.hydra_launch import through_launcher
+from ragsweep.sweep.running.jobs import Partial, TargetsMissed, attempt, check_scored, name_job
 from ragsweep.sweep.running.loop import JobLoop
-from ragsweep.sweep.running.multirun import Multirun
-from ragsweep.sweep.running.session import Session, open_session
-from ragsweep.sweep.searching.directions import with_directions
-from ragsweep.sweep.searching.search_plan import bound_search
+from ragsweep.sweep.running.multirun import Ending, Multirun
+from ragsweep.sweep.running.recording import OutcomeWriter, log_single
+from ragsweep.sweep.running.session import open_session
 from ragsweep.sweep.searching.search_run import Search
 
 
@@ -57,59 +58,27 @@ def run(command: Command) -> CommandOutcome:
 
 def _run(command: Command) -> CommandOutcome:
     command, jobs = with_baseline(command, compose_jobs(command))
-    configs = [job.config for job in jobs]
-    values = configs[0].values
-    check_command(values)
-    # The place of results cannot differ within a sweep: the results would not be found again.
-    for key in ("store", "tracking", "compute"):
-        if any(config.values[key] != values[key] for config in configs):
-            raise ConfigError(f"{key}: cannot differ within a sweep")
-    check_compute(values["compute"], command.in_process or not command.multirun)
-    labels = read_sweep_labels([config.values for config in configs])
-    terminal, possible, bound = Terminal.current(), list[Node](), None
+    values, terminal = jobs[0].config.values, Terminal.current()
+    labels = preparing.check_jobs(command, [job.config.values for job in jobs])
     session = open_session(values, terminal)
-    experiments = prepare_jobs(session, jobs)
-    check_shown([config.values for config in configs], _common_labels(experiments))
-    check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
-    race = _prepare_race(session, command, experiments)
-    facts = [*language_lines(experiments, session.builder.build), *dtype_lines(experiments)]
-    if command.searching:
-        command = with_directions(command, values, experiments[0])
-        possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
-        bound = bound_search(session, command, experiments)
-        del experiments[1:]  # the others only prove that each searched value composes
-    planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
-    needed = _missing(planned, experiments)
-    estimate_costs(planned, experiments, session.evaluator.executor)
-    planned = bound or planned
-    if values["plan"] == "json":
-        print(json.dumps(plan_as_json(planned)))
-        return CommandOutcome(0)
+    prepared = preparing.prepare(command, session, jobs, labels)
+    command = prepared.command
     if values["plan"]:
-        _show(terminal, facts)
-        terminal.plan_table(planned)
+        _show_plan(values["plan"], prepared, terminal)
         return CommandOutcome(0)
-    _check_keys([*needed, *possible])
-    notes = [*command.notes, *_baseline_notes(values["baseline"], session, experiments)]
+    preparing.check_keys(prepared.nodes)
+    notes = [*command.notes, *preparing.baseline_notes(values["baseline"], session, prepared.experiments)]
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # fails before any computation if it cannot be opened
-    _show(terminal, [*facts, *(("note", note) for note in notes)])
+    _show(terminal, [*prepared.facts, *(("note", note) for note in notes)])
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
-    _try_metrics(experiments, terminal)
-    if not command.multirun:
-        context.ledger.check_writable()
-        _name_single(context, jobs[0])
-        if labels:
-            terminal.line("note", "judge.labels correct a sweep; of one config: ragsweep judge calibrate")
-        terminal.plan(planned)
-        outcome = CommandOutcome(_run_single(command, context, jobs[0]))
+    preparing.try_metrics(prepared.experiments, terminal)
+    if command.multirun:
+        outcome = _run_sweep(_multirun(prepared, context, jobs), prepared)
     else:
-        kind = Search if command.searching else Multirun
-        signatures = [experiment.signature for experiment in experiments]
-        multirun = kind(command, values, context, jobs, race)
-        outcome = CommandOutcome(multirun.run(signatures, planned), multirun.sweep)
+        outcome = CommandOutcome(_run_single(prepared, context, jobs[0]))
     mlflow_sync.end_abandoned(context)
     return outcome
 
@@ -119,144 +88,32 @@ def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
         terminal.line(label, text)
 
 
-def _baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
-    """Check a recorded baseline, and yield notes on it.
-
-    Raises InputError if it does not exist, answered other questions, or lacks the objective.
-    """
-    found = find_recorded(declared, session.ledger)
-    if found is None:
+def _show_plan(form: object, prepared: Prepared, terminal: Terminal) -> None:
+    if form == "json":
+        print(json.dumps(preparing.plan_as_json(prepared.planned)))
         return
-    experiment = experiments[0]
-    asked, before = experiment.dataset, found.result.dataset
-    if (before.golden_digest, before.corpus_digest) != (asked.golden.digest, asked.corpus.digest):
-        raise InputError(
-            f'baseline={declared}: it was evaluated on other questions or documents ("{before.name}",'
-            f" {before.questions:,} questions); declare it by overrides, which evaluates it here"
-        )
-    if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries]:
-        raise InputError(
-            f"baseline={declared}: {' and '.join(lacking)} was not measured of it; declare it by overrides, which"
-            " evaluates it here"
-        )
-    now = (replace(found.result, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
-    if any(computed_otherwise(found.result, result) for result in now):
-        yield (
-            f"baseline={declared}: with the same settings it was computed in another dtype, or by other versions of"
-            " models or libraries; declare it by overrides, which evaluates it here"
-        )
+    _show(terminal, prepared.facts)
+    terminal.plan_table(prepared.planned)
 
 
-def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
-    """List the labels that group the questions of every config."""
-    tables = [
-        tabulate(questions)
-        for questions in {id(q): q for q in (e.dataset.golden.questions for e in experiments)}.values()
-    ]
-    return [label for label in tables[0].groups if all(label in table.groups for table in tables)]
+# --- one config ---------------------------------------------------------------------------------------------------
 
 
-def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
-    """Check every config before the first job starts, and raise all faults at once."""
-    experiments, faults = [], dict[str, RagsweepError]()
-    for job in jobs:
-        try:
-            job.experiment = session.prepare(job)
-            experiments.append(job.experiment)
-        except RagsweepError as fault:
-            faults[str(fault)] = fault
-    if faults:
-        kind = type(next(iter(faults.values())))
-        raise kind("\n".join(faults))
-    return experiments
-
-
-def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:
-    """Prepare the race that the sweeper runs; None without a race."""
-    if command.race is None:
-        return None
-    if session.evaluator.executor.store is None:
-        raise ConfigError("store.stages=false: a race re-reads the results of earlier rungs; set store.stages=true")
-    if len(names := objectives(experiments[0].config)) > 1:
-        raise ConfigError(f"{WHERE}: a race compares one number, and objective names {len(names)}")
-    if (command.search or {}).get("constraints"):
-        raise ConfigError(
-            f"{WHERE}: drops configs by the objective only, and could drop all that meet hydra.sweeper.constraints;"
-            " give one of the two"
-        )
-    settings = session.builder.build(command.race, WHERE).value
-    configs = trial_names(command.search) if command.search else experiments
-    return prepare_race(settings, experiments, len(configs))
-
-
-def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
-    """List the nodes that need computation."""
-    nodes = walk([one.node for experiment in experiments for one in experiment.wanted])
-    found = [(node, planned.missing.get(node.address)) for node in nodes]
-    return [node for node, rows in found if rows is not None and (rows or node.kind == "whole")]
-
-
-def _try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
-    """Warn of metrics that fail on one question, before any paid call."""
-    faults: dict[str, str] = {}
-    for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
-        answered, routed = one.graph.answer is not None, one.graph.route is not None
-        faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed)
-    for name, fault in faults.items():
-        terminal.line("warning", f"the metric {name} fails on a trial question: {fault}; failed scores are NaN")
-
-
-def _check_keys(nodes: Sequence[Node]) -> None:
-    """Raise ConfigError for all missing API keys that these nodes need."""
-    faults: dict[str, None] = {}
-    for check in (node.check for node in nodes if node.check):
-        try:
-            check()
-        except ConfigError as fault:
-            faults[str(fault)] = None
-    if faults:
-        raise ConfigError("\n".join(faults))
-
-
-def plan_as_json(planned: Plan) -> dict[str, object]:
-    """Return a plan in JSON types, with null for unknown values."""
-    stages = {
-        stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
-        | ({"rows": count.rows} if count.rows else {})
-        | (_charge_as_json(count.charge) if count.charge.calls else {})
-        for stage, count in planned.stages.items()
-    }
-    seconds = None if planned.unmeasured else planned.total.seconds
-    charge = {**_charge_as_json(planned.charge), "currency": planned.currency or None}
-    return {"configs": planned.configs, "upper": planned.upper, "stages": stages, "seconds": seconds, **charge}
-
-
-def _charge_as_json(charge: Charge) -> dict[str, object]:
-    return {
-        "calls": None if math.isnan(charge.calls) else math.ceil(charge.calls),
-        "tokens": None if math.isnan(charge.tokens) else math.ceil(charge.tokens),
-        "money": None if math.isnan(charge.money) else charge.money,
-        "estimated": charge.estimated,
-        "most_tokens": None if math.isnan(charge.most_tokens) else math.ceil(charge.most_tokens),
-        "most_money": None if math.isnan(charge.most_money) else charge.most_money,
-    }
-
-
-def _name_single(context: RunContext, job: Job) -> None:
-    """Put the given name of a single config before its settings. Raises ConfigError if the name is taken."""
+def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
+    """Run the only config of a command."""
+    context.ledger.check_writable()
     if name := job.config.values["name"]:
         assert job.experiment
         context.ledger.names.check_free(name, "", job.experiment.signature)
         job.name = f"{name}: {job.name}"
-
-
-def _run_single(command: Command, context: RunContext, job: Job) -> int:
-    """Run the only config of a command."""
+    if context.labels:
+        context.terminal.line("note", "judge.labels correct a sweep; of one config: ragsweep judge calibrate")
+    context.terminal.plan(prepared.planned)
     logs: list[str] = []
     try:
-        folders = JobLoop(command, job, context.secrets)
+        folders = JobLoop(prepared.command, job, context.secrets)
         with folders.logging():
-            ended = folders.run(lambda: run_job(context, job), job)
+            ended = folders.run(lambda: _evaluate_single(context, job), job)
         logs = folders.logs
         if fault := exception_of(ended):
             raise fault
@@ -274,3 +131,152 @@ def _run_single(command: Command, context: RunContext, job: Job) -> int:
         print(f"ragsweep: {describe_fault(fault)}{log}", file=sys.stderr)
         return 1
     return 0
+
+
+def _evaluate_single(context: RunContext, job: Job) -> None:
+    """Evaluate a config, record it, show it and track it.
+
+    Raises TrackingError, Partial or TargetsMissed after it is recorded and shown.
+    """
+    ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
+    name_job(context, None, job)
+    writer = OutcomeWriter(context, job.number)
+    result = attempt(context, job, writer)
+    terminal.spent(context.session.services.meter)
+    result, record = writer.record(result)
+    if name := result.config.get("name"):
+        ledger.names.give(name, f"record {record}", result.signature)
+    show(result_document(result, headline([result])), terminal)
+    views = ledger.holdout_views(result.dataset.undivided)
+    show_block(paragraphs("LIMITS", holdout_use(views)), terminal)
+    texts = context.session.page_texts([result], context.secrets)
+    run_id = log_single(tracker, result, writer.placement(record), partial(single_run, result, views, texts))
+    ledger.mark_tracked(record, run_id)
+    terminal.next_steps([(tracker.view_command(), f"the run {run_id[:8]}")])
+    check_scored(result)
+    if misses_target(result):
+        raise TargetsMissed(result.name)
+
+
+# --- a sweep ------------------------------------------------------------------------------------------------------
+
+
+def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> Multirun:
+    command, launcher = prepared.command, partial(through_launcher, prepared.command, context, jobs)
+    if not command.searching:
+        return Multirun(command, context, jobs, launcher, prepared.race)
+    choose = partial(choose_finalists, context.ledger, jobs[0].config.values["finalists"])
+    return Search(command, context, jobs, launcher, prepared.race, choose)
+
+
+def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
+    """Open a sweep, run its jobs and conclude their records; only show a sweep that is finished."""
+    key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
+    with multirun.alone(key):
+        sweep, finished = multirun.open(key, new, prepared.planned)
+        if finished:
+            results, status = _show_again(multirun, sweep), FINISHED
+    if not finished:
+        results, status = _conclude(multirun, sweep, multirun.run(sweep))
+    if status != FINISHED:
+        return CommandOutcome(1, sweep.id)
+    if missing := [result for result in results if misses_target(result)]:
+        text = f"enforced: {len(missing)} of {len(results)} configs miss some of them"
+        multirun.terminal.line("targets", text)
+    return CommandOutcome(int(bool(missing)), sweep.id)
+
+
+def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
+    """Show a finished sweep, and restore the tracker's missing records; return the sweep's results."""
+    context, ledger, values = multirun.context, multirun.ledger, multirun.values
+    records = ledger.records(sweep.id)
+    summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])
+    context.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
+    if ledger.is_writable:
+        if context.tracker.identity:
+            contents = RecordedContents(ledger, context.session.page_texts, context.tracker.tables)
+            if sent := mlflow_sync.sync_sweep(ledger, context.tracker, sweep, contents):
+                text = f"{len(sent)} results were missing from MLflow and have been restored"
+                context.terminal.line("sync", text)
+        sweep = ledger.sweep(sweep.id)  # its run may be new
+        ledger.claims.release(ClaimKey(COMMAND, sweep.id))
+    _show_summary(context, sweep, summary, values)
+    return summary.results
+
+
+def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequence[Result], str]:
+    """Conclude a sweep, unless another process will; return its results and its status.
+
+    Raises what interrupted the jobs, after the sweep is concluded.
+    """
+    context, ledger = multirun.context, multirun.ledger
+    with multirun.alone(sweep.key):
+        if not (left := multirun.leave(sweep)):
+            ending = multirun.finish(sweep, ending)
+            summary, status = _close(multirun, sweep, ending)
+    if left:
+        summary, status = _summarise(multirun, sweep, ledger.records(sweep.id), ending, weighed=False)
+        show_sweep(summary, context.terminal)
+        context.terminal.line("left", left)
+    if multirun.elsewhere and (recorded := len(ledger.records(sweep.id))) < len(sweep.jobs):
+        context.terminal.line("ledger", f"has only this machine's {recorded} trials; MLflow shows all")
+    if ending.interruption:
+        raise ending.interruption
+    return summary.results, status
+
+
+def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
+    """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
+
+    A sweep whose conclusion is interrupted becomes KILLED in the ledger and the tracker; the same command concludes it.
+    """
+    tracker, ledger = multirun.tracker, multirun.ledger
+    try:
+        summary, status = _report(multirun, sweep, ending)
+    except BaseException:
+        ledger.set_status(sweep.id, KILLED)
+        if tracker.identity:
+            with suppress(TrackingError):
+                tracker.close_sweep(sweep.parent, KILLED, {}, {})
+        raise
+    ledger.set_status(sweep.id, status)
+    return summary, status
+
+
+def _report(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
+    context, tracker = multirun.context, multirun.tracker
+    mlflow_sync.catch_up(context, sweep)
+    records = multirun.ledger.records(sweep.id)
+    recorded = [*records, *multirun.ledger.finalists(sweep.id)]
+    summary, status = _summarise(multirun, sweep, records, ending)
+    if status == FINISHED and tracker.identity and not all(record.tracked for record in recorded):
+        status = FAILED
+    context.terminal.spent(context.session.services.meter)
+    _show_summary(context, sweep, summary, multirun.values)
+    if status == KILLED:
+        done = f"{len(records)} of {len(sweep.jobs)}" if any(sweep.jobs) else f"{len(records)}"
+        context.terminal.line("stopped", f"{done} configs are done; the same command resumes")
+    if tracker.identity:
+        texts = context.session.page_texts(summary.results, context.secrets)
+        content = sweep_run(summary, sweep, texts, tracker.tables)
+        if not mlflow_sync.close(context, sweep, status, content, multirun.elsewhere) and status == FINISHED:
+            status = FAILED
+    return summary, status
+
+
+def _summarise(
+    multirun: Multirun, sweep: Sweep, records: Sequence[Record], ending: Ending, weighed: bool = True
+) -> tuple[SweepSummary, str]:
+    """Summarise the records of a sweep, and return the sweep's status as well."""
+    status, recorded = ending.status, {record.job for record in records}
+    missed = [] if status == KILLED else multirun.missed_jobs(sweep, recorded, ending.why)
+    weighed = weighed and status != KILLED
+    summary = summarise_sweep(multirun.ledger, records, missed, weighed, multirun.context.labels)
+    partly = any(result.state == PARTIAL for result in (*summary.results, *summary.finalists.results))
+    failed = summary.failures or summary.finalists.failures or partly
+    return summary, FAILED if status == FINISHED and failed else status
+
+
+def _show_summary(context: RunContext, sweep: Sweep, summary: SweepSummary, values: Mapping[str, Any]) -> None:
+    view, address = context.tracker.view_command(), context.tracker.address(sweep.parent)
+    show_sweep(summary, context.terminal, reference(sweep), view, address, values["by"])

@@ -131,14 +131,14 @@ class Connection:
         ids = self.experiments
         if name in ids:
             return ids[name]
-        experiment = self.client().get_experiment_by_name(name)
+        experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
             path = database_path(self.uri)
             try:
                 place = (path.parent / "mlruns").as_uri() if path else None
-                self.client().create_experiment(name, place, dict([runs.EXPERIMENT_KIND]))
+                self.client.create_experiment(name, place, dict([runs.EXPERIMENT_KIND]))
             except MlflowException:  # unless another process was faster
-                if (experiment := self.client().get_experiment_by_name(name)) is None:
+                if (experiment := self.client.get_experiment_by_name(name)) is None:
                     raise
             else:
                 return self.experiment(name)

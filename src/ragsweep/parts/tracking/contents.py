@@ -24,7 +24,7 @@ def children(connection: Connection, parent: str, condition: str) -> Iterator[Ru
     experiment, token = connection.parent(parent).experiment, None
     query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
     while True:
-        page = connection.client().search_runs([experiment], query, max_results=PAGE, page_token=token)
+        page = connection.client.search_runs([experiment], query, max_results=PAGE, page_token=token)
         yield from page
         token = page.token
         if not token:
@@ -35,7 +35,7 @@ def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str
     """Reopen an existing run under this name and with these tags, without those of its earlier outcome."""
     from mlflow.entities import RunTag
 
-    client = connection.client()
+    client = connection.client
     before = client.get_run(run_id)
     client.update_run(run_id, status="RUNNING", name=name)
     outdated = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE} & before.data.tags.keys() - tags.keys()
@@ -68,9 +68,9 @@ def log_values(
     ]
     new = {key: value for key, value in short.items() if key not in params}
     first, *rest = [[Param(*pair) for pair in batch] for batch in files.batches(new)]
-    connection.client().log_batch(run.id, numbers, first)  # the client splits them beyond the allowed number
+    connection.client.log_batch(run.id, numbers, first)  # the client splits them beyond the allowed number
     for batch in rest:
-        connection.client().log_batch(run.id, params=batch)
+        connection.client.log_batch(run.id, params=batch)
     if long:
         artifacts = {**artifacts, "long_parameters.json": files.json_bytes(long)}
     files.write(run.artifacts, artifacts, connection.uri)
@@ -87,7 +87,7 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
     dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
     # All runs share MLflow's row of a dataset; tags belong to the single run. A repeated input is not duplicated.
     tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
-    connection.client().log_inputs(run_id, [DatasetInput(dataset, tags)])
+    connection.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 
 
 def log_rankings(connection: Connection, home: OpenRun, result: Result) -> None:

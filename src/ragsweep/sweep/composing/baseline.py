@@ -10,19 +10,12 @@ from hydra.errors import HydraException
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.command import Command, compose_jobs
-from ragsweep.sweep.composing.compose import parse
 from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.overrides import parse
+from ragsweep.sweep.composing.settings import BASELINE, read_number
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 from ragsweep.sweep.composing.template import JobConfig, PlainConfig
-
-KEY = "baseline"
-
-
-def read_number(declared: object) -> int | None:
-    """Return the number of a job, counted from 1: ``3`` or ``#3``; None for anything else."""
-    text = str(declared).removeprefix("#")
-    return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
 
 
 def read_overrides(declared: object) -> list[str] | None:
@@ -36,9 +29,9 @@ def read_overrides(declared: object) -> list[str] | None:
         lines = shlex.split(declared)
         several = [line for line in lines if parse(line).is_sweep_override()]
     except (ValueError, HydraException) as fault:
-        raise ConfigError(f"{KEY}: cannot read {declared!r}: {str(fault).splitlines()[0]}") from None
+        raise ConfigError(f"{BASELINE}: cannot read {declared!r}: {str(fault).splitlines()[0]}") from None
     if several:
-        raise ConfigError(f"{KEY}: must be one config, given several values: {several[0]}")
+        raise ConfigError(f"{BASELINE}: must be one config, given several values: {several[0]}")
     return lines
 
 
@@ -49,18 +42,18 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     or a value of another type.
     """
     configs = [job.config for job in made]
-    declared = configs[0].values[KEY]
-    if any(config.values[KEY] != declared for config in configs):
-        raise ConfigError(f"{KEY}: cannot differ within a sweep")
+    declared = configs[0].values[BASELINE]
+    if any(config.values[BASELINE] != declared for config in configs):
+        raise ConfigError(f"{BASELINE}: cannot differ within a sweep")
     if declared is None or not command.multirun:
         return command, made
     if not isinstance(declared, int | str) or isinstance(declared, bool):
-        raise ConfigError(f"{KEY}: must be a number, a name, a run or overrides in quotes, given {declared!r}")
+        raise ConfigError(f"{BASELINE}: must be a number, a name, a run or overrides in quotes, given {declared!r}")
     if command.searching:
         return command, made  # of overrides ``read_command`` has made the number of trial 0
     if (number := read_number(declared)) is not None:
         if not 1 <= number <= len(configs):
-            raise ConfigError(f"{KEY}={declared}: the sweep has configs #1 to #{len(configs)}")
+            raise ConfigError(f"{BASELINE}={declared}: the sweep has configs #1 to #{len(configs)}")
         return command, made
     if (lines := read_overrides(declared)) is None:
         return command, made
@@ -70,7 +63,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     try:
         config = compose(command.composer, [*command.fixed, *job])
     except ConfigError as fault:
-        raise ConfigError(f"{KEY}: {fault}") from None
+        raise ConfigError(f"{BASELINE}: {fault}") from None
     known = next((n for n, one in enumerate(configs) if _what(one) == _what(config)), len(configs))
     jobs = command.jobs if known < len(configs) else (*command.jobs, job)
     command = replace(command, jobs=tuple(_declaring(one, known + 1) for one in jobs))
@@ -88,4 +81,4 @@ def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
 
 
 def _declaring(job: Sequence[str], number: int) -> tuple[str, ...]:
-    return (*(line for line in job if parse(line).key_or_group != KEY), f"{KEY}={number}")
+    return (*(line for line in job if parse(line).key_or_group != BASELINE), f"{BASELINE}={number}")

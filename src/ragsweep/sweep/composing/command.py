@@ -17,12 +17,14 @@ from omegaconf.errors import OmegaConfBaseException
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.naming import label, label_configs, rounded
-from ragsweep.sweep.composing.compose import Composer, config_folder, parse
+from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.composition_errors import compose, one_sentence
 from ragsweep.sweep.composing.config_files import is_deep
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.expansion import JobCase, expand
 from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.overrides import parse
+from ragsweep.sweep.composing.search_settings import searches
 from ragsweep.sweep.composing.sweep_names import defining, read_settings
 from ragsweep.sweep.composing.trees import value_at
 
@@ -136,11 +138,6 @@ def read_command(
         cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once, options=options)
     jobs = tuple(case.overrides for case in cases) or (task,)
     return replace(command, jobs=jobs, cases=tuple(cases))
-
-
-def searches(sweeper: str) -> bool:
-    """Return whether a class of sweepers chooses jobs by results, and so has no jobs in advance."""
-    return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 
 def choices(line: str) -> list[str]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, Override, OverrideType
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 from omegaconf import DictConfig, read_write
 
+from ragsweep.sweep.composing.overrides import Options, parse
 from ragsweep.sweep.composing.template import MISSING, JobConfig, Template
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 CONFIG = "config"
 VERSION_BASE = "1.3"
-
-Options = Callable[[str], list[str]]
-"""Lists the options of a group of configs."""
 
 _KEY = re.compile(r"\w+(?:\.\w+)*")
 """Matches a key that is reached through mappings only."""
@@ -37,23 +33,6 @@ def config_folder() -> Path:
     package = Path(__file__).resolve().parent.parent.parent
     packaged = package / "conf"
     return packaged if packaged.is_dir() else package.parent.parent / "conf"
-
-
-@lru_cache(maxsize=4096)
-def parse(line: str) -> Override:
-    """Parse one override with Hydra's parser; raises a HydraException for invalid text."""
-    return OverridesParser.create().parse_override(line)
-
-
-def expand_glob(line: str, options: Options) -> str:
-    """Expand a pattern of options (``retriever=glob(hybrid*)``); raise HydraException if none matches."""
-    override = parse(line)
-    pattern, known = override.value(), options(override.key_or_group) if "glob" in line else []
-    if not isinstance(pattern, Glob):
-        return line
-    if not (found := pattern.filter(known)):
-        raise HydraException(f"{line}: matches no option; known: {', '.join(known) or 'none'}")
-    return f"{override.get_key_element()}={','.join(found)}"
 
 
 class Policy(Protocol):

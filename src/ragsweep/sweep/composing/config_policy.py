@@ -16,9 +16,10 @@ from omegaconf.errors import OmegaConfBaseException
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets, is_count, is_secret, is_under_secret
 from ragsweep.core.trust import check_target
-from ragsweep.sweep.composing.compose import CONFIG, as_hydra_config, config_folder, hydra_initialized, parse
+from ragsweep.sweep.composing.compose import CONFIG, as_hydra_config, config_folder, hydra_initialized
 from ragsweep.sweep.composing.config_files import check_files
 from ragsweep.sweep.composing.hydra_settings import FOLDER, check_hydra, check_search_path
+from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.template import Template
 from ragsweep.sweep.composing.trees import absolute, leaves
 

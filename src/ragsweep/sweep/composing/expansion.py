@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from ragsweep.sweep.composing.compose import Options, expand_glob, parse
+from ragsweep.sweep.composing.overrides import Options, expand_glob, parse
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000

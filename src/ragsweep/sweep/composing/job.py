@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ragsweep.golden.partition import HOLDOUT
 from ragsweep.sweep.composing.trees import spell
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 RUNG = "questions.until"
 """The config key with the end of a rung; only Hydra's launchers set it, which start a job by overrides alone."""
+
+SUFFIX = f" partition={HOLDOUT}"
+"""Suffix of the names of a search's finalists, which are evaluated on the holdout."""
 
 
 @dataclass

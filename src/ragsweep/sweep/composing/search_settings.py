@@ -11,6 +11,11 @@ from ragsweep.sweep.composing.hydra_settings import OPTUNA_SWEEPERS
 from ragsweep.sweep.composing.sweep_names import defining, read_settings
 
 
+def searches(sweeper: str) -> bool:
+    """Return whether a class of sweepers chooses jobs by results, and so has no jobs in advance."""
+    return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
+
+
 def is_own(settings: Mapping[str, Any]) -> bool:
     """Return whether the sweeper is OptunaSweeper."""
     return settings.get("_target_") in OPTUNA_SWEEPERS

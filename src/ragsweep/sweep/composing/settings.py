@@ -17,6 +17,9 @@ from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.records.names import check_name
 from ragsweep.stats.costs import COSTS
 
+BASELINE = "baseline"
+"""The config key of the declared baseline."""
+
 
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a number; true and false are not."""
@@ -26,6 +29,12 @@ def is_number(value: object) -> TypeGuard[float]:
 def is_whole(value: object) -> TypeGuard[int]:
     """Return whether a value is a whole number; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def read_number(declared: object) -> int | None:
+    """Return the number of a job that a baseline names, counted from 1: ``3`` or ``#3``; None for anything else."""
+    text = str(declared).removeprefix("#")
+    return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
 
 
 def check_command(values: Mapping[str, Any]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ragsweep.records.ledger import Sweep
 from ragsweep.report.naming import short_keys, varying_keys
-from ragsweep.sweep.composing.compose import parse
+from ragsweep.sweep.composing.overrides import parse
+
+if TYPE_CHECKING:
+    from ragsweep.records.ledger import Sweep
 
 OPERATIONAL = (
     *(

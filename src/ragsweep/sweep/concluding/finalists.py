@@ -5,21 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
-from ragsweep.report.conclusion_facts import from_reference
 from ragsweep.report.naming import short
-from ragsweep.report.numbers import cell, signed
-from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
-
-SUFFIX = f" partition={HOLDOUT}"
-"""Suffix of the names of configs evaluated on the holdout."""
+from ragsweep.sweep.composing.job import SUFFIX
 
 
 @dataclass(frozen=True)
@@ -43,50 +37,19 @@ class Finalists:
 
     def named(self) -> tuple[list[Result], list[Failure]]:
         """Return results and failures under the configs' names in the search."""
-        results = [replace(result, name=_plain(result.name)) for result in self.results]
-        return results, [replace(failure, name=_plain(failure.name)) for failure in self.failures]
+        results = [replace(result, name=plain_name(result.name)) for result in self.results]
+        return results, [replace(failure, name=plain_name(failure.name)) for failure in self.failures]
 
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield one line per config: its value on tune and holdout, the gap, and its lead on the holdout."""
-        if not self.results:
-            return
-        what = "1 config" if len(self.results) == 1 else f"{len(self.results)} configs"
-        yield "holdout", f"{self.metric} of {what} on {self.questions:,} questions that the search has not seen"
-        rows = []
-        for result, tune, gap in self._compared():
-            row, lead = self._row(result), ""
-            if isinstance(self.verdict, SweepComparison) and row is not None:
-                is_reference = row == self.verdict.reference
-                lead = f"(over {short(_plain(result.name))})" if is_reference else change(self.verdict, row)
-            rows.append((f"{tune:.3g}", cell(result.summaries[self.metric]), signed(gap), lead))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for result, row_texts in zip(self.results, rows, strict=True):
-            tuned, value, gap_text, lead = (f"{text:>{width}}" for text, width in zip(row_texts, widths, strict=True))
-            text = f"tune {tuned} · holdout {value} · gap {gap_text}" + (f" · lead {lead}" if lead.strip() else "")
-            yield "", f"{text} · {short(_plain(result.name))}"
-
-    def facts(self) -> list[dict[str, Any]]:
-        """Return the same in JSON types."""
-        facts = []
-        for result, tune, gap in self._compared():
-            row, summary = self._row(result), result.summaries[self.metric]
-            found = self.verdict if isinstance(self.verdict, SweepComparison) else None
-            compared = found is not None and row is not None and row != found.reference
-            lead = from_reference(found, row) if found and row is not None and compared else None
-            facts.append({"config": _plain(result.name), "tune": tune, "holdout": summary.value,
-                          "low": summary.low, "high": summary.high, "gap": gap, "lead": lead})  # fmt: skip
-        return facts
-
-    def _compared(self) -> Iterator[tuple[Result, float, float]]:
+    def compared(self) -> Iterator[tuple[Result, float, float]]:
         """Yield each result with the config's value on tune, and the gap."""
         for result, before in zip(self.results, self.tuned, strict=True):
             tune = before.summaries[self.metric].value
             yield result, tune, result.summaries[self.metric].value - tune
 
-    def _row(self, result: Result) -> int | None:
+    def row(self, result: Result) -> int | None:
         """Return the row of a config in the verdict; None if it could not be compared."""
         configs = self.verdict.matrix.configs if isinstance(self.verdict, SweepComparison) else ()
-        return configs.index(_plain(result.name)) if _plain(result.name) in configs else None
+        return configs.index(plain_name(result.name)) if plain_name(result.name) in configs else None
 
 
 def choose(
@@ -115,13 +78,14 @@ def choose(
     return [by_name[verdict.matrix.configs[row]] for row in (base, *rows)]
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return the name of a finalist's config in the search."""
     return name.removesuffix(SUFFIX)
 
 
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
     """Collect the outcomes of the currently chosen configs, without those of an earlier choice."""
-    by_name = {_plain(outcome.name): outcome for outcome in outcomes}
+    by_name = {plain_name(outcome.name): outcome for outcome in outcomes}
     pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]
     failures = [after for after, _ in pairs if isinstance(after, Failure)]
     both = [(after, before) for after, before in pairs if isinstance(after, Result)]

@@ -4,40 +4,75 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary
+from ragsweep.core.results import COMPLETE, PARTIAL, Result, Summary
+from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import ALL, CHOSEN, DESCRIPTION
+from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Record, Sweep
 from ragsweep.report import artifacts
 from ragsweep.report.conclusion_facts import result_texts
 from ragsweep.report.front import front_csv
-from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.page import page_document
+from ragsweep.report.page_texts import PageTexts, PastSweep
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_numbers
+from ragsweep.report.sweep_document import description_document
 from ragsweep.report.sweep_table import swept
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict_files import numbers
+from ragsweep.report.writers.html import as_html
+from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
+from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.past_sweeps import goodness
-from ragsweep.sweep.concluding.sweep_page import PAGE, describe, sweep_page
-from ragsweep.sweep.concluding.sweep_summary import SweepSummary, without_excluded
+from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.sweep_content import finalist_facts, sweep_content
+from ragsweep.sweep.running.context import TrackedContent
 
+if TYPE_CHECKING:
+    from ragsweep.sweep.concluding.sweep_summary import SweepSummary
+
+PAGE = "report.html"
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
 SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragsweep.best"
 
 
 @dataclass(frozen=True)
-class ParentRun:
-    """The content of a sweep's parent run."""
+class RecordedContents:
+    """The content of runs in the tracker, from the records of a ledger (see mlflow_sync.RunContents)."""
 
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
-    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags derived from the whole sweep
-    tables: Mapping[int, bytes] = field(default_factory=dict)  # job -> its questions
-    dataset: DatasetFacts | None = None
+    ledger: Ledger
+    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # what the pages of results show beside the records
+    tables: str  # which configs of a sweep get a table of questions
+
+    def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
+        """Return the content of a sweep's parent run, and the status of the sweep."""
+        summary = summarise_sweep(self.ledger, trials)
+        whole = [result for result in summary.results if result.state != PARTIAL]
+        expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
+        status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
+        return sweep_run(summary, sweep, self.texts(summary.results, Secrets()), self.tables), status
+
+    def of_config(self, result: Result) -> TrackedContent:
+        """Return the content of the run of a single config."""
+        views = self.ledger.holdout_views(result.dataset.undivided)
+        return single_run(result, views, self.texts([result], Secrets()))
+
+
+def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
+    """Return the content of the run of a single config; ``views``: how often its holdout was used."""
+    facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
+    files = artifacts(facts, [result], [], headline([result]))
+    return TrackedContent(files, tables={0: question_rows(result, texts.chunk)})
+
+
+def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str) -> TrackedContent:
+    """Return the content of the parent run of a recorded sweep, under its names."""
+    return parent_run(summary, sweep.name, sweep_title(sweep), reference(sweep), texts, tables)
 
 
 def parent_run(
@@ -47,7 +82,7 @@ def parent_run(
     reference: str = "",
     texts: PageTexts | None = None,
     tables: str = CHOSEN,
-) -> ParentRun:
+) -> TrackedContent:
     """Return the content of the parent run; ``title`` names the sweep on its page, ``reference`` in commands.
 
     ``texts`` are the page's additional texts. ``tables``: which configs get a table of questions.
@@ -70,7 +105,7 @@ def parent_run(
         tags |= {RESULT_TAG: summary.conclusion.kind}
     tabled = _tables(summary, texts.chunk if texts else None, tables)
     dataset = summary.results[0].dataset if summary.results else None
-    return ParentRun(files, metrics, tags, _children(summary), tabled, dataset)
+    return TrackedContent(files, metrics, tags, _children(summary), tabled, dataset)
 
 
 def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
@@ -80,7 +115,7 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
     if len(summary.objectives) > 1:
         facts["front"] = [result.name for result in summary.front]
     if summary.finalists.results:
-        facts["finalists"] = summary.finalists.facts()
+        facts["finalists"] = finalist_facts(summary.finalists)
     if study := summary.study:
         trials = {"trials": dict(study.states), "stopped": study.stopped}
         facts["search"] = {"study": study.study, "sampler": study.sampler, **trials}
@@ -97,7 +132,7 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
     """Return the fully evaluated config with the best mean of the first objective."""
-    ranked = [one for one in without_excluded(summary.results, summary.excluded) if one.state == COMPLETE]
+    ranked = [one for one in summary.allowed if one.state == COMPLETE]
     pairs = [(one, one.summaries[name]) for name in summary.objectives[:1] for one in ranked if name in one.summaries]
     known = [(one, summary) for one, summary in pairs if not math.isnan(summary.value)]
     return max(known, key=lambda pair: goodness(pair[1]), default=None)
@@ -119,6 +154,22 @@ def _page_file(summary: SweepSummary, title: str, reference: str, texts: PageTex
     except Exception:  # a fault of the page must not lose the results
         logging.getLogger(__name__).exception("no %s", PAGE)
         return {}
+
+
+def sweep_page(summary: SweepSummary, title: str, reference: str = "", texts: PageTexts | None = None) -> bytes:
+    """Write the sweep as one self-contained HTML file."""
+    content = replace(sweep_content(summary, title, reference, texts), history=_history(summary))
+    return as_html(page_document(content), content.texts.secrets)
+
+
+def describe(summary: SweepSummary) -> str:
+    """Format the result as Markdown: conclusions first, then the table."""
+    return as_markdown(description_document(sweep_content(summary)))
+
+
+def _history(summary: SweepSummary) -> list[PastSweep]:
+    facts = summary.results[0].dataset if summary.results and summary.objectives else None
+    return summary.past_sweeps(facts, summary.objectives[0]) if facts else []
 
 
 def _children(summary: SweepSummary) -> dict[int, dict[str, str]]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objectives
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import RecordedSweep
 from ragsweep.report.page_texts import PastSweep
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
@@ -58,12 +57,11 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     return max(answering or valued, key=lambda one: goodness(one[2]), default=None)
 
 
-def recorded_sweeps(ledger: Ledger) -> Iterator[RecordedSweep]:
-    """Yield the sweeps with a measured config, oldest first."""
+def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
+    """Yield each sweep with a measured config, and its best config, oldest first."""
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         if best := best_of(records):
             name, result, summary = best
             measured = sum(isinstance(record.outcome, Result) for record in records)
-            past = PastSweep(reference(sweep), sweep_title(sweep), sweep.created, measured, name, summary)
-            yield RecordedSweep(past, result)
+            yield PastSweep(reference(sweep), sweep_title(sweep), sweep.created, measured, name, summary), result

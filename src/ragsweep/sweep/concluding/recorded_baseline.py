@@ -9,7 +9,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.naming import without_number
-from ragsweep.sweep.composing.baseline import KEY, read_number
+from ragsweep.sweep.composing.settings import BASELINE, read_number
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 
@@ -23,7 +23,7 @@ def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
     try:
         return find_run(str(ledger.path.parent), declared)
     except InputError as fault:
-        raise InputError(f"{KEY}={declared}: {fault}") from None
+        raise InputError(f"{BASELINE}={declared}: {fault}") from None
 
 
 def find_baseline(
@@ -38,7 +38,7 @@ def find_baseline(
         ledger: The ledger with the records of other sweeps.
     """
     if declared is None and results:  # a resuming command may declare another baseline
-        declared = max(results, key=lambda one: one.ended).config.get(KEY)
+        declared = max(results, key=lambda one: one.ended).config.get(BASELINE)
     if declared is None or not results:
         return None
     if (number := read_number(declared)) is not None:

@@ -10,18 +10,19 @@ from functools import partial
 from ragsweep.core.errors import InputError, RagsweepError, describe_fault
 from ragsweep.core.results import DROPPED, Failure, HumanLabel, Result, objectives
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.records.ledger import Ledger, Record
+from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.naming import number_configs
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
 from ragsweep.stats.conclusion import SweepConclusion, conclude
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
+from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.composing.settings import read_sweep_labels
-from ragsweep.sweep.concluding.finalists import SUFFIX, Finalists, choose, collect_finalists
+from ragsweep.sweep.concluding.finalists import Finalists, choose, collect_finalists
 from ragsweep.sweep.concluding.past_sweeps import past_sweeps
 from ragsweep.sweep.concluding.recorded_baseline import find_baseline
-from ragsweep.sweep.concluding.study_summary import read_summary, study_folder
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary, without_excluded
+from ragsweep.sweep.searching.study_summary import read_summary, study_folder
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose configs by earlier scores."""
@@ -79,6 +80,18 @@ def summarise_sweep(
         finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
         beside,
     )
+
+
+def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str, Result]]:
+    """Choose the finalists of a search, with the names of their trials in the ledger.
+
+    Uncorrected scores decide, so that later labels do not use the holdout again.
+    """
+    records = ledger.records(sweep.id)
+    names = {record.job: record.outcome.name for record in records}
+    summary = summarise_sweep(ledger, records, labels=())
+    stored = {result.name: names[job] for job, result in summary.jobs.items()}
+    return [(stored[result.name], result) for result in summary.contenders(most)]
 
 
 def _conclude(

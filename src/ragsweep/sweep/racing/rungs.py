@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.results import RACING, Result, objectives
+from ragsweep.core.results import RACING, DatasetFacts, Result, objectives
 from ragsweep.core.types import Dataset, JudgedMetric, Metric
-from ragsweep.evaluation.evaluator import Evaluator, facts
-from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import tabulate
-from ragsweep.stages.executor import Executor
 from ragsweep.sweep.racing.question_order import ordered
+
+if TYPE_CHECKING:
+    from ragsweep.evaluation.evaluator import Evaluator
+    from ragsweep.evaluation.experiment import Experiment
 
 _MEASURED_AT_END = frozenset({"latency", "exact"})
 """Needs of metrics that are measured separately, and only for configs that are not dropped."""
 
 
-def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int) -> Result:
+def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, facts: DatasetFacts) -> Result:
     """Evaluate a config on the first questions of the race, in whole clusters.
 
     Rankings are computed for all questions: they are a stage of the whole config, and need no call. Answers, and the
     verdicts that the objective needs, are requested for these questions only; other verdicts, latency, and the misses
-    of an approximate index are measured at the end. The result is RACING and has the whole config's signature.
+    of an approximate index are measured at the end. The result is RACING and has the whole config's signature and
+    ``facts``, those of its whole dataset.
     """
     whole, objective = experiment.dataset, objectives(experiment.config)[0]
     if experiment.graph.route is None and experiment.graph.query is None:
@@ -46,15 +47,9 @@ def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int) -> R
         coverage=0.0,
         targets={},
     )
-    result = _evaluator(evaluator.executor, until).evaluate(shortened)
+    result = evaluator.evaluate(shortened)
     asked = {"asked": len(result.outcomes["question_id"]), "of": len(whole.golden.questions)}
-    return replace(result, dataset=facts(whole), state=RACING, race=asked)
-
-
-@lru_cache(1)
-def _evaluator(executor: Executor, until: int) -> Evaluator:
-    """Return the evaluator that the configs of one rung share."""
-    return Evaluator(executor)
+    return replace(result, dataset=facts, state=RACING, race=asked)
 
 
 def _is_cheap(metric: Metric) -> bool:

@@ -1,13 +1,13 @@
-"""The context of a command's jobs."""
+"""The context of a command's jobs, and the content of a run in the tracker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsweep.core.results import HumanLabel
+    from ragsweep.core.results import DatasetFacts, HumanLabel
     from ragsweep.core.secrets import Secrets
     from ragsweep.parts.tracking import Tracker
     from ragsweep.records.ledger import Ledger, Sweep
@@ -31,3 +31,15 @@ class RunContext:
     def ledger(self) -> Ledger:
         """The ledger of the command's store."""
         return self.session.ledger
+
+
+@dataclass(frozen=True)
+class TrackedContent:
+    """The content of the run of a sweep or of a single config: files, metrics and tags."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags derived from the whole sweep
+    tables: Mapping[int, bytes] = field(default_factory=dict)  # job -> its questions
+    dataset: DatasetFacts | None = None

@@ -1,4 +1,4 @@
-"""Start jobs by external launchers and sweepers, through Hydra's own multirun."""
+"""Start the jobs of a sweep: in this process, or by external launchers and sweepers through Hydra's own multirun."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,21 +19,23 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.ledger import Sweep
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.composing.command import Command, searches
 from ragsweep.sweep.composing.compose import CONFIG, VERSION_BASE, config_folder
 from ragsweep.sweep.composing.config_policy import add_secrets
 from ragsweep.sweep.composing.job import RUNG, Job
+from ragsweep.sweep.composing.search_settings import searches
 from ragsweep.sweep.composing.template import PlainConfig
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
 from ragsweep.sweep.running.jobs import JobValue, run_job
-from ragsweep.sweep.running.launching import Launch
-from ragsweep.sweep.running.loop import to_yaml
+from ragsweep.sweep.running.launching import Body
+from ragsweep.sweep.running.loop import JobLoop, to_yaml
 from ragsweep.sweep.running.session import Session, open_session
 from ragsweep.sweep.running.slurm import through_queue, withdrawable
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
+
+    from ragsweep.sweep.composing.command import Command
 
 
 @dataclass
@@ -48,7 +50,7 @@ class HydraTask:
 
     sweep: str = ""
     context: RunContext | None = None
-    body: Callable[[Launch, Path], str] | None = None
+    body: Body | None = None
     sent: Sweep | None = field(default=None, init=False)  # the sweep, if workers send outcomes to the command
     result: str | BaseException = field(default="", init=False)  # of the body
     command: Holder = field(default_factory=myself, init=False)
@@ -167,6 +169,21 @@ def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None
 def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
     written = OmegaConf.to_container(node, resolve=False, enum_to_str=True)
     path.write_text(to_yaml(secrets.mask_tree(written)), encoding="utf-8")
+
+
+def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job], body: Body | None) -> str:
+    """Call the body of a sweep with our loop or Hydra's launcher (see launching.Launcher)."""
+    assert context.sweep
+    if not body or not command.in_process:
+        return through_hydra(command, HydraTask(context.sweep.id, context, body))
+    loop = JobLoop(command, jobs[0], context.secrets)
+    loop.write_multirun()
+
+    def launch(batch: Sequence[Job]) -> list[JobReturn]:
+        with loop.logging():
+            return [loop.run(partial(run_job, context, job), job) for job in batch]
+
+    return body(launch, loop.folder)
 
 
 def through_hydra(command: Command, task: HydraTask) -> str:

@@ -15,7 +15,6 @@ from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
 from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
-from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import CONFIG, FINALIST, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.live_questions import live_line
@@ -26,7 +25,6 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.power import estimate_power
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own, trial_name, trial_names
-from ragsweep.sweep.racing.rungs import evaluate_rung
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.recording import OutcomeWriter
 
@@ -43,54 +41,52 @@ class Partial(Exception):
 
 
 def run_job(context: RunContext, job: Job) -> JobValue:
-    """Evaluate one config: record it, show it, track it; return the objective.
+    """Evaluate one config of a sweep: record it, show it, track it; return the objective.
 
     A job that is done, or claimed by another process, is skipped. A failure is recorded and re-raised, so that the
     launcher continues with the other jobs.
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
+    assert sweep
     assigned = search is not None and is_own(search)  # the study decides which process runs a job
-    position = None
-    if sweep:
-        names = (
-            trial_names(search, job.number + 1) if search else sweep.names
-        )  # the number of trials may have been raised since
-        limit = job.config.values["max_failures"]
-        if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
-            raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}")
-        if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
-            reached = _stored(ledger, sweep, job.number)
-            if reached.race["asked"] >= job.rung:  # before an interruption
-                return rung_value(reached, {})
-        claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
-        if claimed == "finished":
-            stored = _stored(ledger, sweep, job.number)
-            if stored.state == DROPPED:
-                raise RagsweepError(f"{stored.name}: was dropped by the race")
-            return job_value(context, job.number, stored, {})
-        if claimed:
-            raise RagsweepError(f"{names[job.number]}: {claimed} works on it")
-        position = job.number, len(names)
+    # The number of trials may have been raised since.
+    names = trial_names(search, job.number + 1) if search else sweep.names
+    limit = job.config.values["max_failures"]
+    if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
+        raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}")
+    if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
+        reached = _stored(ledger, sweep, job.number)
+        if reached.race["asked"] >= job.rung:  # before an interruption
+            return rung_value(reached, {})
+    claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
+    if claimed == "finished":
+        stored = _stored(ledger, sweep, job.number)
+        if stored.state == DROPPED:
+            raise RagsweepError(f"{stored.name}: was dropped by the race")
+        return job_value(context, job.number, stored, {})
+    if claimed:
+        raise RagsweepError(f"{names[job.number]}: {claimed} works on it")
     name_job(context, sweep, job)
-    writer = OutcomeWriter(context, job.number, position=position, fenced=assigned)
+    writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
     before = context.session.services.meter.totals
     result = attempt(context, job, writer)
     if job.rung is not None:
         writer.keep_rung(result)
         return rung_value(result, context.session.services.meter.since(before))
-    if not sweep:
-        context.terminal.spent(context.session.services.meter)
     try:
         writer.keep(result)
     except BaseException:
-        if sweep:  # it could not be recorded, for example on a full disk
-            ledger.claims.release(ClaimKey(CONFIG, sweep.id, job.number))
+        # It could not be recorded, for example on a full disk.
+        ledger.claims.release(ClaimKey(CONFIG, sweep.id, job.number))
         raise
+    check_scored(result)
+    return job_value(context, job.number, result, context.session.services.meter.since(before))
+
+
+def check_scored(result: Result) -> None:
+    """Raise Partial if too few questions were scored."""
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
-    if not sweep and misses_target(result):
-        raise TargetsMissed(result.name)
-    return job_value(context, job.number, result, context.session.services.meter.since(before))
 
 
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
@@ -118,18 +114,18 @@ class FailureWriter(Protocol):
 def attempt(context: RunContext, job: Job, writer: FailureWriter) -> Result:
     """Evaluate a job; a failure is recorded and re-raised."""
     started, session = time.time(), context.session
-    evaluator = session.evaluator
+    executor = session.evaluator.executor
     try:
         with deadline(job.config.values["timeout"]):
             prepared = session.experiment(job)
             experiment = replace(prepared, name=job.name, parameters={**job.chosen, **prepared.parameters})
             shows = job.config.values.get("progress") == "questions"
             live = live_line(experiment.dataset.golden.questions, experiment.metrics) if shows else None
-            with session.services, context.terminal.listening(evaluator.executor, session.services.meter, live):
-                result = evaluate_rung(evaluator, experiment, job.rung) if job.rung else evaluator.evaluate(experiment)
-            if evaluator.executor.store:
+            with session.services, context.terminal.listening(executor, session.services.meter, live):
+                result = session.evaluate(experiment, job.rung)
+            if executor.store:
                 used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
-                evaluator.executor.store.used(used, experiment.signature)
+                executor.store.used(used, experiment.signature)
             return result
     except (Exception, SystemExit) as fault:
         log_once(fault)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 Launch = Callable[[Sequence["Job"]], "Sequence[JobReturn]"]
 """Run jobs with consecutive numbers; return the outcome of each."""
+
+Body = Callable[[Launch, Path], str]
+"""Runs the jobs of a sweep with a launcher, in the sweep's folder; returns why the last jobs did not run."""
+
+Launcher = Callable[[Body | None], str]
+"""Calls the body of a sweep with a launcher and returns its result; without a body, Hydra's sweeper runs the jobs."""
 
 
 def launch_batches(

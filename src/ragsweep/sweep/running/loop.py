@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +13,17 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
 
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.composing.command import Command
-from ragsweep.sweep.composing.compose import as_hydra_config, parse
+from ragsweep.sweep.composing.compose import as_hydra_config
 from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.template import JobConfig
 from ragsweep.sweep.composing.trees import keys_read, value_at
-from ragsweep.sweep.running.context import RunContext
-from ragsweep.sweep.running.jobs import log_once, run_job
+from ragsweep.sweep.running.jobs import log_once
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
+
+    from ragsweep.sweep.composing.command import Command
 
 _FLOAT = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
@@ -154,18 +154,3 @@ def to_yaml(tree: Any) -> str:
     """Format plain values as YAML."""
     text: str = yaml.dump(tree, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
     return text
-
-
-class InProcess:
-    """Launch the jobs of a sweep in this process; ``first`` is the first job."""
-
-    def __init__(self, command: Command, context: RunContext, first: Job) -> None:
-        self._context = context
-        self._folders = JobLoop(command, first, context.secrets)
-        self._folders.write_multirun()
-        self.folder = self._folders.folder
-
-    def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
-        """Run jobs in order."""
-        with self._folders.logging():
-            return [self._folders.run(partial(run_job, self._context, job), job) for job in jobs]

@@ -7,25 +7,33 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.locks import Holder
-from ragsweep.core.results import NO_TRACES, PARTIAL, Result
-from ragsweep.core.secrets import Secrets
+from ragsweep.core.results import NO_TRACES, Result
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
 from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, KEY, UPLOAD, ClaimKey, job_tag
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.parent_run import ParentRun, parent_run
-from ragsweep.sweep.concluding.summarise import summarise_sweep
-from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.composing.sweep_names import sweep_title
+from ragsweep.sweep.running.context import RunContext, TrackedContent
 from ragsweep.sweep.running.recording import log_outcome, log_single
-from ragsweep.sweep.running.session import Session
 
 SWEEP_TAG = "ragsweep.sweep"
 NAMES_TAG = "ragsweep.names"
 """The tag of the name that the user gave to a run."""
+
+
+class RunContents(Protocol):
+    """The content of runs, from the records of a ledger."""
+
+    def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
+        """Return the content of a sweep's parent run, and the status of the sweep."""
+
+    def of_config(self, result: Result) -> TrackedContent:
+        """Return the content of the run of a single config."""
 
 
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
@@ -69,7 +77,7 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
         context.terminal.line("warning", str(fault))
 
 
-def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, elsewhere: bool) -> bool:
+def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:
     """End abandoned runs, write a sweep's parent run, and end it; return whether the tracker was reachable.
 
     An unreachable tracker is updated later, by `ragsweep sync` or the same command. ``elsewhere``: other machines may
@@ -114,7 +122,7 @@ def end_abandoned(context: RunContext) -> None:
                 ledger.set_status(sweep.id, KILLED)
 
 
-def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool) -> int:
+def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunContents, everything: bool) -> int:
     """Upload the ledger's records that the tracker lacks, print failures, and return the number of sent records.
 
     These are the records assigned to this tracker and missing there, after an outage or the loss of its database. With
@@ -128,10 +136,10 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
             if other:
                 terminal.line("running", f'"{sweep.name}" is left alone: {other} works on it')
             else:
-                found = sync_sweep(ledger, tracker, sweep)
+                found = sync_sweep(ledger, tracker, sweep, contents)
                 sent, traced = sent + len(found), traced + _count_traced(found)
     singles = [record for record in ledger.singles() if everything or record.tracker == tracker.identity]
-    found = [record for record in singles if _sync_single(ledger, tracker, record)]
+    found = [record for record in singles if _sync_single(ledger, tracker, record, contents)]
     if traced := traced + _count_traced(found):
         terminal.line("traces", f"those of {traced} results are not in the ledger, so not sent; rerun=true makes them")
     return sent + len(found)
@@ -163,7 +171,7 @@ def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
         ledger.claims.release(key)
 
 
-def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> list[Record]:
+def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunContents) -> list[Record]:
     """Upload the records of a sweep that the tracker lacks, and end its parent run; return the sent records."""
     here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
     records = [*trials, *ledger.finalists(sweep.id)]
@@ -180,12 +188,7 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> list[Record]:
         ledger.forget_runs(sweep.id)
     parent = open_parent(ledger, tracker, sweep, parent)
     _upload(ledger, tracker, missing, parent, here)
-    summary = summarise_sweep(ledger, trials)
-    whole = [result for result in summary.results if result.state != PARTIAL]
-    expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
-    status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
-    texts = Session().page_texts(summary.results, Secrets())
-    content = parent_run(summary, sweep.name, sweep_title(sweep), reference(sweep), texts, tracker.tables)
+    content, status = contents.of_sweep(sweep, trials)
     tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
     _tag_names(ledger, tracker, parent, sweep.id)
     if here:
@@ -201,7 +204,7 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
     return recorded >= len(sweep.jobs)
 
 
-def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
+def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: TrackedContent) -> None:
     """Add to each config's run the data derived from the whole sweep: tags, and a table of its questions."""
     for job in sorted({*parent.children, *parent.tables}):
         if not ledger.job_run(sweep.id, job):  # a trial of a shared study that another machine has recorded
@@ -247,15 +250,14 @@ def _claim_upload(ledger: Ledger, record: Record) -> bool:
     return taken
 
 
-def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> bool:
+def _sync_single(ledger: Ledger, tracker: Tracker, record: Record, contents: RunContents) -> bool:
     here, outcome = record.tracker == tracker.identity, record.outcome
     run_before = tracker.find({"ragsweep.kind": "config"}, outcome.started)
     if run_before and (record.tracked or not here):
         return False
     at = RunPlacement(adopt=run_before)
     if isinstance(outcome, Result):
-        views = ledger.holdout_views(outcome.dataset.undivided)
-        run = log_single(tracker, outcome, at, views, Session().page_texts([outcome], Secrets()))
+        run = log_single(tracker, outcome, at, partial(contents.of_config, outcome))
     else:
         run = tracker.log_failure(outcome, at)
     _tag_names(ledger, tracker, run, f"record {record.id}")

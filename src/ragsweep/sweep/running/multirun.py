@@ -1,43 +1,37 @@
-"""One multirun: opened or resumed, launched, and closed however it ends."""
+"""One multirun: opened or resumed, and run until each job has a record."""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna_sweeper.race_loop import exception_of, run_race
 from ragsweep.core import interruption
-from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
+from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import PARTIAL, Failure
-from ragsweep.parts.targets import misses_target
+from ragsweep.core.results import Failure
 from ragsweep.records.claims import COMMAND, CONFIG, Claim, ClaimKey
-from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
+from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.report.naming import number_configs
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep.composing.command import Command
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.parent_run import parent_run
-from ragsweep.sweep.concluding.summarise import summarise_sweep
-from ragsweep.sweep.concluding.sweep_summary import SweepSummary
-from ragsweep.sweep.racing.sweep_race import SweepRace
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
-from ragsweep.sweep.running.hydra_launch import HydraTask, through_hydra
-from ragsweep.sweep.running.launching import Launch, launch_batches
-from ragsweep.sweep.running.loop import InProcess
+from ragsweep.sweep.running.launching import Launch, Launcher, launch_batches
 from ragsweep.sweep.running.race_records import LedgerRace
 from ragsweep.sweep.running.recording import OutcomeWriter
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
+
+    from ragsweep.sweep.composing.command import Command
+    from ragsweep.sweep.racing.sweep_race import SweepRace
 
 ATTEMPTS = 3
 """Most attempts at a job whose process dies."""
@@ -46,37 +40,33 @@ DONE = ("finished", "partial", "failed", "dropped")
 """Statuses of jobs that are not run now; unsuccessful ones are run when the command is repeated."""
 
 
+class Ending(NamedTuple):
+    """How the jobs of a sweep ended: the status, why a job has no record, and what interrupted them."""
+
+    status: str
+    why: str
+    interruption: BaseException | None = None
+
+
 @dataclass
 class Multirun:
-    """A multirun whose jobs are known in advance."""
+    """A multirun whose jobs are known in advance: it is opened, runs its jobs, and leaves their records."""
 
     command: Command
-    values: Mapping[str, Any]  # of the first config
     context: RunContext
     jobs: Sequence[Job]
+    launcher: Launcher
     race: SweepRace | None = None
 
     def __post_init__(self) -> None:
         """Give short names to parts of the context."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
-        self.sweep: str | None = None  # its id, set when it is opened
-        self.summary: SweepSummary | None = None  # set when the sweep is shown
+        self.values: Mapping[str, Any] = self.jobs[0].config.values
         self.is_shared = False  # whether several commands can work on it
         self.elsewhere = False  # whether other machines can work on it, without records in this ledger
 
-    def run(self, signatures: Sequence[str], planned: Plan) -> int:
-        """Run the sweep, or show a finished one; return the exit status."""
-        sweep = self._enter(*self._describe(signatures), planned)
-        if sweep and self._run_to_end(sweep) != FINISHED:
-            return 1
-        results = self.summary.results if self.summary else ()
-        missing = [result for result in results if misses_target(result)]
-        if missing:
-            self.terminal.line("targets", f"enforced: {len(missing)} of {len(results)} configs miss some of them")
-        return int(bool(missing))
-
-    def _describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
+    def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
         """Return the sweep's record and its key, which identifies the same configs tracked in the same place."""
         command, mask = self.command, self.secrets.mask_text
         key = content_hash([signatures, self.tracker.identity, *([command.race] if self.race else [])])
@@ -84,8 +74,12 @@ class Multirun:
         name = mask(" ".join(command.overrides) or "sweep")
         return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
 
-    def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
-        """Open, resume or join a sweep; None for a finished sweep, which is only shown."""
+    def alone(self, _: str) -> AbstractContextManager[None]:
+        """Lock the sweeps of a key while one is opened or concluded; only a search can be shared."""
+        return nullcontext()
+
+    def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
+        """Open, resume or join a sweep; return it, and whether it is finished already."""
         sweep = None if self.values["rerun"] else self.ledger.latest(key)
         if sweep:
             self._give_name(sweep)
@@ -94,11 +88,9 @@ class Multirun:
         if sweep is None:
             self.terminal.plan(planned)
             sweep = self.ledger.open_sweep(key, new)
-            self.sweep = sweep.id
             self._give_name(sweep)
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
-            return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
-        self.sweep = sweep.id
+            return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt)), False
         finished = sweep.status == FINISHED and self._is_done(sweep, new)
         taken = None
         if not finished or self.ledger.is_writable:
@@ -109,17 +101,16 @@ class Multirun:
             self.ledger.claims.join_sweep(sweep.id)
             self.terminal.line("join", f"{taken} works on this search as well")
         elif finished:
-            self._show_again(sweep)
-            return None
+            return sweep, True
         sweep, done = self._reopen(sweep, max(new.names, sweep.names, key=len) if taken else new.names)
         self.terminal.line("resume", done)
         self.terminal.plan(planned)
         if taken:
-            return sweep
+            return sweep, False
         self.ledger.set_status(sweep.id, RUNNING)
-        if not self.tracker.identity:
-            return sweep
-        return mlflow_sync.complete(self.ledger, self.tracker, sweep, self.elsewhere)
+        if self.tracker.identity:
+            sweep = mlflow_sync.complete(self.ledger, self.tracker, sweep, self.elsewhere)
+        return sweep, False
 
     def _give_name(self, sweep: Sweep) -> None:
         if name := self.values["name"]:
@@ -134,49 +125,30 @@ class Multirun:
         done = len(self.ledger.jobs(sweep.id, "finished"))
         return sweep, f"{done} of {len(sweep.jobs)} configs are done already"
 
-    def _show_again(self, sweep: Sweep) -> None:
-        """Show a finished sweep, and restore the tracker's missing records."""
-        summary = self.summary = summarise_sweep(
-            self.ledger, self.ledger.records(sweep.id), labels=self.context.labels, declared=self.values["baseline"]
-        )
-        self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
-        if self.ledger.is_writable:
-            if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
-                self.terminal.line("sync", f"{len(sent)} results were missing from MLflow and have been restored")
-            sweep = self.ledger.sweep(sweep.id)  # its run may be new
-            self.ledger.claims.release(ClaimKey(COMMAND, sweep.id))
-        view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
-        summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
-
     # --- jobs --------------------------------------------------------------------------------------------------
 
-    def _run_to_end(self, sweep: Sweep) -> str:
-        """Run the jobs and close the sweep; return its status."""
+    def run(self, sweep: Sweep) -> Ending:
+        """Run the jobs of an opened sweep; an interruption is returned, so that the sweep can be concluded first."""
         self.context.sweep = sweep
         if self.race:
             self.race.records = LedgerRace(self.context)
-        status, why = KILLED, "interrupted"
+        why = ""
         try:
             try:
-                why = self._launch(self._run_jobs)
+                why = self._launch()
             except Exception as fault:  # the launcher's exception: why a job without a record did not run
                 logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
                 why = self.secrets.mask_text(describe_fault(fault))
             finally:  # jobs that could not be recorded, on a full disk
                 self.ledger.claims.release(ClaimKey(CONFIG, sweep.id))
-            status = FINISHED
-        finally:
+        except BaseException as fault:
             interruption.stop_raising()
-            status = self._close(sweep, status, why)
-        return status
+            return Ending(KILLED, "interrupted", fault)
+        interruption.stop_raising()
+        return Ending(FINISHED, why)
 
-    def _launch(self, body: Callable[[Launch, Path], str]) -> str:
-        """Call a function with a launcher, our loop or Hydra's, and return its result."""
-        assert self.context.sweep
-        if self.command.in_process:
-            loop = InProcess(self.command, self.context, self.jobs[0])
-            return body(loop.launch, loop.folder)
-        return through_hydra(self.command, HydraTask(self.context.sweep.id, self.context, body))
+    def _launch(self) -> str:
+        return self.launcher(self._run_jobs)
 
     def _run_jobs(self, launch: Launch, _: Path) -> str:
         """Launch jobs repeatedly while that makes progress: a job that kills its process also stops others.
@@ -229,58 +201,17 @@ class Multirun:
                 error = f"its process died {claim.attempts} times: killed, or out of memory"
                 OutcomeWriter(self.context, claim.number).keep_failure(lost_job(sweep, claim.number, error))
 
-    # --- closing -----------------------------------------------------------------------------------------------
+    # --- the end -----------------------------------------------------------------------------------------------
 
-    def _close(self, sweep: Sweep, status: str, why: str) -> str:
-        """Report the outcome of the sweep and end its parent run.
+    def leave(self, _: Sweep) -> str:
+        """Leave a sweep that another process will conclude, and return a message; "" if this one concludes it."""
+        return ""
 
-        A sweep whose closing is interrupted becomes KILLED in the ledger and the tracker; the same command closes it.
-        """
-        try:
-            status = self._report(sweep, status, why)
-        except BaseException:
-            self.ledger.set_status(sweep.id, KILLED)
-            if self.tracker.identity:
-                with suppress(TrackingError):
-                    self.tracker.close_sweep(sweep.parent, KILLED, {}, {})
-            raise
-        self.ledger.set_status(sweep.id, status)
-        return status
+    def finish(self, _: Sweep, ending: Ending) -> Ending:
+        """Complete the records of a sweep before it is concluded."""
+        return ending
 
-    def _report(self, sweep: Sweep, status: str, why: str) -> str:
-        """Show the outcome of the sweep and send it to the tracker; return the sweep's status."""
-        mlflow_sync.catch_up(self.context, sweep)
-        records = self.ledger.records(sweep.id)
-        recorded = [*records, *self.ledger.finalists(sweep.id)]
-        summary, status = self._summarise(sweep, records, status, why)
-        if status == FINISHED and self.tracker.identity and not all(record.tracked for record in recorded):
-            status = FAILED
-        view, address = self.tracker.view_command(), self.tracker.address(sweep.parent)
-        self.terminal.spent(self.context.session.services.meter)
-        summary.show(self.terminal, reference(sweep), view, address, self.values["by"])
-        if status == KILLED:
-            done = f"{len(records)} of {len(sweep.jobs)}" if any(sweep.jobs) else f"{len(records)}"
-            self.terminal.line("stopped", f"{done} configs are done; the same command resumes")
-        if self.tracker.identity:
-            texts = self.context.session.page_texts(summary.results, self.secrets)
-            names = sweep.name, sweep_title(sweep), reference(sweep)
-            parent = parent_run(summary, *names, texts, self.tracker.tables)
-            if not mlflow_sync.close(self.context, sweep, status, parent, self.elsewhere) and status == FINISHED:
-                return FAILED
-        return status
-
-    def _summarise(
-        self, sweep: Sweep, records: Sequence[Record], status: str, why: str, weighed: bool = True
-    ) -> tuple[SweepSummary, str]:
-        """Summarise the records, and return the sweep's status as well."""
-        missed = [] if status == KILLED else self._missed_jobs(sweep, {record.job for record in records}, why)
-        weighed = weighed and status != KILLED
-        summary = self.summary = summarise_sweep(self.ledger, records, missed, weighed, self.context.labels)
-        partial = any(result.state == PARTIAL for result in (*summary.results, *summary.finalists.results))
-        failed = summary.failures or summary.finalists.failures or partial
-        return summary, FAILED if status == FINISHED and failed else status
-
-    def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+    def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """List the jobs without a record, with the reason."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not run to its end: {why}", numbered=True) for job in missed]

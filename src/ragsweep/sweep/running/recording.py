@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -14,17 +14,10 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, UPLOAD, ClaimKey, job_tag
-from ragsweep.report import artifacts
-from ragsweep.report.document import paragraphs
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page_texts import PageTexts
-from ragsweep.report.question_rows import question_rows
-from ragsweep.report.result_blocks import result_document
 from ragsweep.report.tables import headline
-from ragsweep.report.verdict import holdout_use
-from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
-from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.context import RunContext, TrackedContent
 
 _JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
 """Keys of a config that reading its results requires: names of metrics, numbers."""
@@ -55,35 +48,25 @@ class OutcomeWriter:
     position: tuple[int, int] | None = None
     fenced: bool = False
 
-    def keep(self, result: Result) -> None:
-        """Record and show a result; in a sweep it is shown last.
+    def record(self, result: Result) -> tuple[Result, int]:
+        """Record a result in the ledger, with masked secrets; return it and the number of its record."""
+        result = masked(result, self.context.secrets)
+        return result, self._write(result)
 
-        Raises TrackingError for a single config that cannot be tracked, after it is recorded and shown.
-        """
-        result, terminal, tracker = masked(result, self.context.secrets), self.context.terminal, self.context.tracker
-        record, metrics = self._write(result), headline([result])
-        if not self.context.sweep and (name := result.config.get("name")):
-            self.context.ledger.names.give(name, f"record {record}", result.signature)
-        if self.context.sweep:
-            self._track(record, result)
-            terminal.finished(result, *self._position, metrics)
-            return
-        show(result_document(result, metrics), terminal)
-        views = self.context.ledger.holdout_views(result.dataset.undivided)
-        show_block(paragraphs("LIMITS", holdout_use(views)), terminal)
-        texts = self.context.session.page_texts([result], self.context.secrets)
-        run = log_single(tracker, result, self._placement(record), views, texts)
-        self.context.ledger.mark_tracked(record, run)
-        terminal.next_steps([(tracker.view_command(), f"the run {run[:8]}")])
+    def keep(self, result: Result) -> None:
+        """Record, track and show a result of a sweep."""
+        result, record = self.record(result)
+        self._track(record, result)
+        self.context.terminal.finished(result, *self._position, headline([result]))
 
     def keep_rung(self, result: Result) -> None:
         """Record the scores so far of a racing config, in the ledger only."""
-        self._write(masked(result, self.context.secrets))
+        self.record(result)
 
     def keep_dropped(self, result: Result) -> None:
         """Record the scores of a config that a race has dropped."""
-        result = masked(result, self.context.secrets)
-        self._track(self._write(result), result)
+        result, record = self.record(result)
+        self._track(record, result)
 
     def keep_failure(self, failure: Failure) -> None:
         """Record and show a failure; the caller shows that of a single config."""
@@ -109,7 +92,7 @@ class OutcomeWriter:
         if ledger.claims.claim_upload(record) is not True:  # a command that resumes the sweep retries
             return
         try:
-            run = log_outcome(tracker, outcome, self._placement(record))
+            run = log_outcome(tracker, outcome, self.placement(record))
         except TrackingError as fault:
             self.context.terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}")
         else:
@@ -117,7 +100,8 @@ class OutcomeWriter:
         finally:
             ledger.claims.release(ClaimKey(UPLOAD))
 
-    def _placement(self, record: int) -> RunPlacement:
+    def placement(self, record: int) -> RunPlacement:
+        """Return the place of a record's run in the tracker."""
         if sweep := self.context.sweep:
             return RunPlacement(sweep.parent, job_tag(self.kind, self.number), self.context.ledger.run(record))
         return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` created
@@ -182,11 +166,11 @@ def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -
     return tracker.log_failure(outcome, at)
 
 
-def log_single(tracker: Tracker, result: Result, at: RunPlacement, views: int, texts: PageTexts) -> str:
-    """Log the result of a single config, with its questions and the files of a sweep's parent; return the run's id."""
+def log_single(tracker: Tracker, result: Result, at: RunPlacement, content: Callable[[], TrackedContent]) -> str:
+    """Log the result of a single config, with the files and the table of its content; return the run's id."""
     run = tracker.log_result(result, at)
     if tracker.identity:  # drawing charts takes longer than everything else
-        facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
-        tracker.log_artifacts(run, artifacts(facts, [result], [], headline([result])))
-        tracker.log_table(run, question_rows(result, texts.chunk))
+        made = content()
+        tracker.log_artifacts(run, made.files)
+        tracker.log_table(run, made.tables[0])
     return run

@@ -16,7 +16,7 @@ from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import NEEDS, Dataset, JudgedMetric, Metric, Passage, Request
 from ragsweep.evaluation.assembly import build_graph, optional_part
 from ragsweep.evaluation.corpus_language import resolve_language
-from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.evaluator import Evaluator, facts
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.question_table import chunk_text, tabulate
@@ -36,6 +36,7 @@ from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.shared_store import open_shared_store
 from ragsweep.stats.context_effect import resolve_success
 from ragsweep.sweep.composing.settings import check_config, checked_metrics
+from ragsweep.sweep.racing.rungs import evaluate_rung
 
 if TYPE_CHECKING:
     from ragsweep.core.results import Result
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 EXPECTED = frozenset({"distractors", "section", "count"})
 """Needs of metrics that the digest of a golden set does not cover."""
-
-"""Required attributes of a metric, see types.Metric."""
 
 
 class MetricSet(NamedTuple):
@@ -68,6 +67,7 @@ class Session:
     remote: Remote | None = None  # the remote half of the store
     _datasets: dict[str, Dataset] = field(default_factory=dict)
     _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
+    _rung: tuple[int, Evaluator] | None = None  # of a race
 
     def __post_init__(self) -> None:
         self.builder = Builder(self._connect)
@@ -88,6 +88,14 @@ class Session:
             job.experiment = self.prepare(job)
         self._apply_budget(job.config.values)
         return job.experiment
+
+    def evaluate(self, experiment: Experiment, rung: int | None) -> Result:
+        """Evaluate a config; on a rung of a race, on the first questions, by an evaluator for all configs there."""
+        if not rung:
+            return self.evaluator.evaluate(experiment)
+        if self._rung is None or self._rung[0] != rung:
+            self._rung = rung, Evaluator(self.evaluator.executor)
+        return evaluate_rung(self._rung[1], experiment, rung, facts(experiment.dataset))
 
     def prepare(self, job: Job) -> Experiment:
         """Build and check everything that a config names, without loading models or computing.
@@ -288,6 +296,5 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
         executor.listener.warned(text)
 
     remote = open_remote(url, warn)
-    if stages:
-        executor.store = open_shared_store(folder / "stages", warn, remote)
+    executor.store = open_shared_store(folder / "stages", warn, remote) if stages else None
     return Session(Evaluator(executor), folder=folder, remote=remote)

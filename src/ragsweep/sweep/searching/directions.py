@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optuna_sweeper.settings import SearchSettings
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import objectives
-from ragsweep.evaluation.experiment import Experiment
-from ragsweep.sweep.composing.command import Command
 from ragsweep.sweep.composing.composition_errors import one_sentence
 from ragsweep.sweep.composing.search_settings import is_own
+
+if TYPE_CHECKING:
+    from ragsweep.evaluation.experiment import Experiment
+    from ragsweep.sweep.composing.command import Command
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:

@@ -7,21 +7,24 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from optuna_sweeper.parameters import Categorical
 from optuna_sweeper.space import Space, read_space
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.identity import Node, Rows
 from ragsweep.evaluation.cost_estimate import estimate_costs
-from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.partition import TUNE
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, Charge, Plan, StageCount, plan, walk
-from ragsweep.sweep.composing.command import Command
 from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own
-from ragsweep.sweep.running.session import Session
+
+if TYPE_CHECKING:
+    from ragsweep.evaluation.experiment import Experiment
+    from ragsweep.sweep.composing.command import Command
+    from ragsweep.sweep.running.session import Session
 
 Part = tuple[str, str]
 """A stage and the digest of a spec: nodes of one part differ in their inputs only."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,24 +23,22 @@ from ragsweep.core.results import PARTIAL, Failure, Result, objectives
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.claims import COMMAND, FINALIST, KEY, ClaimKey
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
-from ragsweep.report.terminal import Terminal
-from ragsweep.stages.graph import Plan
 from ragsweep.sweep.composing.command import Command, compose_jobs, trial_composer
 from ragsweep.sweep.composing.composition_errors import compose, one_sentence
-from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.job import SUFFIX, Job
 from ragsweep.sweep.composing.search_settings import is_on_server, is_own, is_shared, trial_name, trial_names
 from ragsweep.sweep.composing.sweep_names import read_settings, study_title
-from ragsweep.sweep.concluding.finalists import SUFFIX
-from ragsweep.sweep.concluding.study_summary import read_summary, study_folder
-from ragsweep.sweep.concluding.summarise import summarise_sweep
-from ragsweep.sweep.running.hydra_launch import HydraTask, through_hydra
 from ragsweep.sweep.running.jobs import attempt
 from ragsweep.sweep.running.launching import Launch
-from ragsweep.sweep.running.multirun import DONE, Multirun, lost_job
+from ragsweep.sweep.running.multirun import DONE, Ending, Multirun, lost_job
 from ragsweep.sweep.running.recording import OutcomeWriter
+from ragsweep.sweep.searching.study_summary import read_summary, study_folder
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
+
+    from ragsweep.report.terminal import Terminal
+    from ragsweep.stages.graph import Plan
 
 PATIENCE = 2.0
 """Seconds of waiting after which a message is printed."""
@@ -93,8 +91,15 @@ def _own_overrides(command: Command) -> list[str]:
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
 
+Finalist = tuple[str, Result]
+"""The name of a trial in the ledger, and its result."""
+
+
+@dataclass
 class Search(Multirun):
-    """A search: the sweeper decides its jobs and its end."""
+    """A search: the sweeper decides its jobs and its end; ``choose`` the configs for the holdout, by the conclusion."""
+
+    choose: Callable[[Sweep], Sequence[Finalist]] = lambda _: ()
 
     def __post_init__(self) -> None:
         """Determine which processes may share the search."""
@@ -102,18 +107,23 @@ class Search(Multirun):
         self.settings: dict[str, Any] = dict(self.command.search or {})
         self.is_shared, self.elsewhere = is_shared(self.settings), is_on_server(self.settings)
 
-    def _describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
+    def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
+        """Return the search's key and record; the key identifies its space, base config and tracking place."""
         names = trial_names(self.settings)
         name = self.secrets.mask_text(" ".join(_own_overrides(self.command)) or "search")
         sweep = Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
         return search_key(self.command, signatures[0], self.tracker.identity), sweep
 
-    def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
+    def alone(self, key: str) -> AbstractContextManager[None]:
+        """Lock the opening, joining, leaving and concluding of searches of this key."""
+        return exclusive(self.ledger, key, self.terminal) if self.ledger.is_writable else nullcontext()
+
+    def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
+        """Open, resume or join a search, whose storage must be reachable."""
         if self.elsewhere:
             with one_sentence():
                 check_reachable(str(self.settings["storage"]))
-        with exclusive(self.ledger, key, self.terminal) if self.ledger.is_writable else nullcontext():
-            return super()._enter(key, new, planned)
+        return super().open(key, new, planned)
 
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
         """Return whether a finished search is complete for the same number of trials and stop rule."""
@@ -124,7 +134,7 @@ class Search(Multirun):
             return False
         outcomes = [record.outcome for record in self.ledger.finalists(sweep.id)]
         complete = {result.name for result in outcomes if isinstance(result, Result) and result.state != PARTIAL}
-        return all(name + SUFFIX in complete for name, _ in self._finalists(sweep))
+        return all(name + SUFFIX in complete for name, _ in self.choose(sweep))
 
     def _folder(self, sweep: Sweep) -> Path:
         return study_folder(self.ledger.path, sweep.id)
@@ -136,11 +146,8 @@ class Search(Multirun):
         sweep = replace(sweep, jobs=((),) * len(names), names=names)
         return sweep, f"{done} of {len(names)} trials are done already"
 
-    def _launch(self, body: Any) -> str:
-        if is_own(self.settings):
-            return super()._launch(body)
-        assert self.context.sweep
-        return through_hydra(self.command, HydraTask(self.context.sweep.id, self.context))
+    def _launch(self) -> str:
+        return super()._launch() if is_own(self.settings) else self.launcher(None)
 
     def _run_jobs(self, launch: Launch, folder: Path) -> str:
         """Make our sweeper launch trials until the study is complete."""
@@ -179,49 +186,30 @@ class Search(Multirun):
                 OutcomeWriter(self.context, job).keep_failure(failure)
         super()._record_dead_jobs(sweep)
 
-    def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+    def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """Allow a search to end early; if it was stopped, only the next trial counts as not run."""
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
-    def _close(self, sweep: Sweep, status: str, why: str) -> str:
-        """Close the search, or only show it if other processes still work on it or have closed it."""
-        with exclusive(self.ledger, sweep.key, self.terminal):
-            left = leave(self.ledger, sweep)
-            if not left:
-                self._record_dead_jobs(sweep)
-                reached = KILLED
-                try:
-                    if status == FINISHED and not why:
-                        self._evaluate_finalists(sweep)
-                    reached = status
-                finally:
-                    interruption.stop_raising()
-                    status = super()._close(sweep, reached, why)
-        records = self.ledger.records(sweep.id)
-        if left:
-            summary, status = self._summarise(sweep, records, status, why, weighed=False)
-            summary.show(self.terminal)
-            self.terminal.line("left", left)
-        if self.elsewhere and len(records) < len(sweep.jobs):
-            self.terminal.line("ledger", f"has only this machine's {len(records)} trials; MLflow shows all")
-        return status
+    def leave(self, sweep: Sweep) -> str:
+        """Leave a search that another process will conclude, and return a message; "" if this one concludes it."""
+        return leave(self.ledger, sweep)
+
+    def finish(self, sweep: Sweep, ending: Ending) -> Ending:
+        """Record the trials without a record, and evaluate the finalists of a complete search on the holdout."""
+        self._record_dead_jobs(sweep)
+        if ending.status == FINISHED and not ending.why:
+            try:
+                self._evaluate_finalists(sweep)
+            except BaseException as fault:
+                interruption.stop_raising()
+                return Ending(KILLED, "interrupted", fault)
+        return ending
 
     # --- finalists ---------------------------------------------------------------------------------------------
 
-    def _finalists(self, sweep: Sweep) -> list[tuple[str, Result]]:
-        """Choose the finalists by uncorrected scores, so that later labels do not use the holdout again.
-
-        Each is returned with its trial's name in the ledger.
-        """
-        records = self.ledger.records(sweep.id)
-        names = {record.job: record.outcome.name for record in records}
-        summary = summarise_sweep(self.ledger, records, labels=())
-        stored = {result.name: names[job] for job, result in summary.jobs.items()}
-        return [(stored[result.name], result) for result in summary.contenders(self.values["finalists"])]
-
     def _evaluate_finalists(self, sweep: Sweep) -> None:
         """Evaluate the pending finalists; a failure is recorded, and stops no other."""
-        chosen = self._finalists(sweep)
+        chosen = self.choose(sweep)
         if not chosen:
             return
         jobs = tuple(

@@ -1,0 +1,30 @@
+"""Parse single overrides with Hydra's grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob, Override
+from hydra.errors import HydraException
+
+Options = Callable[[str], list[str]]
+"""Lists the options of a group of configs."""
+
+
+@lru_cache(maxsize=4096)
+def parse(line: str) -> Override:
+    """Parse one override with Hydra's parser; raises a HydraException for invalid text."""
+    return OverridesParser.create().parse_override(line)
+
+
+def expand_glob(line: str, options: Options) -> str:
+    """Expand a pattern of options (``retriever=glob(hybrid*)``); raise HydraException if none matches."""
+    override = parse(line)
+    pattern, known = override.value(), options(override.key_or_group) if "glob" in line else []
+    if not isinstance(pattern, Glob):
+        return line
+    if not (found := pattern.filter(known)):
+        raise HydraException(f"{line}: matches no option; known: {', '.join(known) or 'none'}")
+    return f"{override.get_key_element()}={','.join(found)}"

@@ -1,0 +1,125 @@
+"""The content of a sweep's documents, and the sweep on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
+
+from ragsweep.report.conclusion_facts import from_reference
+from ragsweep.report.document import Statement
+from ragsweep.report.front import front_lines
+from ragsweep.report.naming import short
+from ragsweep.report.numbers import cell, signed
+from ragsweep.report.page_texts import PageTexts
+from ragsweep.report.race import race_lines
+from ragsweep.report.result_blocks import failure_lines
+from ragsweep.report.sweep_document import sweep_document
+from ragsweep.report.sweep_report import SweepReport
+from ragsweep.report.terminal import Terminal
+from ragsweep.report.verdict import change, gap_line
+from ragsweep.report.writers.terminal import show
+from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.conclusion import compared_first
+from ragsweep.sweep.concluding.finalists import Finalists, plain_name
+
+if TYPE_CHECKING:
+    from ragsweep.sweep.concluding.sweep_summary import SweepSummary
+
+
+def show_sweep(
+    summary: SweepSummary,
+    terminal: Terminal,
+    reference: str = "",
+    view: str = "",
+    address: str = "",
+    by: str | None = None,
+) -> None:
+    """Print the table, the notes of a race or a search, and the conclusions.
+
+    Args:
+        summary: The sweep.
+        terminal: The terminal.
+        reference: The reference of the sweep in commands: ``ffea9bd0``.
+        view: The command that starts MLflow's UI.
+        address: The page of the sweep's parent run.
+        by: A label; the table is also printed for each of its values.
+    """
+    page = [(f"ragsweep report {reference}", "everything on one page")] if reference and summary.results else []
+    commands = [*page, (view, address or f"the runs of {reference}")]
+    content = sweep_content(summary, reference=reference)
+    content = replace(content, commands=[*content.commands, *starmap(Statement, commands)])
+    show(sweep_document(content, terminal.width, by), terminal)
+
+
+def sweep_content(
+    summary: SweepSummary, title: str = "", reference: str = "", texts: PageTexts | None = None
+) -> SweepReport:
+    """Return the content of the sweep's documents; ``reference`` names the sweep in commands."""
+    return SweepReport(
+        title,
+        summary.results,
+        summary.failures,
+        summary.conclusion,
+        list(_notes(summary)),
+        list(_next_steps(summary, reference)),
+        reference,
+        summary.study.sampler if summary.study else "",
+        texts or PageTexts(),
+        baselines=summary.baselines,
+    )
+
+
+def _notes(summary: SweepSummary) -> Iterator[Statement]:
+    """Yield the notes of a race or a search, and of its finalists."""
+    yield from race_lines(summary.results)
+    yield from front_lines(summary.front, summary.objectives, len(summary.results))
+    yield from failure_lines(summary.finalists.failures).items
+    yield from starmap(Statement, finalist_lines(summary.finalists))
+    yield from gap_line(summary.gap)
+    if summary.study and summary.study.stopped:
+        yield Statement("stopped", f"{summary.study.stopped}; with other settings the same command continues")
+
+
+def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
+    """Yield commands for the next steps, with descriptions."""
+    if reference and summary.conclusion.compared:
+        names = [one.partition(" ")[0] for one in compared_first(summary.conclusion.compared)]
+        names = [reference + one if one.startswith("#") else one for one in names]
+        yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
+    elif reference and summary.results and summary.verdict is None:  # it was interrupted
+        yield Statement(f"ragsweep list {reference}", "the configs that are done, the best first")
+
+
+def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
+    """Yield one line per finalist: its value on tune and holdout, the gap, and its lead on the holdout."""
+    if not finalists.results:
+        return
+    what = "1 config" if len(finalists.results) == 1 else f"{len(finalists.results)} configs"
+    yield "holdout", f"{finalists.metric} of {what} on {finalists.questions:,} questions that the search has not seen"
+    rows = []
+    for result, tune, gap in finalists.compared():
+        row, lead = finalists.row(result), ""
+        if isinstance(finalists.verdict, SweepComparison) and row is not None:
+            is_reference = row == finalists.verdict.reference
+            lead = f"(over {short(plain_name(result.name))})" if is_reference else change(finalists.verdict, row)
+        rows.append((f"{tune:.3g}", cell(result.summaries[finalists.metric]), signed(gap), lead))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for result, row_texts in zip(finalists.results, rows, strict=True):
+        tuned, value, gap_text, lead = (f"{text:>{width}}" for text, width in zip(row_texts, widths, strict=True))
+        text = f"tune {tuned} · holdout {value} · gap {gap_text}" + (f" · lead {lead}" if lead.strip() else "")
+        yield "", f"{text} · {short(plain_name(result.name))}"
+
+
+def finalist_facts(finalists: Finalists) -> list[dict[str, Any]]:
+    """Return the finalists in JSON types: values on tune and holdout, gaps, and leads."""
+    facts = []
+    for result, tune, gap in finalists.compared():
+        row, summary = finalists.row(result), result.summaries[finalists.metric]
+        found = finalists.verdict if isinstance(finalists.verdict, SweepComparison) else None
+        compared = found is not None and row is not None and row != found.reference
+        lead = from_reference(found, row) if found and row is not None and compared else None
+        fact = {"config": plain_name(result.name), "tune": tune, "holdout": summary.value}
+        facts.append({**fact, "low": summary.low, "high": summary.high, "gap": gap, "lead": lead})
+    return facts

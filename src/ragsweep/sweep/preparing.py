@@ -1,0 +1,199 @@
+"""Check and plan all configs of a command, before its first job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError
+from ragsweep.core.identity import Node
+from ragsweep.core.results import objectives
+from ragsweep.evaluation.corpus_language import language_lines
+from ragsweep.evaluation.cost_estimate import estimate_costs
+from ragsweep.evaluation.experiment import Experiment, dtype_lines
+from ragsweep.evaluation.metric_trial import find_faults
+from ragsweep.evaluation.question_table import tabulate
+from ragsweep.stages.graph import Charge, Plan, plan, walk
+from ragsweep.stages.ray_shards import check_compute
+from ragsweep.stats.comparable import computed_otherwise
+from ragsweep.sweep.composing.search_settings import trial_names
+from ragsweep.sweep.composing.settings import check_command, check_labels_measured, check_shown, read_sweep_labels
+from ragsweep.sweep.concluding.recorded_baseline import find_recorded
+from ragsweep.sweep.racing.betting import WHERE
+from ragsweep.sweep.racing.sweep_race import SweepRace, prepare_race
+from ragsweep.sweep.searching.directions import with_directions
+from ragsweep.sweep.searching.search_plan import bound_search
+
+if TYPE_CHECKING:
+    from ragsweep.core.results import HumanLabel
+    from ragsweep.report.terminal import Terminal
+    from ragsweep.sweep.composing.command import Command
+    from ragsweep.sweep.composing.job import Job
+    from ragsweep.sweep.running.session import Session
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked command: its experiments, its plan, and what is shown of them before the first job."""
+
+    command: Command
+    experiments: Sequence[Experiment]
+    planned: Plan
+    race: SweepRace | None
+    nodes: Sequence[Node]  # that may be computed
+    facts: Sequence[tuple[str, str]]
+
+
+def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
+    """Check what the configs of a command share, without loading anything; return the human labels of a sweep."""
+    check_command(configs[0])
+    # The place of results cannot differ within a sweep: the results would not be found again.
+    for key in ("store", "tracking", "compute"):
+        if any(values[key] != configs[0][key] for values in configs):
+            raise ConfigError(f"{key}: cannot differ within a sweep")
+    check_compute(configs[0]["compute"], command.in_process or not command.multirun)
+    return read_sweep_labels(configs)
+
+
+def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Sequence[HumanLabel]) -> Prepared:
+    """Check every config of a command against its data, and plan the computation of all."""
+    configs, possible, bound = [job.config.values for job in jobs], list[Node](), None
+    experiments = prepare_jobs(session, jobs)
+    check_shown(configs, _common_labels(experiments))
+    check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
+    race = _prepare_race(session, command, experiments)
+    facts = [*language_lines(experiments, session.builder.build), *dtype_lines(experiments)]
+    if command.searching:
+        command = with_directions(command, configs[0], experiments[0])
+        possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
+        bound = bound_search(session, command, experiments)
+        del experiments[1:]  # the others only prove that each searched value composes
+    planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
+    needed = _missing(planned, experiments)
+    estimate_costs(planned, experiments, session.evaluator.executor)
+    return Prepared(command, experiments, bound or planned, race, [*needed, *possible], facts)
+
+
+def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
+    """Check every config before the first job starts, and raise all faults at once."""
+    experiments, faults = [], dict[str, RagsweepError]()
+    for job in jobs:
+        try:
+            job.experiment = session.prepare(job)
+            experiments.append(job.experiment)
+        except RagsweepError as fault:
+            faults[str(fault)] = fault
+    if faults:
+        kind = type(next(iter(faults.values())))
+        raise kind("\n".join(faults))
+    return experiments
+
+
+def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
+    """List the labels that group the questions of every config."""
+    tables = [
+        tabulate(questions)
+        for questions in {id(q): q for q in (e.dataset.golden.questions for e in experiments)}.values()
+    ]
+    return [label for label in tables[0].groups if all(label in table.groups for table in tables)]
+
+
+def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:
+    """Prepare the race that the sweeper runs; None without a race."""
+    if command.race is None:
+        return None
+    if session.evaluator.executor.store is None:
+        raise ConfigError("store.stages=false: a race re-reads the results of earlier rungs; set store.stages=true")
+    if len(names := objectives(experiments[0].config)) > 1:
+        raise ConfigError(f"{WHERE}: a race compares one number, and objective names {len(names)}")
+    if (command.search or {}).get("constraints"):
+        raise ConfigError(
+            f"{WHERE}: drops configs by the objective only, and could drop all that meet hydra.sweeper.constraints;"
+            " give one of the two"
+        )
+    settings = session.builder.build(command.race, WHERE).value
+    configs = trial_names(command.search) if command.search else experiments
+    return prepare_race(settings, experiments, len(configs))
+
+
+def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
+    """List the nodes that need computation."""
+    nodes = walk([one.node for experiment in experiments for one in experiment.wanted])
+    found = [(node, planned.missing.get(node.address)) for node in nodes]
+    return [node for node, rows in found if rows is not None and (rows or node.kind == "whole")]
+
+
+def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
+    """Check a recorded baseline, and yield notes on it.
+
+    Raises InputError if it does not exist, answered other questions, or lacks the objective.
+    """
+    found = find_recorded(declared, session.ledger)
+    if found is None:
+        return
+    experiment = experiments[0]
+    asked, before = experiment.dataset, found.result.dataset
+    if (before.golden_digest, before.corpus_digest) != (asked.golden.digest, asked.corpus.digest):
+        raise InputError(
+            f'baseline={declared}: it was evaluated on other questions or documents ("{before.name}",'
+            f" {before.questions:,} questions); declare it by overrides, which evaluates it here"
+        )
+    if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries]:
+        raise InputError(
+            f"baseline={declared}: {' and '.join(lacking)} was not measured of it; declare it by overrides, which"
+            " evaluates it here"
+        )
+    now = (replace(found.result, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
+    if any(computed_otherwise(found.result, result) for result in now):
+        yield (
+            f"baseline={declared}: with the same settings it was computed in another dtype, or by other versions of"
+            " models or libraries; declare it by overrides, which evaluates it here"
+        )
+
+
+def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
+    """Warn of metrics that fail on one question, before any paid call."""
+    faults: dict[str, str] = {}
+    for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
+        answered, routed = one.graph.answer is not None, one.graph.route is not None
+        faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed)
+    for name, fault in faults.items():
+        terminal.line("warning", f"the metric {name} fails on a trial question: {fault}; failed scores are NaN")
+
+
+def check_keys(nodes: Sequence[Node]) -> None:
+    """Raise ConfigError for all missing API keys that these nodes need."""
+    faults: dict[str, None] = {}
+    for check in (node.check for node in nodes if node.check):
+        try:
+            check()
+        except ConfigError as fault:
+            faults[str(fault)] = None
+    if faults:
+        raise ConfigError("\n".join(faults))
+
+
+def plan_as_json(planned: Plan) -> dict[str, object]:
+    """Return a plan in JSON types, with null for unknown values."""
+    stages = {
+        stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
+        | ({"rows": count.rows} if count.rows else {})
+        | (_charge_as_json(count.charge) if count.charge.calls else {})
+        for stage, count in planned.stages.items()
+    }
+    seconds = None if planned.unmeasured else planned.total.seconds
+    charge = {**_charge_as_json(planned.charge), "currency": planned.currency or None}
+    return {"configs": planned.configs, "upper": planned.upper, "stages": stages, "seconds": seconds, **charge}
+
+
+def _charge_as_json(charge: Charge) -> dict[str, object]:
+    return {
+        "calls": None if math.isnan(charge.calls) else math.ceil(charge.calls),
+        "tokens": None if math.isnan(charge.tokens) else math.ceil(charge.tokens),
+        "money": None if math.isnan(charge.money) else charge.money,
+        "estimated": charge.estimated,
+        "most_tokens": None if math.isnan(charge.most_tokens) else math.ceil(charge.most_tokens),
+        "most_money": None if math.isnan(charge.most_money) else charge.most_money,
+    }
