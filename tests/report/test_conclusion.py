@@ -19,7 +19,7 @@ from ragsweep.report.conclusion_facts import result_facts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.conclusion import SweepConclusion, conclude
-from ragsweep.stats.inference.rare_losses import RareLosses
+from ragsweep.stats.inference.estimates import RareLosses
 from weighed import METRIC, noisy, scored
 
 BASE, EQUAL_MEAN, BETTER = noisy(0.4), noisy(0.4, seed=2), noisy(0.6, seed=1)

@@ -16,8 +16,8 @@ from ragsweep.core.results import Result
 from ragsweep.stats.choice import Choice, against, choose
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.costs import ConfigCosts
-from ragsweep.stats.inference.matrix import score_matrix
-from ragsweep.stats.inference.rare_losses import RareLosses
+from ragsweep.stats.inference.estimates import RareLosses
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
 from recorded import changed_table
 from weighed import METRIC, scored

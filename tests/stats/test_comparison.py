@@ -26,8 +26,8 @@ from ragsweep.stats.comparison import (
     list_references,
 )
 from ragsweep.stats.conclusion import conclude
+from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.power import questions_needed
-from ragsweep.stats.inference.rare_losses import RareLosses
 from recorded import changed_table
 from weighed import METRIC, noisy, scored
 

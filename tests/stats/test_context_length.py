@@ -10,7 +10,8 @@ import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.stats.context_length import LongerContext, length_keys, longer_context, rises_with
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.score_matrix import score_matrix
 from recorded import changed_table
 from scored import scored as scored_config
 from weighed import METRIC, scored

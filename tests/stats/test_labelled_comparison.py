@@ -18,7 +18,7 @@ from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.conclusion import conclude
 from ragsweep.stats.human_labels import correct_difference, match_labels
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from scored import summary
 

@@ -13,8 +13,9 @@ from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import Result
 from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.gate import Condition, FilledCandidate, Scope, run_checks
-from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
+from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.inference.power import questions_needed
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 from recorded import changed_table
 from scored import scored

@@ -15,8 +15,9 @@ from ragsweep.report.tables import weighted_note
 from ragsweep.report.verdict import pair_words
 from ragsweep.stats.comparable import factors, shared_metrics
 from ragsweep.stats.comparison import find_margin
-from ragsweep.stats.inference.differences import compare_amounts, transform_amounts
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.matrix import transform_amounts
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.verdict import pair_verdict
 

@@ -16,8 +16,8 @@ from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks, with_worst_cases
-from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.pair/1"

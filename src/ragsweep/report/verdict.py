@@ -16,7 +16,7 @@ from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
 from ragsweep.stats.comparison import SweepComparison, best_first, plain_size
 from ragsweep.stats.holdout_gap import Gap
-from ragsweep.stats.inference.differences import TOO_SHORT, Differences
+from ragsweep.stats.inference.estimates import TOO_SHORT, Differences
 from ragsweep.stats.verdict import EQUAL, PairVerdict
 
 MOST_NAMED = 3

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.stats.costs import COSTS, ConfigCosts
-from ragsweep.stats.inference.rare_losses import RareLosses
+from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.verdict import LIKELY, Beliefs
 
 Doubles = NDArray[np.float64]

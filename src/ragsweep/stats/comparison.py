@@ -22,14 +22,16 @@ from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.context_length import length_keys, rises_with
 from ragsweep.stats.costs import ConfigCosts
 from ragsweep.stats.inference.best import SelectionBias, selection_bias
-from ragsweep.stats.inference.concentration import Concentration, compare_parts
-from ragsweep.stats.inference.confidence_set import AllPairs, all_pairs
-from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
-from ragsweep.stats.inference.power import Power, each_level, estimate_power
-from ragsweep.stats.inference.rare_losses import RareLosses, largest_loss, rare_losses
+from ragsweep.stats.inference.concentration import compare_parts
+from ragsweep.stats.inference.confidence_set import all_pairs
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.estimates import AllPairs, Concentration, Differences, Power, RareLosses, Reversal, Slice
+from ragsweep.stats.inference.matrix import Matrix, has_ratios, transform_amounts
+from ragsweep.stats.inference.power import each_level, estimate_power
+from ragsweep.stats.inference.rare_losses import largest_loss, rare_losses
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
-from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
+from ragsweep.stats.inference.slices import by_slice, reversals
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import LIKELY, Beliefs, PairVerdict, pair_verdict
 

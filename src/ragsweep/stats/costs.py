@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from ragsweep.core.results import Result
 from ragsweep.stats.comparable import is_mean
-from ragsweep.stats.inference.differences import Differences, compare_amounts
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.latencies import LEAST_MS, latency_apart
 
 Doubles = NDArray[np.float64]

@@ -26,8 +26,9 @@ from ragsweep.stats.human_labels import (
 )
 from ragsweep.stats.inference import noninferiority
 from ragsweep.stats.inference.declined import OWN_REASONS, is_declined_rightly, missing_reason, worst_score
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.power import estimate_power, questions_needed
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 

@@ -34,10 +34,9 @@ from ragsweep.stats.human_labels import (
     reason_uncorrected,
 )
 from ragsweep.stats.inference.best import SelectionBias
-from ragsweep.stats.inference.confidence_set import AllPairs
-from ragsweep.stats.inference.differences import BASELINE, FEW, Differences
+from ragsweep.stats.inference.differences import BASELINE, FEW
+from ragsweep.stats.inference.estimates import AllPairs, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.power import Power
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected
 from ragsweep.stats.inference.slices import reversals
 

@@ -18,8 +18,8 @@ from ragsweep.stats.human_labels import (
     match_labels,
     reason_uncorrected,
 )
-from ragsweep.stats.inference.differences import Differences, transform_amounts
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.inference.matrix import Matrix, transform_amounts
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.pairs import PairComparison
 from ragsweep.stats.verdict import shown_kind

@@ -9,8 +9,10 @@ from ragsweep.core.results import Result
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.comparison import find_margin, is_scored, list_references
 from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.differences import Differences, compare_amounts, transform_amounts
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.inference.matrix import Matrix, transform_amounts
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.verdict import Beliefs, PairVerdict, pair_verdict
 
