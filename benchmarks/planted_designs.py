@@ -31,7 +31,7 @@ from planted_marks import declined, dominated, levels, marks
 from planted_scores import Draw, Planted, normal, one_better, planted, skewed, tied
 from ragsweep.core.question_texts import REPEATED, from_texts
 from ragsweep.core.results import DatasetFacts, Result, Summary
-from ragsweep.stats.comparison import SET_LEVEL
+from ragsweep.stats.compare_configs import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias
 from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.differences import compare_with_baseline

@@ -11,8 +11,10 @@ import pytest
 
 from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import Result
-from ragsweep.stats.comparison import SweepComparison, compare_configs
-from ragsweep.stats.gate import Condition, FilledCandidate, Scope, run_checks
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.gate import Condition, Scope, run_checks
+from ragsweep.stats.inference.declined import FilledCandidate
 from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.score_matrix import score_matrix

@@ -16,7 +16,8 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.sweep.concluding.finalists import SUFFIX, choose, collect_finalists
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.study_summary import StudySummary, read_summary, study_folder

@@ -8,7 +8,8 @@ import pytest
 
 from configs import evaluate
 from ragsweep.core.results import Result
-from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.running.session import Session
 

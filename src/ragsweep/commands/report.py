@@ -11,7 +11,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.numbers import spelled
-from ragsweep.report.page import history_document
+from ragsweep.report.page.history import history_document
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.writers.html import as_html
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title

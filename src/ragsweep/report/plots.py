@@ -12,6 +12,7 @@ from ragsweep.core.ordering import in_order
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number
+from ragsweep.report.tables import count_scored
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.risk_coverage import CoveragePoint, best
@@ -69,9 +70,7 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Pictu
     for name in metrics[:MOST_PANELS]:
         found = [result.summaries.get(name) for result in results]
         panels.append(Panel(name, _axis(found), found))
-    return _draw(
-        [rounded(result.name) for result in results], panels, False, note=_note(configs, len(metrics), "metrics")
-    )
+    return _draw([result.name for result in results], panels, False, note=_note(configs, len(metrics), "metrics"))
 
 
 def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
@@ -86,11 +85,7 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     With more than twelve values the twelve with the most questions are shown, and the best twenty configs.
     """
     configs, results = len(results), _best(results, metric)
-    sizes: dict[str, int] = {}
-    for result in results:
-        for value, summaries in result.groups.get(label, {}).items():
-            if metric in summaries:
-                sizes[value] = max(sizes.get(value, 0), summaries[metric].n_scored)
+    sizes = count_scored(results, label, metric)
     scored = {value: size for value, size in sizes.items() if size}
     shown = sorted(scored, key=lambda value: -scored[value])[:MOST_PANELS]
     panels = []

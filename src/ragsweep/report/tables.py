@@ -202,3 +202,13 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
         f"{name}_n_scored": summary.n_scored,
         f"{name}_n_failed": summary.n_failed,
     }
+
+
+def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
+    """Count the questions with each value of a label that a metric scored, in the config with most of them."""
+    sizes: dict[str, int] = {}
+    for result in results:
+        for value, summaries in result.groups.get(label, {}).items():
+            if metric in summaries:
+                sizes[value] = max(sizes.get(value, 0), summaries[metric].n_scored)
+    return sizes

@@ -5,22 +5,41 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.stats.costs import COSTS, ConfigCosts
+from ragsweep.core.results import Result
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.verdict import LIKELY, Beliefs
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-LOSS = 0.005
-"""Default of ``recommend.loss``: points of a metric without a unit, else this share of the choice's mean."""
+COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
+"""Metrics of cost, by priority: money, else paid quantities, else time."""
 TIE = 1e-9
 """Relative tolerance, of the largest value, within which expected values tie."""
+
+
+class Costs(Protocol):
+    """The costs of the compared configs, and which of them are shown to be lower."""
+
+    @property
+    def results(self) -> Sequence[Result]:
+        """The configs."""
+
+    @property
+    def values(self) -> Mapping[str, Doubles]:
+        """The costs that are known of any config: name -> one number a config, NaN if unknown."""
+
+    def deciding(self, rows: Sequence[int]) -> str:
+        """Return the first cost that is known of all rows and lower in some by a saving; "" if there is none."""
+
+    def saves(self, name: str, row: int, other: int) -> bool:
+        """Return whether a row is shown to cost less than another, by a tenth at least."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +80,7 @@ class Choice:
 
 def choose(
     beliefs: Beliefs,
-    costs: ConfigCosts,
+    costs: Costs,
     constraints: Mapping[str, float | None],
     loss: float,
     refusing: Collection[int] = (),
@@ -107,7 +126,7 @@ def choose(
     )
 
 
-def _is_worth_a_change(beliefs: Beliefs, costs: ConfigCosts, best: int, baseline: int) -> bool:
+def _is_worth_a_change(beliefs: Beliefs, costs: Costs, best: int, baseline: int) -> bool:
     """Return whether the best config is likely better than the baseline, or shown to be cheaper."""
     name = costs.deciding([best, baseline])
     cheaper = bool(name) and costs.saves(name, best, baseline)
@@ -137,7 +156,7 @@ def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], cou
     return allowed
 
 
-def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> list[int]:
+def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[int]:
     """Order rows by expected mean, ties by cost, then by the config's parameters."""
     size = float(np.abs(means[list(rows)]).max()) or 1.0
 
@@ -152,7 +171,7 @@ def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> l
     return sorted(rows, key=preference)
 
 
-def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, str]:
+def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
     """Return the cheapest row that is shown to cost less than the best one, and by which cost; else the best."""
     name = costs.deciding([best, *near])
     if name:

@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core.results import Failure, HumanLabel, Result
 from ragsweep.stats.choice import choose
-from ragsweep.stats.comparison import (
-    Correction,
-    ExcludedConfig,
-    NoComparison,
-    SweepComparison,
-    compare_configs,
-    find_reference,
-)
+from ragsweep.stats.compare_configs import compare_configs, find_reference
+from ragsweep.stats.comparison import Correction, ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.context_length import rises_with
 from ragsweep.stats.human_labels import (
     MARKS,

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED
+from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
 from ragsweep.core.results import Result, Summary
 
 Doubles = NDArray[np.float64]
@@ -69,3 +71,35 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
             )
     scores[declined] = worst
     return declined
+
+
+class FilledCandidate(NamedTuple):
+    """A candidate with the worst score where it failed or declined, and the questions with that score, or with none."""
+
+    result: Result
+    worst: Sequence[str]
+    missing: Sequence[str]
+
+
+def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
+    """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
+
+    A score should be there where the baseline was scored; without a baseline, where measuring failed, or the reason
+    lies with the candidate. Declining an unanswerable question is no fault. The baseline's declined answers have the
+    worst score in the matrix (``fill_declined``).
+    """
+    ids, scores = candidate.outcomes["question_id"], np.array(candidate.outcomes[metric], dtype=np.float64)
+    unscored = np.flatnonzero(np.isnan(scores)).tolist()
+    reasons = {n: missing_reason(candidate, n, metric) for n in unscored}
+    if baseline is not None:
+        known = dict(zip(baseline.outcomes["question_id"], baseline.outcomes[metric], strict=True))
+        lost = [n for n in unscored if not math.isnan(known.get(ids[n], math.nan))]
+    else:
+        lost = [n for n in unscored if failed(reasons[n]) or reasons[n] in OWN_REASONS]
+    lost = [n for n in lost if failed(reasons[n]) or not is_declined_rightly(candidate, n)]
+    names, worst = [ids[n] for n in lost], worst_score(candidate.summaries[metric], scores)
+    if not lost or math.isnan(worst):
+        return FilledCandidate(candidate, (), names)
+    scores[lost] = worst
+    questions = candidate.outcomes.with_columns({metric: scores.tolist()})
+    return FilledCandidate(replace(candidate, outcomes=questions), names, ())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary
 from ragsweep.parts.tracking import ALL, CHOSEN, DESCRIPTION
-from ragsweep.report import artifacts
+from ragsweep.report.artifacts import artifacts
 from ragsweep.report.conclusion_facts import result_texts
 from ragsweep.report.front import front_csv
 from ragsweep.report.page_texts import PageTexts

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objectives
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import RecordedSweep
-from ragsweep.report.page_texts import PastSweep
+from ragsweep.report.page_texts import PastSweep, RecordedSweep
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragsweep.report.page import page_document
+from ragsweep.report.page.data import page_document
 from ragsweep.report.page_texts import PageTexts, PastSweep
 from ragsweep.report.sweep_document import description_document
 from ragsweep.report.writers.html import as_html

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from ragsweep.core.results import DatasetFacts, Failure, Result, objectives, pareto_front
 from ragsweep.report.document import Statement
 from ragsweep.report.front import front_lines
+from ragsweep.report.holdout import gap_line
 from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.race import race_lines
 from ragsweep.report.result_blocks import failure_lines
 from ragsweep.report.sweep_document import sweep_document
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.terminal import Terminal
-from ragsweep.report.verdict import gap_line
 from ragsweep.report.writers.terminal import show
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion, compared_first

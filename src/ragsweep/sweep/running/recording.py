@@ -14,14 +14,14 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, job_tag
-from ragsweep.report import artifacts
+from ragsweep.report.artifacts import artifacts
 from ragsweep.report.document import paragraphs
+from ragsweep.report.holdout import holdout_use
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.result_blocks import result_document
 from ragsweep.report.tables import headline
-from ragsweep.report.verdict import holdout_use
 from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 from ragsweep.sweep.running.context import RunContext
