@@ -14,10 +14,9 @@ from ragsweep.core.results import Result
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.gate import Condition, Scope, run_checks
-from ragsweep.stats.inference.declined import FilledCandidate
 from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.inference.power import questions_needed
-from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.score_matrix import FilledCandidate, score_matrix
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 from recorded import changed_table
 from scored import scored

@@ -1,11 +1,11 @@
-"""The recommended config, and its expected gains and losses."""
+"""The recommended config, its expected gains and losses, and the differences that do not matter."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.estimates import RareLosses
+from ragsweep.stats.inference.matrix import Matrix, has_ratios
 from ragsweep.stats.verdict import LIKELY, Beliefs
 
 Doubles = NDArray[np.float64]
@@ -20,6 +21,10 @@ Flags = NDArray[np.bool_]
 
 COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 """Metrics of cost, by priority: money, else paid quantities, else time."""
+MARGIN = 0.05
+"""Default of ``recommend.margin``: points of a metric without a unit, else this share of the reference's mean."""
+LOSS = 0.005
+"""Default of ``recommend.loss``: points of a metric without a unit, else this share of the choice's mean."""
 TIE = 1e-9
 """Relative tolerance, of the largest value, within which expected values tie."""
 
@@ -180,3 +185,26 @@ def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
             if costs.saves(name, row, best):
                 return row, name
     return best, ""
+
+
+def find_margin(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
+    """Return the distance within which two configs are called equal, in the unit of what is compared."""
+    return _tolerance(config, "margin", MARGIN, matrix, unit)
+
+
+def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
+    """Return the mean loss against the best that a choice may have, in the unit of what is compared."""
+    return _tolerance(config, "loss", LOSS, matrix, unit)
+
+
+def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
+    """Return a distance as configured, else the default, in the unit of what is compared: of amounts a logarithm.
+
+    Shares of a mean are of that over all configs, so that no single one of them matters.
+    """
+    given, mean = (config.get("recommend") or {}).get(key), abs(float(matrix.values.mean()))
+    if has_ratios(matrix, unit):
+        return math.log1p(default if given is None else float(given) / mean)
+    if given is not None:
+        return float(given)
+    return default * mean if unit else default

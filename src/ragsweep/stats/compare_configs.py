@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
-from ragsweep.stats.choice import Choice, choose
+from ragsweep.stats.choice import Choice, choose, find_loss, find_margin
 from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.context_effect import refuses_all
@@ -28,7 +28,6 @@ from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice, reversals
 from ragsweep.stats.repetition import VarianceShares, variance_shares
-from ragsweep.stats.tolerances import find_loss, find_margin
 from ragsweep.stats.verdict import Beliefs
 
 SLICED = 20

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragsweep.core.results import Result
+from ragsweep.stats.choice import find_margin
 from ragsweep.stats.comparable import factors, is_mean, is_scored, labels_of, redefined_metrics
 from ragsweep.stats.comparison import list_references
 from ragsweep.stats.conclusion import PairComparison, PairConclusion, PairCorrection, PairMetric, PairSlice
@@ -29,7 +30,6 @@ from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.repetition import variance_shares
-from ragsweep.stats.tolerances import find_margin
 from ragsweep.stats.verdict import shown_kind
 
 

@@ -33,7 +33,7 @@ from ragsweep.report.page.figures import (
     with_unit,
 )
 from ragsweep.report.page_texts import PastSweep
-from ragsweep.report.tables import count_scored
+from ragsweep.report.tables import count_scored, goodness
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 
@@ -233,11 +233,10 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
 
 def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
     """List the Pareto front, the cheapest config first."""
-    sign = -1 if points[0].summaries[metric].higher_is_better is False else 1
-    ordered = sorted(points, key=lambda one: (one.summaries[cost].value, -sign * one.summaries[metric].value))
+    ordered = sorted(points, key=lambda one: (one.summaries[cost].value, -goodness(one.summaries[metric])))
     front: list[Result] = []
     for one in ordered:
-        if not front or sign * one.summaries[metric].value > sign * front[-1].summaries[metric].value:
+        if not front or goodness(one.summaries[metric]) > goodness(front[-1].summaries[metric]):
             front.append(one)
     return front
 

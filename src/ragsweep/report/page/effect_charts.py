@@ -32,6 +32,7 @@ from ragsweep.report.page.figures import (
     literal,
     with_unit,
 )
+from ragsweep.report.tables import rank_results
 
 Doubles = NDArray[np.float64]
 
@@ -135,9 +136,7 @@ def parallel(
 
     ``names``: key -> short name of each parameter that varies.
     """
-    known = [one for one in results if is_known(one, metric)]
-    sign = -1 if known[0].summaries[metric].higher_is_better is False else 1
-    known = sorted(known, key=lambda one: -sign * one.summaries[metric].value)[:MOST_LINES]
+    known = rank_results([one for one in results if is_known(one, metric)], metric)[:MOST_LINES]
     axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]
     axes.append(_heights([f"{one.summaries[metric].value:.6g}" for one in known]))
     titles = [*names.values(), metric]

@@ -28,7 +28,7 @@ class Matrix:
     cluster share their source document and are drawn together. ``asked`` counts the questions that any config was
     scored on; those that not all of them were scored on are left out of the matrix. Of weighted questions ``values``
     are scores times ``weights``, which have a mean of 1, so that plain means of them are weighted means.
-    ``declined`` marks the worst scores that stand for answers a config declined to give (see ``declined``).
+    ``declined`` marks the worst scores that stand for answers a config declined to give (see ``fill_declined``).
     """
 
     values: Doubles

@@ -16,11 +16,10 @@ from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_numbers
 from ragsweep.report.sweep_table import swept
-from ragsweep.report.tables import headline
+from ragsweep.report.tables import goodness, headline
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
-from ragsweep.sweep.concluding.past_sweeps import goodness
 from ragsweep.sweep.concluding.sweep_page import PAGE, describe, sweep_page
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary, without_excluded
 
