@@ -99,7 +99,6 @@ class PairComparison:
     """A pair within its family: ``rows`` of ``matrix``, the first one the baseline of ``found``."""
 
     matrix: Matrix
-    compared: Matrix
     rows: tuple[int, int]
     found: Differences
     beliefs: Beliefs

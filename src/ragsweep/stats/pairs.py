@@ -55,7 +55,7 @@ class Family:
         elif self.baseline != first.name and len(members) > 2:
             largest = all_pairs(compared).largest
         found, margin = compare_amounts(matrix, rows[0], unit, largest), find_margin(first.config, matrix, unit)
-        return PairComparison(matrix, compared, rows, found, posterior(compared), margin)
+        return PairComparison(matrix, rows, found, posterior(compared), margin)
 
     def _is_member(self, result: Result, metric: str) -> bool:
         references = {one.name for one in list_references(self.results)}
