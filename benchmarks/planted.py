@@ -29,10 +29,11 @@ from planted_scores import Planted, Scenario, drawn_from, normal, one_better, pl
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.estimates import POWER
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
-from ragsweep.stats.inference.power import POWER, each_level, estimate_power
+from ragsweep.stats.inference.power import each_level, estimate_power
 from ragsweep.stats.inference.slices import by_slice, reversals
 from tables import keep_results
 

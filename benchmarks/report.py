@@ -25,12 +25,12 @@ import numpy as np
 from ragsweep.core.question_texts import from_texts
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import page_document
+from ragsweep.report.page.data import page_document
 from ragsweep.report.page_texts import PageTexts
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.writers.html import as_html
-from ragsweep.stats.comparison import compare_configs
-from ragsweep.stats.conclusion import conclude
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.conclude import conclude
 
 SIZE_BAR, TIME_BAR = 15e6, 3.0
 DEPTH = 10

@@ -18,7 +18,8 @@ from scipy import stats
 from ragsweep.commands.compare import compare
 from ragsweep.core.results import PARTIAL
 from ragsweep.report.numbers import signed
-from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
 from support.results import FACTS, drawn, record, record_sweep, refuse, scored, table_rows
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20

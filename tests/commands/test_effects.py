@@ -12,7 +12,7 @@ import pytest
 
 from ragsweep.commands.effects import effects
 from ragsweep.core.results import PARTIAL, Result
-from ragsweep.stats.inference.differences import TOO_SHORT
+from ragsweep.stats.inference.estimates import TOO_SHORT
 from support.results import FACTS, drawn, record, record_sweep, refuse, scored, table_rows
 
 PARENT = "feed" * 8

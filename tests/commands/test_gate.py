@@ -22,8 +22,8 @@ from ragsweep.commands.gate import gate, read, read_condition, read_questions
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import PARTIAL, Result
-from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.noninferiority import FEW_DIFFER, sequential_gate
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from support.results import FACTS, changed_table, drawn, record, refuse, scored, table_rows
 

@@ -14,8 +14,8 @@ from matplotlib.image import imread
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result
 from ragsweep.parts.retrievers import NoRetriever
-from ragsweep.report import artifacts
 from ragsweep.report.answers import answer_lines
+from ragsweep.report.artifacts import artifacts
 from ragsweep.report.document import texts
 from ragsweep.stats.answer_outcomes import NO_RETRIEVER, abstention_curves, against_no_context, confusion
 from support.results import changed_table

@@ -17,9 +17,11 @@ from ragsweep.core.results import Result
 from ragsweep.report.choice import choice_statements, percent
 from ragsweep.report.conclusion_facts import result_facts
 from ragsweep.report.evidence import evidence_statements
-from ragsweep.stats.comparison import SweepComparison, compare_configs
-from ragsweep.stats.conclusion import SweepConclusion, conclude
-from ragsweep.stats.inference.rare_losses import RareLosses
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.conclude import conclude
+from ragsweep.stats.conclusion import SweepConclusion
+from ragsweep.stats.inference.estimates import RareLosses
 from support.results import METRIC, noisy, one_metric
 
 BASE, EQUAL_MEAN, BETTER = noisy(0.4), noisy(0.4, seed=2), noisy(0.6, seed=1)

@@ -12,7 +12,8 @@ import pytest
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report import plots
-from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
 from support.results import METRIC, one_metric
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)

@@ -14,7 +14,8 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.document import GAP
 from ragsweep.report.sweep_table import SweepTable, slice_table, sweep_table, swept
-from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
 from support.results import changed_table, drawn, scored
 
 

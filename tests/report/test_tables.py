@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
-from ragsweep.report import artifacts
+from ragsweep.report.artifacts import artifacts
 from ragsweep.report.numbers import cell
 from ragsweep.report.tables import evidence_note, headline, results_csv, results_json
 

@@ -10,12 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragsweep.report import artifacts
+from ragsweep.report.artifacts import artifacts
 from ragsweep.report.document import texts
 from ragsweep.report.verdict import limits
 from ragsweep.report.verdict_files import numbers
-from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
-from ragsweep.stats.conclusion import conclude
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.conclude import conclude
 from support.results import METRIC, noisy, one_metric
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]

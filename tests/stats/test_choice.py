@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
 from ragsweep.stats.choice import Choice, against, choose
-from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.costs import ConfigCosts
-from ragsweep.stats.inference.matrix import score_matrix
-from ragsweep.stats.inference.rare_losses import RareLosses
+from ragsweep.stats.inference.estimates import RareLosses
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
 from support.results import METRIC, changed_table, one_metric
 

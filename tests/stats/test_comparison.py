@@ -17,17 +17,11 @@ from ragsweep.report.conclusion_facts import result_facts
 from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.verdict import limits, luck
-from ragsweep.stats.comparison import (
-    FIELD_OF_CASE,
-    NoComparison,
-    SweepComparison,
-    compare_configs,
-    guard,
-    list_references,
-)
-from ragsweep.stats.conclusion import conclude
+from ragsweep.stats.compare_configs import compare_configs, guard
+from ragsweep.stats.comparison import FIELD_OF_CASE, NoComparison, SweepComparison, list_references
+from ragsweep.stats.conclude import conclude
+from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.power import questions_needed
-from ragsweep.stats.inference.rare_losses import RareLosses
 from support.results import METRIC, changed_table, noisy, one_metric
 
 

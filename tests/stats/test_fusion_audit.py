@@ -11,7 +11,8 @@ import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, loss_facts
-from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, better_leg, degraded_slices, fusion_audit
+from ragsweep.stats.audits import FusionAudit
+from ragsweep.stats.fusion_audit import audited_metrics, better_leg, degraded_slices, fusion_audit
 from support.results import changed_table, scored
 
 

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.results import Result
-from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison, compare_configs
-from ragsweep.stats.pairs import Family
+from ragsweep.core.results import HumanLabel, Result
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
+from ragsweep.stats.human_labels import RunLabels
+from ragsweep.stats.inference.paired_tests import holm
+from ragsweep.stats.pairs import Family, conclude_pair
 from ragsweep.stats.verdict import Kind
 from support.results import METRIC, changed_table, noisy, one_metric
 
@@ -104,3 +107,37 @@ def test_configs_that_the_sweep_does_not_compare_are_no_members_of_its_family() 
 def test_the_margin_of_a_pair_is_that_of_its_sweep() -> None:
     results = [replace(one, config={**one.config, "recommend": {"margin": 0.2}}) for one in sweep(2, 3)]
     assert Family(results).compare(*results[:2], METRIC).margin == table(results).margin == 0.2
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_a_conclusion_on_a_pair_has_the_numbers_of_its_sweep_and_slices_that_add_up(seed: int, direction: bool) -> None:
+    """The differences on the slices, by their questions, add up to the difference on all of them."""
+    results, labels = sweep(seed, 3, direction=direction), ["a", "b", "b"] * 20
+    pair = tuple(
+        replace(one, outcomes=changed_table(one, {"kind": labels}), groups={"kind": {"a": {}, "b": {}}})
+        for one in results[:2]
+    )
+    family = Family([*pair, results[2]])
+    found = conclude_pair((pair[0], pair[1]), [METRIC], family, RunLabels((), ("", "")))
+    (one,), alone = found.metrics, family.compare(*pair, METRIC)
+    assert one.comparison.verdict == alone.verdict
+    assert one.p_holm == holm(alone.found.randomisation[[alone.rows[1]]])[0]
+    sums = [part.difference * part.part.questions for part in one.slices]
+    assert sum(sums) == pytest.approx(float(np.diff(one.matrix.values.sum(axis=1))[0]))
+    assert not found.labelled
+    assert one.correction is None
+
+
+def test_labels_of_one_metric_correct_it_and_mark_the_conclusion() -> None:
+    before, after = (
+        replace(one, outcomes=changed_table(one, {"answer": [f"{one.name} says {n}" for n in range(60)]}))
+        for one in sweep(3, 3)[:2]
+    )
+    labels = [HumanLabel(f"q{n}", METRIC, value, run) for n in range(60) for run, value in (("c0", 0.2), ("c1", 0.7))]
+    found = conclude_pair((before, after), [METRIC], Family([before, after]), RunLabels(labels, ("", "")))
+    correction = found.metrics[0].correction
+    assert found.labelled
+    assert correction is not None
+    assert correction.kind == "shown better"
+    assert (correction.found.value, correction.found.labels) == (pytest.approx(0.5), 60)

@@ -10,11 +10,11 @@ from typing import Any
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import number_configs
-from ragsweep.report.page import page_document
+from ragsweep.report.page.data import page_document
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.writers.html import page_data
-from ragsweep.stats.comparison import compare_configs
-from ragsweep.stats.conclusion import conclude
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.conclude import conclude
 from support.results import changed_table, drawn, scored, summarised
 
 COUNT = 40

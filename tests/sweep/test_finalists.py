@@ -16,7 +16,8 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.concluding.finalists import choose, collect_finalists
 from ragsweep.sweep.concluding.parent_run import parent_run

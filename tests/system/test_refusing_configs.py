@@ -7,7 +7,8 @@ import json
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.running.session import Session
 from support.commands import evaluate

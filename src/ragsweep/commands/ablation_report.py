@@ -13,10 +13,11 @@ from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import amount, change_with_interval
 from ragsweep.report.tables import weighted_note
 from ragsweep.report.verdict import pair_words
+from ragsweep.stats.choice import find_margin
 from ragsweep.stats.comparable import factors, shared_metrics
-from ragsweep.stats.comparison import find_margin
-from ragsweep.stats.inference.differences import compare_amounts, transform_amounts
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.matrix import transform_amounts
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.verdict import pair_verdict
 

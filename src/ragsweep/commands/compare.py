@@ -9,16 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import METRIC, RUN, Parser, add_forms, add_path, print_blocks, print_document
-from ragsweep.commands.comparison import Comparison, compare_runs, find_family
-from ragsweep.commands.labels import LABELS, read_run_labels
+from ragsweep.commands.command_line import (
+    METRIC,
+    RUN,
+    Parser,
+    add_forms,
+    add_path,
+    print_blocks,
+    print_document,
+    usual_metrics,
+)
+from ragsweep.commands.comparison import find_family
+from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.pair_page import PAGE, write_report
 from ragsweep.commands.pair_report import PairReport, pair_metrics
+from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
+from ragsweep.report.pair_rows import PairRows, pair_rows, pair_warnings
 from ragsweep.report.tables import Row, log_table, weighted_note
+from ragsweep.stats.comparable import check_same_questions, check_whole, shared_metrics
+from ragsweep.stats.conclusion import PairConclusion
+from ragsweep.stats.human_labels import RunLabels
+from ragsweep.stats.pairs import Family, conclude_pair
 from ragsweep.stats.verdict import LIKELY_BETTER, SHOWN_BETTER, SHOWN_WORSE
-from ragsweep.sweep.concluding.recorded_runs import find_run
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
+from ragsweep.sweep.running.retrieved import judged_contexts
+from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.compare/1"
 MOST_QUESTIONS = 3  # most questions named on either side in the terminal
@@ -45,34 +62,54 @@ def compare(arguments: Sequence[str]) -> int:
     add_path(parser)
     options = parser.parse_args(arguments)
     baseline, candidate = (find_run(options.path, run) for run in options.runs)
-    labels = read_run_labels(options.labels, (baseline.result, candidate.result))
-    wanted = options.metric or (pair_metrics(baseline.result, candidate.result) if options.report else None)
-    family = find_family(options.path, baseline, candidate)
-    comparison = compare_runs(baseline, candidate, wanted, labels, family)
+    results = baseline.result, candidate.result
+    labels = read_run_labels(options.labels, results)
+    wanted = options.metric or (pair_metrics(*results) if options.report else None)
+    names = _metrics(results, wanted, labels)
+    family = find_family(options.path, baseline, candidate) or Family(results)
+    conclusion = conclude_pair(results, names, family, RunLabels(labels, (baseline.run, candidate.run)))
     if options.report:
-        write_report(PairReport(comparison, options.path), options.report)
-    print_document(compare_document(comparison), options)
+        write_report(PairReport(conclusion, options.path), options.report)
+    print_document(compare_document(conclusion, (baseline, candidate)), options)
     if options.report and not (options.json or options.markdown):
         print_blocks(lines(Statement("report", f"{options.report / PAGE}; open it in a browser")))
     return 0
 
 
-def compare_document(comparison: Comparison) -> Document:
+def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
+    """Return the metrics to compare by: the wanted ones, else the usual and the labelled ones.
+
+    Raises:
+        RagsweepError: The questions differ, a config is PARTIAL, a wanted metric cannot be compared, or no label
+            belongs to a compared metric.
+    """
+    check_same_questions(*results)
+    for result in results:
+        check_whole(result)
+    labelled = dict.fromkeys(label.metric for label in labels)
+    names = shared_metrics(results, wanted, [*usual_metrics(results), *labelled])
+    check_labelled(labels, names)
+    return names
+
+
+def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, RecordedRun]) -> Document:
     """Build the document of two configs: what differs, each metric, its notes and slices, and the moved questions."""
-    pair = f"{comparison.candidate} against {comparison.baseline}"
-    head = [Statement("compare", pair), _dataset(comparison)]
-    head += [Statement("factor", str(factor), vars(factor)) for factor in comparison.factors]
-    head += [Statement("warning", warning) for warning in comparison.warnings]
-    metrics = Table(_COLUMNS, [_cells(row) for row in comparison.metrics], headed=False)
-    moved = [*_details(comparison), *_variance(comparison), *_most_moved(comparison)]
-    judged = [Statement("judged", str(comparison.judged), comparison.judged._asdict())] if comparison.judged else []
-    section = Section([lines(head), metrics, notes(moved, judged), _slices(comparison)])
-    return Document(pair, [section], _facts(comparison))
+    baseline, candidate = runs
+    pair, rows = f"{candidate} against {baseline}", pair_rows(conclusion)
+    judged = judged_contexts(Session(), *conclusion.results)
+    head = [Statement("compare", pair), _dataset(conclusion.baseline)]
+    head += [Statement("factor", str(factor), vars(factor)) for factor in conclusion.factors]
+    head += [Statement("warning", warning) for warning in pair_warnings(conclusion)]
+    metrics = Table(_COLUMNS, [_cells(row) for row in rows.metrics], headed=False)
+    moved = [*_details(rows), *_variance(conclusion), *_most_moved(rows)]
+    shown = [Statement("judged", str(judged), judged._asdict())] if judged else []
+    section = Section([lines(head), metrics, notes(moved, shown), _slices(rows)])
+    facts = {"baseline": baseline.facts, "candidate": candidate.facts, **_facts(conclusion, rows)}
+    return Document(pair, [section], {"format": FORMAT, **facts, **({"judged": judged._asdict()} if judged else {})})
 
 
-def _dataset(comparison: Comparison) -> Statement:
-    facts = comparison.baseline.result.dataset
-    weighted = weighted_note(comparison.baseline.result)
+def _dataset(result: Result) -> Statement:
+    facts, weighted = result.dataset, weighted_note(result)
     questions = f"{facts.questions:,} questions, {facts.documents:,} documents{'; ' if weighted else ''}{weighted}"
     data = {"questions": facts.questions, "documents": facts.documents}
     return Statement("", f'both on "{facts.name}": {questions}', data)
@@ -102,9 +139,9 @@ def _difference(row: Row) -> str:
     return f"judged {judged} ({row['judged_verdict']}), corrected by {row['labels']} labels {found}"
 
 
-def _details(comparison: Comparison) -> Iterator[Statement]:
+def _details(rows: PairRows) -> Iterator[Statement]:
     """Yield the basis of each metric's number: missing scores, coverage, slices."""
-    for row in comparison.metrics:
+    for row in rows.metrics:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:
             yield Statement("note", f"{metric}: {row['note']}", {"metric": metric})
@@ -115,7 +152,7 @@ def _details(comparison: Comparison) -> Iterator[Statement]:
                 " others",
                 {"metric": metric, "questions": questions, "scored": row["scored"]},
             )
-        yield from _slice_notes(row, [part for part in comparison.slices if part["metric"] == metric])
+        yield from _slice_notes(row, [part for part in rows.slices if part["metric"] == metric])
 
 
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
@@ -134,17 +171,19 @@ def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
             yield Statement("slice", f"{metric}: better on average, {word} on {part['label']} {part['value']}", part)
 
 
-def _variance(comparison: Comparison) -> Iterator[Statement]:
-    for metric, shares in comparison.variance.items():
-        yield Statement("variance", f"{metric}: {shares}", {"metric": metric, **shares.facts})
+def _variance(conclusion: PairConclusion) -> Iterator[Statement]:
+    for one in conclusion.metrics:
+        if one.variance:
+            metric = one.matrix.metric
+            yield Statement("variance", f"{metric}: {one.variance}", {"metric": metric, **one.variance.facts})
 
 
-def _most_moved(comparison: Comparison) -> Iterator[Statement]:
+def _most_moved(rows: PairRows) -> Iterator[Statement]:
     """Yield the questions with the largest change in the first metric."""
-    first = comparison.metrics[0]
-    rows = [row for row in comparison.questions if row["metric"] == first["metric"]]
-    helped = [row for row in rows if (row["difference"] > 0) == first["higher_is_better"]]
-    hurt = [row for row in reversed(rows) if (row["difference"] > 0) != first["higher_is_better"]]
+    first = rows.metrics[0]
+    changed = [row for row in rows.questions if row["metric"] == first["metric"]]
+    helped = [row for row in changed if (row["difference"] > 0) == first["higher_is_better"]]
+    hurt = [row for row in reversed(changed) if (row["difference"] > 0) != first["higher_is_better"]]
     for effect, moved in (("helped", helped[:MOST_QUESTIONS]), ("hurt", hurt[:MOST_QUESTIONS])):
         if moved:
             changes = {row["question_id"]: row["difference"] for row in moved}
@@ -152,8 +191,8 @@ def _most_moved(comparison: Comparison) -> Iterator[Statement]:
             yield Statement(effect, f"{first['metric']}: {listed}", changes)
 
 
-def _slices(comparison: Comparison) -> Table:
-    rows = [
+def _slices(rows: PairRows) -> Table:
+    cells = [
         [
             part["metric"],
             f"{part['label']} {part['value']}",
@@ -161,32 +200,28 @@ def _slices(comparison: Comparison) -> Table:
             _difference(part),
             part["verdict"] + (f" ({part['note']})" if part["note"] else ""),
         ]
-        for part in comparison.slices
+        for part in rows.slices
     ]
-    return Table(("metric", "slice", "questions", "difference", "verdict"), rows, detail=True)
+    return Table(("metric", "slice", "questions", "difference", "verdict"), cells, detail=True)
 
 
-def _facts(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison in JSON types: ``metrics`` as MLflow's log_metrics, tables as its log_table writes them."""
-    variance = {metric: one.facts for metric, one in comparison.variance.items()}
+def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
+    """Return the conclusion in JSON types: ``metrics`` as MLflow's log_metrics, tables as its log_table writes them."""
+    variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
     return {
-        "format": FORMAT,
-        "baseline": comparison.baseline.facts,
-        "candidate": comparison.candidate.facts,
-        "weighted": weighted_note(comparison.baseline.result),
-        "golden_set": comparison.baseline.result.dataset.golden_digest,
+        "weighted": weighted_note(conclusion.baseline),
+        "golden_set": conclusion.baseline.dataset.golden_digest,
         "confidence_level": 0.95,
-        "factors": [vars(factor) for factor in comparison.factors],
-        "warnings": comparison.warnings,
+        "factors": [vars(factor) for factor in conclusion.factors],
+        "warnings": pair_warnings(conclusion),
         "metrics": {
             f"{row['metric']}.{name}": row[name]
-            for row in comparison.metrics
+            for row in rows.metrics
             for name in _NUMBERS
             if row.get(name) is not None and np.isfinite(row[name])
         },
         **({"variance": variance} if variance else {}),
-        **({"judged": comparison.judged._asdict()} if comparison.judged else {}),
-        "table": log_table(comparison.metrics),
-        "slices": log_table(comparison.slices),
-        "questions": log_table(comparison.questions),
+        "table": log_table(rows.metrics),
+        "slices": log_table(rows.slices),
+        "questions": log_table(rows.questions),
     }

@@ -14,9 +14,10 @@ from ragsweep.report.tables import log_table, weighted_note
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
 from ragsweep.stats.context_length import LENGTHENING, RISING
 from ragsweep.stats.inference import factorial
-from ragsweep.stats.inference.differences import TOO_SHORT, has_ratios, transform_amounts
+from ragsweep.stats.inference.estimates import TOO_SHORT
 from ragsweep.stats.inference.factorial import Effect
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.matrix import has_ratios, transform_amounts
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
 
 FORMAT = "ragsweep.effects/1"

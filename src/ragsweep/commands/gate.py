@@ -22,9 +22,18 @@ from ragsweep.report.writers.json import as_json
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats import comparable
 from ragsweep.stats import gate as rules
-from ragsweep.stats.gate import EACH, GAIN, LEAST, MARGIN, MOST, Check, Condition, Scope
+from ragsweep.stats.gate import (
+    EACH,
+    GAIN,
+    LEAST,
+    MARGIN,
+    MOST,
+    Check,
+    Condition,
+    Scope,
+)
 from ragsweep.stats.human_labels import RunLabels
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.score_matrix import score_matrix, with_worst_cases
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
@@ -234,7 +243,7 @@ def _check_against(
     checks, notes = list[Check](), list[str]()
     for condition in conditions:
         scope = scopes[condition.metric]
-        filled = rules.with_worst_cases(before if condition.paired else None, after, condition.metric)
+        filled = with_worst_cases(before if condition.paired else None, after, condition.metric)
         if worst := [name for name in filled.worst if name in scope.chosen]:
             listed = f"{len(worst)} ({rules.list_first(worst)})"
             notes.append(f"{condition.metric}: failed or declined, counted as the worst case: {listed}")

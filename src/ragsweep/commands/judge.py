@@ -19,8 +19,8 @@ from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
 from ragsweep.stats.calibration import Interval
 from ragsweep.stats.human_labels import WAY_OUT, match_labels
-from ragsweep.stats.inference.declined import missing_reason
-from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
+from ragsweep.stats.inference.matrix import WEIGHT, Matrix
+from ragsweep.stats.inference.score_matrix import clusters_of, missing_reason
 from ragsweep.stats.judge_agreement import Calibration, count_reasons, measure
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 

@@ -138,7 +138,7 @@ def _quality(report: PairReport) -> str:
 
 def _slices(report: PairReport) -> Iterator[Block]:
     rows = []
-    for part in report.comparison.slices:
+    for part in report.slices:
         first, last = (part["metric"], part["label"], part["value"]), (part["verdict"], part["note"])
         rows.append([*first, str(part["questions"]), _part_interval(part), *last])
     if rows:

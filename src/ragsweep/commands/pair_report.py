@@ -10,14 +10,15 @@ from functools import cached_property
 from typing import Any
 
 from ragsweep.commands.command_line import usual_metrics
-from ragsweep.commands.comparison import Comparison
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import Result
+from ragsweep.report.pair_rows import PairRows, pair_rows
 from ragsweep.report.tables import Row
 from ragsweep.stats.comparable import is_mean
-from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks, with_worst_cases
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.conclusion import PairConclusion
+from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks
 from ragsweep.stats.inference.pair_intervals import bootstrap_interval, student_interval
+from ragsweep.stats.inference.score_matrix import score_matrix, with_worst_cases
 from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.pair/1"
@@ -38,19 +39,28 @@ def pair_metrics(first: Result, second: Result) -> list[str]:
 class PairReport:
     """Two configs compared, and the folder of their ledger."""
 
-    comparison: Comparison
+    conclusion: PairConclusion
     path: str
 
     @property
     def results(self) -> tuple[Result, Result]:
         """The baseline and the candidate."""
-        return self.comparison.baseline.result, self.comparison.candidate.result
+        return self.conclusion.results
+
+    @cached_property
+    def _rows(self) -> PairRows:
+        return pair_rows(self.conclusion)
+
+    @property
+    def slices(self) -> list[Row]:
+        """One row per metric and slice."""
+        return self._rows.slices
 
     @cached_property
     def rows(self) -> list[Row]:
         """One row per metric: that of the comparison, with Student's and the bootstrap interval."""
         rows = list[Row]()
-        for row in self.comparison.metrics:
+        for row in self._rows.metrics:
             matrix = score_matrix(self.results, row["metric"])
             student = dict(zip(("student_low", "student_high"), student_interval(matrix), strict=True))
             bootstrap = dict(zip(("bootstrap_low", "bootstrap_high"), bootstrap_interval(matrix), strict=True))
@@ -121,7 +131,7 @@ class PairReport:
             "baseline": self._facts(before),
             "candidate": self._facts(after),
             "metrics": self.rows,
-            "slices": self.comparison.slices,
+            "slices": self.slices,
             "improvements": [
                 {
                     "metric": metric,

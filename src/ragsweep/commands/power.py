@@ -18,9 +18,10 @@ from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
 from ragsweep.stats.detectable_rows import Planned, comparison_level, detectable_row, paired, plan_rows, worth_finding
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
+from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.inference.planning import MEASURED, Design, check_design, find_variation, pilot_variation
 from ragsweep.stats.inference.power import noise_floor
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger, sweep_results
 
 REPEATED = (".replicate", ".seed")

@@ -12,7 +12,8 @@ from ragsweep.core.escaping import markdown_text
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Statement, lines
 from ragsweep.report.numbers import spelled
-from ragsweep.report.page import RecordedSweep, history_document
+from ragsweep.report.page.history import history_document
+from ragsweep.report.page_texts import RecordedSweep
 from ragsweep.report.writers.html import as_html
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.parent_run import describe, sweep_page

@@ -13,8 +13,8 @@ from ragsweep.report.numbers import number, signed
 from ragsweep.report.tables import csv_table
 from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.answer_outcomes import FATES, ContextPair, abstention_curves, against_no_context, confusion
+from ragsweep.stats.audits import DistractorLoss
 from ragsweep.stats.context_effect import KINDS, ContextEffect
-from ragsweep.stats.distractor_loss import DistractorLoss
 from ragsweep.stats.risk_coverage import CoveragePoint
 
 MOST_LINES = 8

@@ -9,11 +9,10 @@ from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
 from ragsweep.report.numbers import change_with_interval, number, with_interval
 from ragsweep.report.verdict import name, score, size
+from ragsweep.stats.audits import BetterLeg, LongerContext
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
-from ragsweep.stats.context_length import LongerContext
-from ragsweep.stats.fusion_audit import BetterLeg
 
 WORDS = {
     "cost_per_1000": "money for 1,000 questions",

@@ -12,8 +12,7 @@ from ragsweep.report.numbers import change_with_interval, number
 from ragsweep.report.verdict import MOST_NAMED, change, name, pair_words
 from ragsweep.stats.comparison import SweepComparison, best_first
 from ragsweep.stats.conclusion import SweepConclusion, SweepEvidence
-from ragsweep.stats.inference.concentration import Concentration
-from ragsweep.stats.inference.differences import Differences
+from ragsweep.stats.inference.estimates import Concentration, Differences
 from ragsweep.stats.inference.matrix import SOURCE
 from ragsweep.stats.verdict import (
     EQUAL,
@@ -63,7 +62,7 @@ def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Stateme
     sources = dict(zip(*(verdict.results[0].outcomes[key] for key in ("question_id", SOURCE)), strict=True))
     rows = [row for row in best_first(verdict, range(len(verdict.results))) if row != verdict.reference][:MOST_NAMED]
     for part in (*parts.dominating, parts.rest):
-        asked = part.matrix.questions
+        asked = part.questions
         alone = f"question {asked[0]}" if len(asked) == 1 else f"{sources[asked[0]]} ({len(asked):,} questions)"
         where = alone if part is not parts.rest else f"the other {len(asked):,} questions"
         found = part.differences

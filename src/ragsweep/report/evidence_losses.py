@@ -13,8 +13,9 @@ from ragsweep.report.naming import short
 from ragsweep.report.numbers import number, signed
 from ragsweep.stats import funnel as stages
 from ragsweep.stats.answer_outcomes import success_of
+from ragsweep.stats.audits import DegradedSlices, FusionAudit, LegComparison
 from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
-from ragsweep.stats.fusion_audit import DegradedSlices, FusionAudit, LegComparison, audited_metrics, fusion_audit
+from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
 """Most counterfactuals, or slices, that are named."""

@@ -9,7 +9,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell
-from ragsweep.report.tables import csv_table
+from ragsweep.report.tables import csv_table, rank_results
 
 MOST = 10
 """Most configs of a front that are named on the screen; the file has all."""
@@ -22,7 +22,7 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
     if not front:
         yield Statement("front", f"no config has all of {', '.join(metrics)}, and is within the constraints")
         return
-    ordered = _ordered(front, metrics[0])
+    ordered = rank_results(front, metrics[0])
     twins = Counter(_values(result, metrics) for result in ordered)
     shown = list({_values(result, metrics): result for result in reversed(ordered)}.values())[::-1]
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
@@ -44,7 +44,7 @@ def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
     header = ["config", *(f"{name}{suffix}" for name in metrics for suffix in ("", "_low", "_high"))]
     rows = [
         [one.name, *(number for name in metrics for number in _numbers(one, name))]
-        for one in _ordered(front, metrics[0])
+        for one in rank_results(front, metrics[0])
     ]
     return csv_table(header, rows)
 
@@ -56,8 +56,3 @@ def _values(result: Result, metrics: Sequence[str]) -> tuple[float, ...]:
 def _numbers(result: Result, name: str) -> tuple[float, float, float]:
     found = result.summaries[name]
     return found.value, found.low, found.high
-
-
-def _ordered(front: Sequence[Result], metric: str) -> list[Result]:
-    sign = 1 if front and front[0].summaries[metric].higher_is_better is False else -1
-    return sorted(front, key=lambda one: sign * one.summaries[metric].value)

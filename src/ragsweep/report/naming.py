@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -103,3 +104,12 @@ def short(name: str) -> str:
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
         return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 2]}...{name[-LONGEST // 2 + 2 :]}"
+
+
+def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:
+    """Read values as numbers; None unless all are finite."""
+    try:
+        found = tuple(map(float, values))
+    except ValueError:
+        return None
+    return found if found and all(map(math.isfinite, found)) else None

@@ -32,3 +32,16 @@ class PastSweep:
     configs: int
     best: str
     summary: Summary
+
+
+@dataclass(frozen=True)
+class RecordedSweep:
+    """A sweep with its best config by the first objective."""
+
+    past: PastSweep
+    best: Result
+
+    @property
+    def questions(self) -> tuple[str, str, str]:
+        """The digest of the golden set, the partition and the metric: sweeps with equal ones are comparable."""
+        return self.best.dataset.undivided, self.best.dataset.partition, self.past.summary.name

@@ -12,6 +12,7 @@ from ragsweep.core.ordering import in_order
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number
+from ragsweep.report.tables import count_scored, rank_results
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.risk_coverage import CoveragePoint, best
@@ -64,14 +65,12 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Pictu
 
     The best by the objective, or else by the first metric, is on top; of more than twenty configs the best are shown.
     """
-    configs, results = len(results), _best(results, deciding(results, metrics))
+    configs, results = len(results), rank_results(results, deciding(results, metrics))[:MOST_CONFIGS]
     panels = []
     for name in metrics[:MOST_PANELS]:
         found = [result.summaries.get(name) for result in results]
         panels.append(Panel(name, _axis(found), found))
-    return _draw(
-        [rounded(result.name) for result in results], panels, False, note=_note(configs, len(metrics), "metrics")
-    )
+    return _draw([result.name for result in results], panels, False, note=_note(configs, len(metrics), "metrics"))
 
 
 def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
@@ -85,12 +84,8 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 
     With more than twelve values the twelve with the most questions are shown, and the best twenty configs.
     """
-    configs, results = len(results), _best(results, metric)
-    sizes: dict[str, int] = {}
-    for result in results:
-        for value, summaries in result.groups.get(label, {}).items():
-            if metric in summaries:
-                sizes[value] = max(sizes.get(value, 0), summaries[metric].n_scored)
+    configs, results = len(results), rank_results(results, metric)[:MOST_CONFIGS]
+    sizes = count_scored(results, label, metric)
     scored = {value: size for value, size in sizes.items() if size}
     shown = sorted(scored, key=lambda value: -scored[value])[:MOST_PANELS]
     panels = []
@@ -199,18 +194,6 @@ def _style(axes: Axes, *hidden: str) -> None:
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[list(hidden)].set_visible(False)
-
-
-def _best(results: Sequence[Result], metric: str) -> list[Result]:
-    """Choose the configs that fit on a chart, the best first."""
-
-    def merit(result: Result) -> float:
-        one = result.summaries.get(metric)
-        if one is None or math.isnan(one.value):
-            return math.inf
-        return one.value if one.higher_is_better is False else -one.value
-
-    return sorted(results, key=merit)[:MOST_CONFIGS]
 
 
 def _note(configs: int, panels: int, what: str) -> str:

@@ -10,11 +10,12 @@ from ragsweep.report.choice import choice_statements
 from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, notes, paragraphs
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.evidence_losses import degraded_statements
+from ragsweep.report.holdout import holdout_use
 from ragsweep.report.result_blocks import details, failure_lines, heading, remedies
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import slice_table, sweep_table, swept
 from ragsweep.report.tables import headline
-from ragsweep.report.verdict import holdout_use, limits
+from ragsweep.report.verdict import limits
 from ragsweep.stats.conclusion import SweepConclusion
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question. Expected gains below are shrunk towards 0"

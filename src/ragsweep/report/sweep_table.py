@@ -16,6 +16,7 @@ from ragsweep.core.results import Result, Summary, judged_metrics, objectives
 from ragsweep.report.document import GAP
 from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
+from ragsweep.report.tables import goodness
 from ragsweep.report.verdict import change, verdict_word
 from ragsweep.stats.comparable import OF_NO_MATTER
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -188,10 +189,7 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
         means = dict(zip(found.matrix.configs, better.tolist(), strict=True))
         values = [means.get(result.name, math.nan) for result in results]
     elif results and (names := objectives(results[0].config)):
-        summaries = [result.summaries.get(names[0]) for result in results]
-        values = [
-            math.nan if one is None else one.value * (-1 if one.higher_is_better is False else 1) for one in summaries
-        ]
+        values = [goodness(result.summaries.get(names[0])) for result in results]
     return sorted(range(len(results)), key=lambda row: (math.isnan(values[row]), -np.nan_to_num(values[row]), row))
 
 

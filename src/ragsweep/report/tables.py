@@ -203,3 +203,25 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
         f"{name}_n_scored": summary.n_scored,
         f"{name}_n_failed": summary.n_failed,
     }
+
+
+def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
+    """Count the questions with each value of a label that a metric scored, in the config with most of them."""
+    sizes: dict[str, int] = {}
+    for result in results:
+        for value, summaries in result.groups.get(label, {}).items():
+            if metric in summaries:
+                sizes[value] = max(sizes.get(value, 0), summaries[metric].n_scored)
+    return sizes
+
+
+def goodness(summary: Summary | None) -> float:
+    """Return the value of a metric, negated if lower is better; NaN where it was not measured."""
+    return math.nan if summary is None else summary.value * (-1 if summary.higher_is_better is False else 1)
+
+
+def rank_results(results: Sequence[Result], metric: str) -> list[Result]:
+    """Order configs by a metric, the best first; those without a value are last."""
+    values = [goodness(result.summaries.get(metric)) for result in results]
+    order = sorted(range(len(results)), key=lambda n: math.inf if math.isnan(values[n]) else -values[n])
+    return [results[n] for n in order]

@@ -10,19 +10,15 @@ import numpy as np
 
 from ragsweep.core.missing import NO_DISTRACTORS, NO_KEYWORDS, NO_REFERENCE, NO_SECTION
 from ragsweep.golden.golden_set import describe_weights
-from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
-from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
+from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, telling
 from ragsweep.stats.comparison import SweepComparison, best_first, plain_size
-from ragsweep.stats.holdout_gap import Gap
-from ragsweep.stats.inference.differences import TOO_SHORT, Differences
+from ragsweep.stats.inference.estimates import TOO_SHORT, Differences
 from ragsweep.stats.verdict import EQUAL, PairVerdict
 
 MOST_NAMED = 3
 MOST_SLICES = 2
-SHORT_LIST = 10
-"""Most configs on the holdout without a remark: choosing among more means searching there."""
 
 LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
 """Fields that a question may lack, apart from evidence."""
@@ -36,25 +32,6 @@ def limits(verdict: SweepComparison) -> Iterator[Statement]:
     yield from variance(verdict)
     yield from slices(verdict)
     yield from rest(verdict)
-
-
-def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
-    """Describe how often the holdout was used; nothing if it was not."""
-    if views:
-        times = {1: "once", 2: "twice"}.get(views, f"{views} times")
-        many = f" {configs:,} configs are no short list: choose among them on tune." if configs > SHORT_LIST else ""
-        text = f"The holdout was used {times}; each use that leads to a choice makes the next one less reliable.{many}"
-        yield Statement("", text, {"views": views, "configs": configs})
-
-
-def gap_line(gap: Gap | None) -> Iterator[Statement]:
-    """Describe how much of the best tune config's lead remains on the holdout; nothing if unknown."""
-    if gap is not None:
-        change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
-        config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
-        leads = f"{signed(gap.tune)} over {over} there and leads by {signed(gap.holdout)} here"
-        text = f"gap: {config}, the best on the tune questions, led by {leads}, a change of {change}"
-        yield Statement("", text, gap._asdict())
 
 
 # --- sentences ---------------------------------------------------------------------------------------------------

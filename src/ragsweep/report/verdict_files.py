@@ -18,9 +18,8 @@ from ragsweep.report.verdict import change, limits, verdict_word
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.comparison import SweepComparison, plain_size
 from ragsweep.stats.conclusion import SweepConclusion
-from ragsweep.stats.inference.differences import Differences
+from ragsweep.stats.inference.estimates import Differences, Slice
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.slices import Slice
 
 DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standard_error", "effect", "wilcoxon_p",
                "wilcoxon_p_holm", "randomisation_p", "randomisation_p_holm", "questions", "questions_apart",

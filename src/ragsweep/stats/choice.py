@@ -1,26 +1,50 @@
-"""The recommended config, and its expected gains and losses."""
+"""The recommended config, its expected gains and losses, and the differences that do not matter."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.stats.costs import COSTS, ConfigCosts
-from ragsweep.stats.inference.rare_losses import RareLosses
+from ragsweep.core.results import Result
+from ragsweep.stats.inference.estimates import RareLosses
+from ragsweep.stats.inference.matrix import Matrix, has_ratios
 from ragsweep.stats.verdict import LIKELY, Beliefs
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
+"""Metrics of cost, by priority: money, else paid quantities, else time."""
+MARGIN = 0.05
+"""Default of ``recommend.margin``: points of a metric without a unit, else this share of the reference's mean."""
 LOSS = 0.005
 """Default of ``recommend.loss``: points of a metric without a unit, else this share of the choice's mean."""
 TIE = 1e-9
 """Relative tolerance, of the largest value, within which expected values tie."""
+
+
+class Costs(Protocol):
+    """The costs of the compared configs, and which of them are shown to be lower."""
+
+    @property
+    def results(self) -> Sequence[Result]:
+        """The configs."""
+
+    @property
+    def values(self) -> Mapping[str, Doubles]:
+        """The costs that are known of any config: name -> one number a config, NaN if unknown."""
+
+    def deciding(self, rows: Sequence[int]) -> str:
+        """Return the first cost that is known of all rows and lower in some by a saving; "" if there is none."""
+
+    def saves(self, name: str, row: int, other: int) -> bool:
+        """Return whether a row is shown to cost less than another, by a tenth at least."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +85,7 @@ class Choice:
 
 def choose(
     beliefs: Beliefs,
-    costs: ConfigCosts,
+    costs: Costs,
     constraints: Mapping[str, float | None],
     loss: float,
     refusing: Collection[int] = (),
@@ -107,7 +131,7 @@ def choose(
     )
 
 
-def _is_worth_a_change(beliefs: Beliefs, costs: ConfigCosts, best: int, baseline: int) -> bool:
+def _is_worth_a_change(beliefs: Beliefs, costs: Costs, best: int, baseline: int) -> bool:
     """Return whether the best config is likely better than the baseline, or shown to be cheaper."""
     name = costs.deciding([best, baseline])
     cheaper = bool(name) and costs.saves(name, best, baseline)
@@ -137,7 +161,7 @@ def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], cou
     return allowed
 
 
-def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> list[int]:
+def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[int]:
     """Order rows by expected mean, ties by cost, then by the config's parameters."""
     size = float(np.abs(means[list(rows)]).max()) or 1.0
 
@@ -152,7 +176,7 @@ def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> l
     return sorted(rows, key=preference)
 
 
-def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, str]:
+def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
     """Return the cheapest row that is shown to cost less than the best one, and by which cost; else the best."""
     name = costs.deciding([best, *near])
     if name:
@@ -161,3 +185,26 @@ def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, 
             if costs.saves(name, row, best):
                 return row, name
     return best, ""
+
+
+def find_margin(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
+    """Return the distance within which two configs are called equal, in the unit of what is compared."""
+    return _tolerance(config, "margin", MARGIN, matrix, unit)
+
+
+def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
+    """Return the mean loss against the best that a choice may have, in the unit of what is compared."""
+    return _tolerance(config, "loss", LOSS, matrix, unit)
+
+
+def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
+    """Return a distance as configured, else the default, in the unit of what is compared: of amounts a logarithm.
+
+    Shares of a mean are of that over all configs, so that no single one of them matters.
+    """
+    given, mean = (config.get("recommend") or {}).get(key), abs(float(matrix.values.mean()))
+    if has_ratios(matrix, unit):
+        return math.log1p(default if given is None else float(given) / mean)
+    if given is not None:
+        return float(given)
+    return default * mean if unit else default

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.missing import remedy
-from ragsweep.core.results import DROPPED, PARTIAL, Result, below_coverage
+from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Result, below_coverage
 from ragsweep.stats.inference.matrix import WEIGHT
 
 OF_NO_MATTER = ("baseline", "by", "name", "store.", "tracking.", "plan", "progress", "rerun", "headline", "objective",
@@ -240,3 +240,15 @@ def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
         for label in result.groups
         if (column := result.outcomes.get(label))
     }
+
+
+def is_scored(result: Result, metric: str) -> bool:
+    """Return whether a sweep compares a config by a metric: evaluated, with enough of its questions scored."""
+    measured = result.state in (COMPLETE, PARTIAL) and metric in result.summaries
+    return measured and is_complete(result, metric) and result.summaries[metric].n_scored > 0
+
+
+def is_complete(result: Result, metric: str) -> bool:
+    """Return whether enough questions have a metric's score; ``result.state`` reflects only the deciding metrics."""
+    summary = result.summaries.get(metric)
+    return result.state != PARTIAL if summary is None else summary.coverage >= float(result.config.get("coverage", 1.0))

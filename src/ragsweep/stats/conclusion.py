@@ -1,21 +1,22 @@
-"""What a sweep shows, as data: the choice, the evidence, the sets of configs, and audits of the choice."""
+"""What a sweep or a pair shows, as data: choice, evidence, sets of configs, audits; differences by metric and slice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from ragsweep.core.results import Result
-from ragsweep.stats.comparison import NoComparison, SweepComparison, best_first
-from ragsweep.stats.context_effect import refuses_all
-from ragsweep.stats.context_length import LENGTHENING, LongerContext, longer_context
-from ragsweep.stats.distractor_loss import DistractorLoss, distractor_loss
-from ragsweep.stats.fusion_audit import BetterLeg, DegradedSlices, better_leg, degraded_slices
-from ragsweep.stats.inference.power import questions_needed
-from ragsweep.stats.verdict import EQUAL, SHOWN_BETTER, SHOWN_WORSE, THE_SAME, Kind
+from ragsweep.stats.audits import Audits
+from ragsweep.stats.comparable import Factor
+from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.inference.estimates import Differences, Slice
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.prediction_powered import Corrected
+from ragsweep.stats.repetition import VarianceShares
+from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict
 
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
 """Kinds of a result: better than the declared baseline, the baseline itself, neither; no baseline; no choice."""
@@ -29,20 +30,9 @@ class SweepEvidence(NamedTuple):
     needed: int | None = None
 
 
-class Audits(NamedTuple):
-    """Checks of the choice beyond the deciding metric; rows are those of the deciding comparison."""
-
-    refusing: Mapping[int, int] = {}  # row -> the number of answerable questions, all of which it refuses
-    worse: tuple[str, int] | None = None  # another metric, and the config shown worse, or better than the choice
-    longer: tuple[int, LongerContext] | None = None  # the row whose context is shorter than that of the choice
-    leg: BetterLeg | None = None  # a leg of the choice
-    slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
-    distractors: DistractorLoss | None = None  # where its interval excludes 0
-
-
 @dataclass(frozen=True)
 class SweepConclusion:
-    """What a sweep shows, as :func:`conclude` makes it.
+    """What a sweep shows, as ``conclude`` makes it.
 
     ``comparison`` is of the sweep's own configs: None where nothing was measured, or the sweep was interrupted.
     ``finals``, of a search's finalists on the holdout, decides in its place. ``where``: the deciding questions, if they
@@ -104,94 +94,65 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
     return verdict.matrix.configs[other], verdict.matrix.configs[row]
 
 
-def conclude(
-    comparison: SweepComparison | NoComparison | None,
-    results: Sequence[Result] = (),
-    finals: SweepComparison | NoComparison | None = None,
-    finalists: Sequence[Result] = (),
-    where: str = "",
-) -> SweepConclusion:
-    """Conclude a sweep from the comparison of its configs.
+@dataclass(frozen=True, eq=False)
+class PairComparison:
+    """A pair within its family: ``rows`` of ``matrix``, the first one the baseline of ``found``."""
 
-    Args:
-        comparison: Of the sweep's own configs.
-        results: Of these configs.
-        finals: The comparison of a search's finalists on the holdout, which decides.
-        finalists: Their results there.
-        where: The deciding questions, if they are not the sweep's own.
+    matrix: Matrix
+    rows: tuple[int, int]
+    found: Differences
+    beliefs: Beliefs
+    margin: float
+
+    @property
+    def verdict(self) -> PairVerdict:
+        """The verdict on the second config against the first."""
+        return pair_verdict(self.found, self.rows[1], self.beliefs, self.margin)
+
+
+class PairSlice(NamedTuple):
+    """A slice of a pair, the candidate in its row 1, and the candidate's mean there less the baseline's."""
+
+    part: Slice
+    difference: float
+
+
+class PairCorrection(NamedTuple):
+    """A pair's difference by people's labels, the verdict on it, and what limits it."""
+
+    found: Corrected
+    kind: Kind
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class PairMetric:
+    """What a metric shows of a pair. The baseline is in row 0 of ``matrix``, the candidate in row 1.
+
+    ``p_holm`` is that of the randomisation test, corrected for all compared metrics.
     """
-    everything = (*finalists, *results)
-    found = SweepConclusion(comparison, finals, where)
-    own, deciding, evidence, audits = found.compared, found.deciding, SweepEvidence(), Audits()
-    if isinstance(deciding, SweepComparison):
-        evidence, audits = _evidence(deciding), _audits(deciding)
-    if own is not None:
-        name = found.chosen or own.matrix.configs[own.selection_bias.winner]
-        shown = next((result for result in everything if result.name == name), None)
-        audits = audits._replace(slices=degraded_slices(shown) if shown else None)
-    audits = audits._replace(distractors=_shown_distractors(results))
-    return replace(found, evidence=evidence, audits=audits)
+
+    comparison: PairComparison
+    matrix: Matrix
+    unit: str
+    p_holm: float
+    slices: Sequence[PairSlice]
+    variance: VarianceShares | None = None  # where answers are repeated
+    correction: PairCorrection | None = None  # where the metric has labels
 
 
-def _evidence(verdict: SweepComparison) -> SweepEvidence:
-    by_kind: dict[Kind, list[int]] = {}
-    for row in best_first(verdict, range(len(verdict.results))):
-        if row != verdict.reference:
-            by_kind.setdefault(verdict.verdicts[row].kind, []).append(row)
-    return SweepEvidence(by_kind, *_needed(verdict))
+@dataclass(frozen=True, eq=False)
+class PairConclusion:
+    """What two configs show, as ``conclude_pair`` makes it: the candidate less the baseline."""
 
+    baseline: Result
+    candidate: Result
+    factors: Sequence[Factor]
+    redefined: Sequence[str]  # metrics that the two define differently
+    metrics: Sequence[PairMetric]
+    labelled: bool = False  # people's labels were given, if not of every metric
 
-def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
-    """Return the row that the choice leads over, and the questions that would show the lead, if it is not shown."""
-    choice = verdict.choice
-    lead = choice.baseline or choice.runner_up
-    if choice.row is None or lead is None or verdict.differences.by_labels:
-        return None, None
-    if verdict.reference not in (choice.row, lead.row):
-        return None, None
-    row = lead.row if verdict.reference == choice.row else choice.row
-    if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, EQUAL, THE_SAME):
-        return None, None
-    observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
-    return lead.row, questions_needed(observed, float(verdict.power.spread[row]), level=verdict.power.level)
-
-
-def _audits(verdict: SweepComparison) -> Audits:
-    row, chosen = verdict.choice.row, verdict.chosen
-    if row is None or chosen is None:
-        return Audits()
-    refusing = {other: refuses_all(verdict.results[other]) for other in verdict.choice.refusing}
-    return Audits(refusing, _worse(verdict, row), _longer(verdict, row), better_leg(chosen))
-
-
-def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
-    """Return a metric in which the choice is shown worse than the reference or, being it, another shown better."""
-    for metric, (matrix, found) in verdict.others.items():
-        if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
-            continue
-        shown, rows = found.worse, [row]
-        if row == verdict.reference:
-            shown, rows = found.better, np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
-        if (other := next((one for one in rows if shown[one]), None)) is not None:
-            return metric, other
-    return None
-
-
-def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
-    """Return a config whose context is shorter than that of the choice: first the one that it leads over."""
-    lead = verdict.choice.baseline or verdict.choice.runner_up
-    ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]
-    for other in dict.fromkeys(one for one in ordered if one != row):
-        found = longer_context(verdict.results[other], verdict.results[row], verdict.metric)
-        if found is not None and not set(found.keys) <= set(LENGTHENING):
-            return other, found
-    return None
-
-
-def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
-    """Return the effect of a known distractor in the context on the metric of success, if its interval excludes 0."""
-    metrics = {str((result.config.get("success") or {}).get("metric", "")) for result in results}
-    if len(metrics) != 1:
-        return None
-    found = distractor_loss([result.outcomes for result in results], metrics.pop())
-    return found if found and not found.low <= 0 <= found.high else None
+    @property
+    def results(self) -> tuple[Result, Result]:
+        """The baseline and the candidate."""
+        return self.baseline, self.candidate

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ragsweep.core.results import Result
+from ragsweep.stats.audits import LongerContext
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.inference.matrix import Matrix
 
@@ -52,20 +52,6 @@ def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tupl
 def _lengths(result: Result) -> list[float]:
     limits = [result.config.get(key) for key in LENGTHENING]
     return [math.inf if limit is None else float(limit) for limit in limits]
-
-
-@dataclass(frozen=True)
-class LongerContext:
-    """The mean tokens of two configs' contexts, and the keys that differ and lengthen them.
-
-    ``equal`` are overrides by which both configs have contexts of about the same length; empty where ``depth`` chunks
-    are too few for that.
-    """
-
-    tokens_before: float
-    tokens_after: float
-    keys: tuple[str, ...]
-    equal: tuple[str, ...] = ()
 
 
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:

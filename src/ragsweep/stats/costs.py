@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.results import Result
+from ragsweep.stats.choice import COSTS
 from ragsweep.stats.comparable import is_mean
-from ragsweep.stats.inference.differences import Differences, compare_amounts
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.latencies import LEAST_MS, latency_apart
 
 Doubles = NDArray[np.float64]
 
-COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
-"""Metrics of cost, by priority: money, else paid quantities, else time."""
 SAVING = 0.1
 """Least share of a cost that counts as a saving."""
 

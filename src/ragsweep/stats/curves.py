@@ -14,8 +14,8 @@ from ragsweep.core.results import COMPLETE, Result
 from ragsweep.stats.comparable import OF_NO_MATTER
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
 from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
+from ragsweep.stats.inference.score_matrix import score_matrix
 
 FEWEST = 3
 """Fewest values of a curve."""

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.core.results import COMPLETE, Result
-from ragsweep.stats.inference.differences import compare_amounts, has_ratios, transform_amounts
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.estimates import LEVEL
+from ragsweep.stats.inference.matrix import Matrix, has_ratios, transform_amounts
 from ragsweep.stats.inference.planning import Design, Variation, detectable, questions_for
-from ragsweep.stats.inference.power import LEVEL, each_level, estimate_power, shared_level
+from ragsweep.stats.inference.power import each_level, estimate_power, shared_level, typical_questions_needed
+from ragsweep.stats.inference.score_matrix import score_matrix
 
 EFFECT = 0.02
 """The default effect size: two points of a share, or 2 % of the mean of an amount."""
@@ -46,7 +48,7 @@ def detectable_row(results: Sequence[Result], metric: str, effect: float | None,
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
 
     found = estimate_power(compared, level=level)
-    needed = found.questions_for(math.log1p(effect / float(matrix.values[0].mean())) if ratios else effect)
+    needed = typical_questions_needed(found, math.log1p(effect / float(matrix.values[0].mean())) if ratios else effect)
     return {
         "metric": metric,
         "detectable": math.expm1(found.typical) if ratios else found.typical,  # a share of an amount

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ragsweep.stats.audits import DistractorLoss
 from ragsweep.stats.intervals import means_with_intervals
 
 RATE = "distractor_rate"
@@ -15,16 +16,6 @@ FEWEST = 10
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
-
-
-class DistractorLoss(NamedTuple):
-    """The mean of a metric with a distractor in the context, less that without, over the same questions, 95 %."""
-
-    metric: str
-    questions: int
-    change: float
-    low: float
-    high: float
 
 
 def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | None:

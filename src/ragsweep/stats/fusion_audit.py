@@ -4,105 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import Result
+from ragsweep.stats.audits import BetterLeg, DegradedSlices, FusionAudit, LegComparison, UniqueRecall
 from ragsweep.stats.comparable import labels_of
 from ragsweep.stats.evidence_traces import Traces, read_traces
 from ragsweep.stats.inference.differences import compare_with_baseline
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.slices import by_slice
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-FEWEST = 3
-"""Least surplus of wins over losses, in questions, at which a slice is reported."""
-LEAST = 0.1
-"""Least difference of means at which a slice is reported although chance may explain it."""
-
-
-@dataclass(frozen=True)
-class LegComparison:
-    """The hybrid less one of its legs, on all questions or on one slice, in plain data.
-
-    ``difference`` is in the metric's unit and direction, with a simultaneous interval (NaN where it is unknown) and
-    the p-value of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` are
-    the hybrid's, beyond chance. ``wins`` and ``losses`` count the questions that the hybrid scores better and worse.
-    """
-
-    leg: str
-    questions: int
-    hybrid: float  # mean
-    alone: float  # mean of the leg
-    difference: float
-    low: float
-    high: float
-    p_holm: float
-    worse: bool
-    better: bool
-    wins: int
-    losses: int
-    label: str = ""
-    value: str = ""
-    small: bool = False
-
-    @property
-    def notable(self) -> bool:
-        """Whether the leg's lead over the hybrid is large enough to be reported, significant or not."""
-        large = abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST
-        halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2
-        return self.worse or large or (halved and self.difference < 0)
-
-
-@dataclass(frozen=True)
-class UniqueRecall:
-    """The evidences that only one leg has among its first ``top_k``, and how many of them the hybrid keeps there."""
-
-    leg: str
-    evidences: int
-    share: float  # of all evidences
-    kept: int
-
-
-@dataclass(frozen=True)
-class FusionAudit:
-    """A hybrid against its legs by one metric, in plain data (``dataclasses.asdict`` gives JSON types).
-
-    ``oracle`` is the mean if each question were answered by its best leg, which fusion alone cannot reach by choosing;
-    it may exceed it, because fused rankings are new ones. ``by_question`` has the scores of the hybrid ("") and of each
-    leg for every question that was scored.
-    """
-
-    config: str
-    metric: str
-    top_k: int
-    questions: int
-    hybrid: float
-    legs: Mapping[str, float]
-    best_leg: str
-    oracle: float
-    headroom: float  # oracle less hybrid, positive where the oracle is better
-    differences: tuple[LegComparison, ...]  # one a leg, on all questions
-    slices: tuple[LegComparison, ...]
-    unique: tuple[UniqueRecall, ...]
-    by_question: Mapping[str, Mapping[str, float]]
-
-    @property
-    def worst_slices(self) -> list[LegComparison]:
-        """The slices where a leg is notably better: significant ones first, then by total loss."""
-        return [one for one in self.lost_slices if one.notable]
-
-    @property
-    def lost_slices(self) -> list[LegComparison]:
-        """The slices where a leg has the better mean, significant or not, in the same order."""
-        found = [one for one in self.slices if one.difference < 0]
-        return sorted(found, key=lambda one: (not one.worse, -abs(one.difference) * one.questions))
 
 
 def audited_metrics(result: Result) -> tuple[str, ...]:
@@ -153,30 +71,6 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
             for question, scores in zip(matrix.questions, matrix.scores.T.tolist(), strict=True)
         },
     )
-
-
-@dataclass(frozen=True)
-class BetterLeg:
-    """A leg that has a better mean than its hybrid by one metric.
-
-    ``difference`` is the leg less the hybrid, positive where the leg is better, with an interval that is simultaneous
-    over all legs (NaN where it is unknown). ``overrides`` replace those of the hybrid's retriever, and its reranker.
-    """
-
-    leg: str
-    metric: str
-    questions: int
-    alone: float  # mean of the leg
-    hybrid: float
-    difference: float
-    low: float
-    high: float
-    overrides: tuple[str, ...]
-
-    @property
-    def shown(self) -> bool:
-        """Whether the leg is better beyond chance."""
-        return self.low > 0
 
 
 def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
@@ -283,14 +177,6 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
         for leg, mine in near.items()
         for alone in [mine & (number == 1)]
     )
-
-
-class DegradedSlices(NamedTuple):
-    """The slices where a leg alone is notably better than a config: significant ones, or the largest."""
-
-    config: str
-    metric: str
-    slices: Sequence[LegComparison]
 
 
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:

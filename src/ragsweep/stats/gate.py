@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.missing import failed
 from ragsweep.core.results import Result
 from ragsweep.stats import comparable
 from ragsweep.stats.human_labels import (
@@ -19,15 +18,15 @@ from ragsweep.stats.human_labels import (
     are_marks,
     check_corrected,
     correct_difference,
-    correct_gate,
     correct_mean,
     match_labels,
     reason_uncorrected,
 )
 from ragsweep.stats.inference import noninferiority
-from ragsweep.stats.inference.declined import OWN_REASONS, is_declined_rightly, missing_reason, worst_score
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.noninferiority import correct_gate
 from ragsweep.stats.inference.power import estimate_power, questions_needed
+from ragsweep.stats.inference.score_matrix import FilledCandidate, score_matrix
 from ragsweep.stats.inference.slices import SMALL
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 
@@ -131,38 +130,6 @@ class Scope(NamedTuple):
     each: bool = False
     spread: float | None = None
     people: RunLabels | None = None
-
-
-class FilledCandidate(NamedTuple):
-    """A candidate with the worst score where it failed or declined, and the questions with that score, or with none."""
-
-    result: Result
-    worst: Sequence[str]
-    missing: Sequence[str]
-
-
-def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
-    """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
-
-    A score should be there where the baseline was scored; without a baseline, where measuring failed, or the reason
-    lies with the candidate. Declining an unanswerable question is no fault. The baseline's declined answers have the
-    worst score in the matrix (``fill_declined``).
-    """
-    ids, scores = candidate.outcomes["question_id"], np.array(candidate.outcomes[metric], dtype=np.float64)
-    unscored = np.flatnonzero(np.isnan(scores)).tolist()
-    reasons = {n: missing_reason(candidate, n, metric) for n in unscored}
-    if baseline is not None:
-        known = dict(zip(baseline.outcomes["question_id"], baseline.outcomes[metric], strict=True))
-        lost = [n for n in unscored if not math.isnan(known.get(ids[n], math.nan))]
-    else:
-        lost = [n for n in unscored if failed(reasons[n]) or reasons[n] in OWN_REASONS]
-    lost = [n for n in lost if failed(reasons[n]) or not is_declined_rightly(candidate, n)]
-    names, worst = [ids[n] for n in lost], worst_score(candidate.summaries[metric], scores)
-    if not lost or math.isnan(worst):
-        return FilledCandidate(candidate, (), names)
-    scores[lost] = worst
-    questions = candidate.outcomes.with_columns({metric: scores.tolist()})
-    return FilledCandidate(replace(candidate, outcomes=questions), names, ())
 
 
 def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragsweep.core.results import Result
-from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import cluster_scores
+from ragsweep.stats.inference.score_matrix import score_matrix
 
 NORMAL = 1.96
 

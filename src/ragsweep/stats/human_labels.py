@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.noninferiority import Gate, decide
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected, prediction_powered
 
 Doubles = NDArray[np.float64]
@@ -224,18 +223,6 @@ def _declined(matrix: Matrix, rows: Sequence[int]) -> Flags:
     if matrix.declined is None:
         return np.zeros((len(rows), len(matrix.questions)), dtype=bool)
     return matrix.declined[list(rows)]
-
-
-def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
-    """Decide by the slack ``sign * contrast + offset``; without enough labels it is inconclusive.
-
-    An end of the interval is never nearer than the judged one, which allows for losses too rare to have been seen.
-    """
-    slack = sign * contrast.value + offset
-    low, high = sorted((sign * contrast.low, sign * contrast.high))
-    low = slack - max(slack - low - offset, judged.slack - judged.low)
-    high = slack + max(high + offset - slack, judged.high - judged.slack)
-    return replace(judged, decision=decide(slack, low, high, judged.margin), slack=slack, low=low, high=high)
 
 
 def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:

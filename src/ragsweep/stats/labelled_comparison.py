@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core.results import Failure, HumanLabel, Result
 from ragsweep.stats.choice import choose
-from ragsweep.stats.comparison import (
-    Correction,
-    ExcludedConfig,
-    NoComparison,
-    SweepComparison,
-    compare_configs,
-    find_reference,
-)
+from ragsweep.stats.compare_configs import compare_configs, find_reference
+from ragsweep.stats.comparison import Correction, ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.context_length import rises_with
 from ragsweep.stats.human_labels import (
     MARKS,
@@ -34,10 +28,9 @@ from ragsweep.stats.human_labels import (
     reason_uncorrected,
 )
 from ragsweep.stats.inference.best import SelectionBias
-from ragsweep.stats.inference.confidence_set import AllPairs
-from ragsweep.stats.inference.differences import BASELINE, FEW, Differences
+from ragsweep.stats.inference.differences import BASELINE, FEW
+from ragsweep.stats.inference.estimates import AllPairs, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.power import Power
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected
 from ragsweep.stats.inference.slices import reversals
 

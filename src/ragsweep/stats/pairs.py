@@ -1,18 +1,36 @@
-"""Two configs compared by one metric, as the sweep that both belong to compares them."""
+"""Two configs compared by each metric, as the sweep that both belong to compares them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ragsweep.core.results import Result
-from ragsweep.stats.comparable import is_mean
-from ragsweep.stats.comparison import find_margin, is_scored, list_references
+from ragsweep.stats.choice import find_margin
+from ragsweep.stats.comparable import factors, is_mean, is_scored, labels_of, redefined_metrics
+from ragsweep.stats.comparison import list_references
+from ragsweep.stats.conclusion import PairComparison, PairConclusion, PairCorrection, PairMetric, PairSlice
+from ragsweep.stats.context_length import length_keys
+from ragsweep.stats.human_labels import (
+    MARKS,
+    RunLabels,
+    are_marks,
+    check_corrected,
+    correct_difference,
+    match_labels,
+    reason_uncorrected,
+)
 from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.differences import Differences, compare_amounts, transform_amounts
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.matrix import Matrix, transform_amounts
+from ragsweep.stats.inference.paired_tests import holm
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
-from ragsweep.stats.verdict import Beliefs, PairVerdict, pair_verdict
+from ragsweep.stats.inference.slices import by_slice
+from ragsweep.stats.repetition import variance_shares
+from ragsweep.stats.verdict import shown_kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,25 +55,56 @@ class Family:
         elif self.baseline != first.name and len(members) > 2:
             largest = all_pairs(compared).largest
         found, margin = compare_amounts(matrix, rows[0], unit, largest), find_margin(first.config, matrix, unit)
-        return PairComparison(matrix, compared, rows, found, posterior(compared), margin)
+        return PairComparison(matrix, rows, found, posterior(compared), margin)
 
     def _is_member(self, result: Result, metric: str) -> bool:
         references = {one.name for one in list_references(self.results)}
         return result.name not in references and is_scored(result, metric) and is_mean(result, metric)
 
 
-@dataclass(frozen=True, eq=False)
-class PairComparison:
-    """A pair within its family: ``rows`` of ``matrix``, the first one the baseline of ``found``."""
+def conclude_pair(
+    results: tuple[Result, Result], metrics: Sequence[str], family: Family, people: RunLabels
+) -> PairConclusion:
+    """Compare the second config with the first, corrected for their ``family``; people's labels correct their metrics.
 
-    matrix: Matrix
-    compared: Matrix
-    rows: tuple[int, int]
-    found: Differences
-    beliefs: Beliefs
-    margin: float
+    Raises:
+        InputError: No label of a labelled metric counts for an answer of one of the configs.
+    """
+    pairs = [family.compare(*results, metric) for metric in metrics]
+    corrected = holm(np.array([pair.found.randomisation[pair.rows[1]] for pair in pairs]))
+    shown = [_pair_metric(pair, float(p), results, people) for pair, p in zip(pairs, corrected, strict=True)]
+    redefined = redefined_metrics(*results, metrics)
+    return PairConclusion(*results, factors(*results), redefined, shown, labelled=bool(people.given))
 
-    @property
-    def verdict(self) -> PairVerdict:
-        """The verdict on the second config against the first."""
-        return pair_verdict(self.found, self.rows[1], self.beliefs, self.margin)
+
+def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Result], people: RunLabels) -> PairMetric:
+    matrix = pair.matrix.select_configs(pair.rows)
+    unit, labelled = results[0].summaries[matrix.metric].unit, people.of(matrix.metric)
+    correction = None if labelled is None else _correct(matrix, results, labelled)
+    return PairMetric(
+        pair, matrix, unit, p_holm, _slices(matrix, results, unit), variance_shares(results, matrix), correction
+    )
+
+
+def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[PairSlice]:
+    """Compare in each slice; where the candidate's longer context can only raise the metric, losses are excluded."""
+    labels, safe = labels_of(results[0], matrix.questions), [False, bool(length_keys(*results, matrix))]
+    found = []
+    for part in by_slice(transform_amounts(matrix, unit), labels, rising=np.array(safe)):
+        chosen = np.array([value == part.value for value in labels[part.label]])
+        baseline, candidate = matrix.select_questions(chosen).values.mean(axis=1).tolist()
+        found.append(PairSlice(part, candidate - baseline))
+    return found
+
+
+def _correct(matrix: Matrix, results: tuple[Result, Result], people: RunLabels) -> PairCorrection:
+    """Correct a metric's difference by its labels; NaN where too few of them count."""
+    matched = match_labels(people.given, matrix.metric, results, people.runs, matrix)
+    found = correct_difference(matrix, matched, (0, 1))
+    check_corrected(matched, found, matrix.metric)
+    above, below = bool(found.low > 0), bool(found.high < 0)
+    up, down = (above, below) if matrix.higher_is_better else (below, above)
+    notes = [reason_uncorrected(matched, found, matrix.metric)]
+    notes += [matched.why_unused()] if found.value == found.value else []
+    notes += [MARKS] if are_marks(people.given, matrix.metric, matrix) else []
+    return PairCorrection(found, shown_kind(up, down, found.low == found.high == 0), notes)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.differences import Differences
+from ragsweep.stats.inference.estimates import Differences
 
 Kind = Literal["the same", "shown better", "likely better", "equal", "open", "likely worse", "shown worse"]
 

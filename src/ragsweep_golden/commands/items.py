@@ -15,7 +15,7 @@ from ragsweep.core.results import COMPLETE, Result
 from ragsweep.golden.reading import read_rows
 from ragsweep.golden.text_files import read_lines
 from ragsweep.stats.comparable import HOW_MEASURED, shared_metrics
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.items import FEWEST, TINY, analyse_items, distinct_rows, find_redundant, find_suspects
 from ragsweep.stats.mini_set import choose_mini, estimate_mini
 from ragsweep.sweep.concluding.recorded_runs import find_sweep

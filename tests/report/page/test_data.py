@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects
-from ragsweep.report.page.effect_charts import UNSET, _heights
+from ragsweep.report.page.curves import curve_of_best, effects
+from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights
 from ragsweep.report.page.histograms import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page_texts import PastSweep
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import settings
-from ragsweep.stats.comparison import compare_configs
-from ragsweep.stats.conclusion import SweepConclusion, conclude
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.conclude import conclude
+from ragsweep.stats.conclusion import SweepConclusion
 from support import pages
 from support.pages import COUNT, HOSTILE, config, figures, grid, painted, section, source
 from support.results import changed_table, scored, summarised

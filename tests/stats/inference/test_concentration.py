@@ -38,7 +38,7 @@ def test_one_document_with_a_third_of_the_questions_is_compared_by_itself_and_th
     found = compare_parts(one, 0, resamples=999)
     assert found is not None
     (document,) = found.dominating
-    assert (len(document.matrix.questions), len(found.rest.matrix.questions)) == (40, 80)
+    assert (len(document.questions), len(found.rest.questions)) == (40, 80)
     assert document.share == pytest.approx(1 / 3)
     assert found.rest.differences.better.tolist() == [False, False, True]
     assert np.isfinite(document.differences.low).all()  # over its own questions
@@ -54,7 +54,7 @@ def test_a_question_with_much_of_the_traffic_has_its_own_change_and_the_rest_an_
     assert found is not None
     (question,) = found.dominating
     assert question.share == pytest.approx(share)
-    assert question.matrix.questions == one.questions[:1]
+    assert question.questions == one.questions[:1]
     assert question.differences.estimate[1] == pytest.approx(one.scores[1, 0] - one.scores[0, 0])
     assert np.isnan(question.differences.low[1])
     assert found.rest.differences.better[1]

@@ -15,12 +15,11 @@ from ragsweep.stats.inference.differences import (
     CONSTANT,
     FEW,
     IDENTICAL,
-    Differences,
     compare_amounts,
     compare_with_baseline,
-    has_ratios,
 )
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.inference.matrix import Matrix, has_ratios
 from ragsweep.stats.inference.max_t import max_t_intervals
 from support.matrices import matrices, matrix, normal, turned
 

@@ -13,7 +13,14 @@ from statsmodels.stats.power import TTestPower
 
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.power import each_level, estimate_power, noise_floor, questions_needed, shared_level
+from ragsweep.stats.inference.power import (
+    each_level,
+    estimate_power,
+    noise_floor,
+    questions_needed,
+    shared_level,
+    typical_questions_needed,
+)
 from support.matrices import matrix, normal
 
 
@@ -56,8 +63,8 @@ def test_one_question_less_is_too_few(effect: float, spread: float) -> None:
 
 def test_more_comparisons_need_more_questions() -> None:
     drawn = normal(3, 60)
-    one = estimate_power(drawn).questions_for(0.02)
-    many = estimate_power(drawn, level=shared_level(20)).questions_for(0.02)
+    one = typical_questions_needed(estimate_power(drawn), 0.02)
+    many = typical_questions_needed(estimate_power(drawn, level=shared_level(20)), 0.02)
     assert one is not None
     assert many is not None
     assert one < many
@@ -116,7 +123,7 @@ def test_where_nothing_can_be_said_it_is_not() -> None:
     assert np.isnan(same.detectable).all()
     assert math.isnan(same.typical)
     assert "by more than a constant" in same.note
-    assert same.questions_for(0.1) is None
+    assert typical_questions_needed(same, 0.1) is None
     few = estimate_power(matrix(np.random.default_rng(0).random((2, 9))))
     assert np.isnan(few.detectable).all()
     assert "fewer than 10" in few.note

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.estimates import Reversal
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm
-from ragsweep.stats.inference.slices import Reversal, by_slice, reversals
+from ragsweep.stats.inference.slices import by_slice, reversals
 from support.matrices import matrices, matrix, normal, turned
 
 

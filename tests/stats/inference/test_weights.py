@@ -19,13 +19,14 @@ from ragsweep.stats.inference.cluster_errors import enough_clusters, unequal_clu
 from ragsweep.stats.inference.confidence_set import all_pairs
 from ragsweep.stats.inference.differences import CONSTANT, compare_amounts, compare_with_baseline
 from ragsweep.stats.inference.factorial import effects
-from ragsweep.stats.inference.matrix import Matrix, relative, score_matrix
+from ragsweep.stats.inference.matrix import Matrix, relative
 from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate, superior
 from ragsweep.stats.inference.planning import pilot_variation
 from ragsweep.stats.inference.power import estimate_power
 from ragsweep.stats.inference.rare_losses import rare_losses
 from ragsweep.stats.inference.resampling import cluster_scores, draws
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
 from support.matrices import matrix

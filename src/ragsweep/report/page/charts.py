@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-import html
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from ragsweep.core.results import Result, Summary
+from ragsweep.core.results import Result
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, number
+from ragsweep.report.page.figures import (
+    ACCENT,
+    DOTTED,
+    FRAME,
+    INK,
+    MOST_LABELS,
+    MUTED,
+    ROW,
+    SURFACE,
+    TOP_DOWN,
+    Figure,
+    as_list,
+    axis_type,
+    finite,
+    interval_bars,
+    is_known,
+    lines,
+    literal,
+    marker,
+    with_unit,
+)
 from ragsweep.report.page_texts import PastSweep
+from ragsweep.report.tables import count_scored, goodness
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 
-Figure = dict[str, Any]
 Marks = Mapping[str, str]
 """Name of a config -> its roles: "choice", "baseline, best"."""
 
-ACCENT, MUTED, INK, GRID, BAND, SURFACE = "$accent", "$muted", "$ink", "$grid", "$band", "$surface"
 MOST_INTERVALS = 60
 """Most configs for which a scatter shows every interval."""
-MOST_LABELS = 12
 NEAR = 0.06
 """Share of an axis within which two labels would overlap."""
 MOST_BARS = 40
-ROW, FRAME = 26, 110  # pixels
-TOP_DOWN: Figure = {"autorange": "reversed", "type": "category"}
-"""An axis of names, the first on top."""
-DOTTED: Figure = {"color": MUTED, "width": 1, "dash": "dot"}
-WIDE = 20
-"""Least ratio of the largest to the smallest number at which an axis is logarithmic."""
-
-
-def literal(text: str) -> str:
-    """Escape a text that plotly would read as markup."""
-    return html.escape(text, quote=False)
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
@@ -200,17 +206,8 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
     """Count the scored questions with each value of a label, the most frequent first; skip values without any."""
-    sizes: dict[str, int] = {}
-    for one in results:
-        for value, group in one.groups.get(label, {}).items():
-            if metric in group:
-                sizes[value] = max(sizes.get(value, 0), group[metric].n_scored)
+    sizes = count_scored(results, label, metric)
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
-
-
-def marker(colour: str, symbol: str, size: int) -> Figure:
-    """Return the style of a point."""
-    return {"color": colour, "symbol": symbol, "size": size}
 
 
 def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, named: bool, intervals: bool) -> Figure:
@@ -234,59 +231,15 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
     return trace
 
 
-def interval_bars(summaries: Sequence[Summary], colour: str) -> Figure:
-    """Return the vertical bars of intervals."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [finite(one.high - one.value) for one in summaries],
-        "arrayminus": [finite(one.value - one.low) for one in summaries],
-        "color": colour,
-        "thickness": 1,
-        "width": 0,
-    }
-
-
 def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
     """List the Pareto front, the cheapest config first."""
-    sign = -1 if points[0].summaries[metric].higher_is_better is False else 1
-    ordered = sorted(points, key=lambda one: (one.summaries[cost].value, -sign * one.summaries[metric].value))
+    ordered = sorted(points, key=lambda one: (one.summaries[cost].value, -goodness(one.summaries[metric])))
     front: list[Result] = []
     for one in ordered:
-        if not front or sign * one.summaries[metric].value > sign * front[-1].summaries[metric].value:
+        if not front or goodness(one.summaries[metric]) > goodness(front[-1].summaries[metric]):
             front.append(one)
     return front
 
 
-def axis_type(values: Sequence[float]) -> Figure:
-    """Return the type of an axis of these numbers."""
-    return {"type": "log"} if min(values) > 0 and max(values) / min(values) >= WIDE else {}
-
-
 def _axis(result: Result, metric: str) -> str:
     return literal(with_unit(metric, result.summaries[metric].unit))
-
-
-def with_unit(metric: str, unit: str) -> str:
-    """Name a metric with its unit."""
-    return f"{metric}, {unit}" if unit and unit not in metric else metric
-
-
-def is_known(result: Result, metric: str) -> bool:
-    """Return whether a config has a value of a metric."""
-    return metric in result.summaries and math.isfinite(result.summaries[metric].value)
-
-
-def lines(*texts: str) -> str:
-    """Join the lines of a hover text; skip empty ones."""
-    return "<br>".join(literal(text) for text in texts if text)
-
-
-def as_list(values: Any) -> list[float | None]:
-    """Convert an array to a JSON list."""
-    return [finite(value) for value in np.asarray(values).tolist()]
-
-
-def finite(value: float) -> float | None:
-    """Convert a number to JSON: NaN and infinity become null."""
-    return value if math.isfinite(value) else None

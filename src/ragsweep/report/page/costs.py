@@ -9,9 +9,10 @@ from typing import Any
 
 from ragsweep.core.results import Result
 from ragsweep.report.document import Block, Charts
-from ragsweep.report.naming import short, short_keys, varying_keys
+from ragsweep.report.naming import read_numbers, short, short_keys, varying_keys
 from ragsweep.report.numbers import cell, duration, number
-from ragsweep.report.page.charts import (
+from ragsweep.report.page.curves import groups_over
+from ragsweep.report.page.figures import (
     ACCENT,
     INK,
     MUTED,
@@ -23,7 +24,6 @@ from ragsweep.report.page.charts import (
     literal,
     marker,
 )
-from ragsweep.report.page.curves import groups_over, read_numbers
 from ragsweep.stats.comparable import factor_values
 
 RECALL = "context_recall"

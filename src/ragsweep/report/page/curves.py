@@ -4,50 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.results import Result
-from ragsweep.report.naming import short_keys, varying_keys
+from ragsweep.report.naming import read_numbers, short_keys, varying_keys
+from ragsweep.report.page.effect_charts import Cloud, ParameterMeans
 from ragsweep.stats import curves as swept
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.differences import transform_amounts
+from ragsweep.stats.inference.matrix import transform_amounts
 from ragsweep.stats.intervals import means_with_intervals
 
 Settings = Mapping[str, str]
 Doubles = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class ParameterMeans:
-    """The values of a parameter, in order, and the means over all configs that have each: arrays of one number a value.
-
-    ``numbers`` are the values if all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
-    """
-
-    key: str
-    name: str
-    values: tuple[str, ...]
-    numbers: tuple[float, ...] | None
-    mean: Doubles
-    low: Doubles
-    high: Doubles
-    may_be_best: NDArray[np.bool_]
-    configs: int  # with each value
-
-
-@dataclass(frozen=True, eq=False)
-class Cloud:
-    """A number that is not crossed with the rest: one point a config."""
-
-    key: str
-    name: str
-    numbers: tuple[float, ...]
-    mean: tuple[float, ...]
-    configs: tuple[str, ...]
 
 
 def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Iterator[ParameterMeans | Cloud]:
@@ -133,12 +105,3 @@ def _cloud(
         tuple(means[row] for _, row in points),
         tuple(verdict.matrix.configs[row] for _, row in points),
     )
-
-
-def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:
-    """Read values as numbers; None unless all are finite."""
-    try:
-        found = tuple(map(float, values))
-    except ValueError:
-        return None
-    return found if found and np.isfinite(found).all() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from itertools import starmap
+from itertools import chain, starmap
 
 from ragsweep.core.results import Result, objectives
 from ragsweep.report.choice import WORDS
@@ -22,8 +22,10 @@ from ragsweep.report.document import (
     lines,
     notes,
 )
+from ragsweep.report.naming import varying_keys
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts, details
+from ragsweep.report.page.costs import cost_items
 from ragsweep.report.page.effects import effect_items
 from ragsweep.report.page.histograms import histogram_items
 from ragsweep.report.page.losses import funnel_items, fusion_items
@@ -49,7 +51,7 @@ def page_document(report: SweepReport) -> Document:
         ("quality", "Quality against cost", _quality(view)),
         ("configs", "Configs", _configs(view)),
         ("differences", "Differences", _differences(view)),
-        ("effects", "Effects", effect_items(view)),
+        ("effects", "Effects", chain(effect_items(view), _costs(view))),
         ("slices", "Slices", _slices(view)),
         ("losses", "Where the evidence was lost", funnel_items(list(view.funnels.values()))),
         ("fusion", "Fusion audit", fusion_items(view.sorted(view.chosen), view.metric)),
@@ -156,6 +158,11 @@ def _differences(view: PageView) -> Iterator[Block]:
         " worse than another."
     )
     yield Charts([{"label": "", "figure": charts.differences(found, view.choice)}], note)
+
+
+def _costs(view: PageView) -> Iterator[Block]:
+    """Yield the costs of swept indexes and embedders."""
+    yield from cost_items(view.best_first, varying_keys(list(view.settings.values())), view.metric)
 
 
 def _slices(view: PageView) -> Iterator[Block]:

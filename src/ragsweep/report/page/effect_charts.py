@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ragsweep.core.results import Result
-from ragsweep.report.naming import rounded, short
+from ragsweep.report.naming import read_numbers, rounded, short
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.page.charts import (
+from ragsweep.report.page.figures import (
     ACCENT,
     BAND,
     FRAME,
@@ -28,7 +32,9 @@ from ragsweep.report.page.charts import (
     literal,
     with_unit,
 )
-from ragsweep.report.page.curves import Cloud, ParameterMeans, read_numbers
+from ragsweep.report.tables import rank_results
+
+Doubles = NDArray[np.float64]
 
 MOST_TICKS = 8
 UNSET = -0.1
@@ -45,6 +51,35 @@ _STRETCH = {
     "line": {"width": 0},
 }
 _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10, "color": INK}, "bgcolor": SURFACE}
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterMeans:
+    """The values of a parameter, in order, and the means over all configs that have each: arrays of one number a value.
+
+    ``numbers`` are the values if all are numbers. ``may_be_best`` flags the values of the 95 % confidence set.
+    """
+
+    key: str
+    name: str
+    values: tuple[str, ...]
+    numbers: tuple[float, ...] | None
+    mean: Doubles
+    low: Doubles
+    high: Doubles
+    may_be_best: NDArray[np.bool_]
+    configs: int  # with each value
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """A number that is not crossed with the rest: one point a config."""
+
+    key: str
+    name: str
+    numbers: tuple[float, ...]
+    mean: tuple[float, ...]
+    configs: tuple[str, ...]
 
 
 def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
@@ -101,9 +136,7 @@ def parallel(
 
     ``names``: key -> short name of each parameter that varies.
     """
-    known = [one for one in results if is_known(one, metric)]
-    sign = -1 if known[0].summaries[metric].higher_is_better is False else 1
-    known = sorted(known, key=lambda one: -sign * one.summaries[metric].value)[:MOST_LINES]
+    known = rank_results([one for one in results if is_known(one, metric)], metric)[:MOST_LINES]
     axes = [_heights([settings[one.name].get(key, "") for one in known]) for key in names]
     axes.append(_heights([f"{one.summaries[metric].value:.6g}" for one in known]))
     titles = [*names.values(), metric]

@@ -10,8 +10,8 @@ from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import number
 from ragsweep.report.page import charts, effect_charts
-from ragsweep.report.page.costs import cost_items
-from ragsweep.report.page.curves import Cloud, ParameterMeans, curve_of_best, effects, swept_within
+from ragsweep.report.page.curves import curve_of_best, effects, swept_within
+from ragsweep.report.page.effect_charts import Cloud, ParameterMeans
 from ragsweep.report.page.view import PageView
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import SweepComparison
@@ -24,12 +24,7 @@ CLOUD = "Each point is a config; the other settings vary, too."
 
 
 def effect_items(view: PageView) -> Iterator[Block]:
-    """Yield the effect of each swept parameter on the objective, and the costs of swept indexes and embedders."""
-    yield from _effects_on_quality(view)
-    yield from cost_items(view.best_first, varying_keys(list(view.settings.values())), view.metric)
-
-
-def _effects_on_quality(view: PageView) -> Iterator[Block]:
+    """Yield the effect of each swept parameter on the objective."""
     found = view.compared
     if not found or not found.differences.apart.any():
         return

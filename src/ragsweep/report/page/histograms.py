@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.results import Result
 from ragsweep.report.document import Block, Charts
-from ragsweep.report.page.charts import ACCENT, INK, MUTED, Figure, as_list
+from ragsweep.report.page.figures import ACCENT, INK, MUTED, Figure, as_list
 
 Group = tuple[str, NDArray[np.float64], str]
 """A name, values and a colour."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
-from ragsweep.core.results import Result
 from ragsweep.report.document import Block, Charts, Document, Section, Table
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts
-from ragsweep.report.page_texts import PastSweep
+from ragsweep.report.page_texts import RecordedSweep
 from ragsweep.stats.comparable import factors
 
 FORMAT = "ragsweep.history/1"
@@ -23,19 +21,6 @@ NOTE = (
     " and two sweeps may have been run on other documents."
 )
 CHANGED = "What differs between the best config of a sweep and that of the sweep before it, on the same questions."
-
-
-@dataclass(frozen=True)
-class RecordedSweep:
-    """A sweep with its best config by the first objective."""
-
-    past: PastSweep
-    best: Result
-
-    @property
-    def questions(self) -> tuple[str, str, str]:
-        """The digest of the golden set, the partition and the metric: sweeps with equal ones are comparable."""
-        return self.best.dataset.undivided, self.best.dataset.partition, self.past.summary.name
 
 
 def history_document(sweeps: Sequence[RecordedSweep]) -> Document:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number
-from ragsweep.report.page.charts import (
+from ragsweep.report.page.figures import (
     ACCENT,
     FRAME,
     INK,
@@ -21,8 +21,8 @@ from ragsweep.report.page.charts import (
     marker,
 )
 from ragsweep.stats import funnel as stages
+from ragsweep.stats.audits import FusionAudit, LegComparison
 from ragsweep.stats.funnel import STAGES, Funnel
-from ragsweep.stats.fusion_audit import FusionAudit, LegComparison
 
 LEG_SYMBOLS = ("circle", "circle-open", "square", "square-open")
 IN_CONTEXT = "in the context"

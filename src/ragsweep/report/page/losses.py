@@ -10,8 +10,9 @@ from ragsweep.report.document import Block, Charts, Statement, Statements, Table
 from ragsweep.report.evidence_losses import PASSED, audit_sentences, funnel_sentences
 from ragsweep.report.numbers import number, with_interval
 from ragsweep.report.page import loss_charts
+from ragsweep.stats.audits import FusionAudit
 from ragsweep.stats.funnel import STAGES, Funnel, StageLoss
-from ragsweep.stats.fusion_audit import FusionAudit, audited_metrics, fusion_audit
+from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 from ragsweep.stats.verdict import shown_kind
 
 MOST_HYBRIDS = 4

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.core.results import Result, Summary
 from ragsweep.report.numbers import cell
-from ragsweep.report.page.charts import (
+from ragsweep.report.page.figures import (
     ACCENT,
     DOTTED,
     INK,

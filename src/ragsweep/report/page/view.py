@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ragsweep.core.results import Result, objectives
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import all_settings, swept
-from ragsweep.report.tables import headline
+from ragsweep.report.tables import headline, rank_results
 from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.funnel import Funnel, funnel
 
@@ -29,7 +28,7 @@ class PageView:
         self.settings = dict(zip(names, all_settings(self.results), strict=True))
         self.choice = report.conclusion.chosen
         self.roles = self._roles()
-        self.best_first = self._best_first()
+        self.best_first = rank_results([one for one in self.results if self.metric in one.summaries], self.metric)
         self.chosen = self._chosen()
         self.funnels = self._follow_evidence()
 
@@ -53,16 +52,6 @@ class PageView:
             if name in self.settings:
                 roles.setdefault(name, []).append(role)
         return {name: ", ".join(words) for name, words in roles.items()}
-
-    def _best_first(self) -> list[Result]:
-        known = [one for one in self.results if self.metric in one.summaries]
-
-        def loss(result: Result) -> float:
-            summary = result.summaries[self.metric]
-            sign = 1 if summary.higher_is_better is False else -1
-            return math.inf if math.isnan(summary.value) else sign * summary.value
-
-        return sorted(known, key=loss)
 
     def _chosen(self) -> list[Result]:
         """Choose the configs shown side by side: the baseline, the choice, the best, then by the objective."""

@@ -6,15 +6,16 @@ clusters, or degrees of freedom, for an interval over all questions. The others 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.confidence_set import all_pairs
-from ragsweep.stats.inference.differences import Differences, compare_amounts, transform_amounts
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.estimates import Concentration, Part
+from ragsweep.stats.inference.matrix import Matrix, transform_amounts
 from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores
 
 Flags = NDArray[np.bool_]
@@ -23,31 +24,6 @@ MOST = 3
 """Most clusters that are compared separately."""
 ROUNDED = 0.01
 """Tolerance of computed degrees of freedom."""
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """The comparison on a part of the questions.
-
-    In a part that is one cluster each question is its own cluster: its intervals are about further questions of that
-    document, not of other documents, and NaN where the part has too few questions.
-    """
-
-    matrix: Matrix
-    share: float  # of all questions, by weight
-    differences: Differences
-
-
-@dataclass(frozen=True, eq=False)
-class Concentration:
-    """The comparison on each dominating cluster, the largest first, and on the rest, which has enough clusters.
-
-    Each part has intervals at its own level: jointly they hold less often. The difference over all questions is
-    the sum of the parts' differences times their shares.
-    """
-
-    dominating: tuple[Part, ...]
-    rest: Part
 
 
 def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
@@ -89,7 +65,7 @@ def compare_parts(
         part = replace(part, clusters=np.arange(len(part.questions))) if alone else part
         share = float(weights[chosen].sum() / weights.sum())
         largest = None if declared else all_pairs(transform_amounts(part, unit), resamples=resamples).largest
-        return Part(part, share, compare_amounts(part, baseline, unit, largest, resamples))
+        return Part(part.questions, share, compare_amounts(part, baseline, unit, largest, resamples))
 
     inside = [matrix.clusters == number for number in dominating]
     return Concentration(

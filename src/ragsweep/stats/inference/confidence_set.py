@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.stats.inference.estimates import AllPairs
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import LARGEST, as_normal
 from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores, deviations
@@ -29,18 +30,6 @@ class PairErrors(NamedTuple):
 
     worse: Doubles  # (configs, configs)
     scale: Floats  # (configs, configs); 0 where the difference has no spread
-
-
-class AllPairs(NamedTuple):
-    """Every pair of configs, compared at once.
-
-    ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors as if these were
-    known. ``may_be_best`` flags the configs that are not shown worse than any other: they include the best one at the
-    level of the quantile.
-    """
-
-    largest: float
-    may_be_best: Flags
 
 
 def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:

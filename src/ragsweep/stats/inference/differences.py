@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.estimates import Differences
+from ragsweep.stats.inference.matrix import Matrix, has_ratios, is_amount, transform_amounts
 from ragsweep.stats.inference.max_t import bound
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
 from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores
@@ -20,69 +21,9 @@ Flags = NDArray[np.bool_]
 BASELINE = "the baseline"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
-TOO_SHORT = "may be too short: rare losses"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
 NO_RATIO = "some values are 0 or less, so that there is no ratio: the interval assumes no long tail"
-SCALES = frozenset({"%", "points"})
-"""Units of scales with two ends."""
-
 FEW = f"fewer than {FEWEST} independent questions"
-
-
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """Each config less the baseline: arrays with one number a config, in the metric's unit and its own direction.
-
-    Where less is better a negative ``estimate`` is the better one; ``better`` and ``worse`` respect that. ``low`` and
-    ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
-    ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences, both weighted.
-    ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
-
-    With ``ratios`` all of these are of logarithms: e to the ``estimate`` is the typical ratio to the baseline.
-    """
-
-    baseline: int
-    level: float
-    estimate: Doubles
-    low: Doubles
-    high: Doubles
-    standard_error: Doubles
-    wilcoxon: Doubles  # two-sided p-values
-    randomisation: Doubles
-    wilcoxon_holm: Doubles
-    randomisation_holm: Doubles
-    effect: Doubles
-    apart: Numbers
-    notes: tuple[str, ...]
-    variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
-    critical: float  # half-width of each interval in standard errors
-    degrees: float  # degrees of freedom of the differences' t statistics
-    largest: float  # quantile of the largest resampled deviation that ``critical`` rests on
-    higher_is_better: bool = True
-    ratios: bool = False
-    by_labels: bool = False  # corrected by people's labels: the tests of judged scores are ignored
-
-    @property
-    def better(self) -> Flags:
-        """The configs whose interval lies wholly on the better side of 0, confirmed by the exact tests."""
-        return self.confirmed & (self.low > 0 if self.higher_is_better else self.high < 0)
-
-    @property
-    def worse(self) -> Flags:
-        """The configs whose interval lies wholly on the worse side of 0, confirmed by the exact tests."""
-        return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
-
-    @property
-    def confirmed(self) -> Flags:
-        """The configs whose difference the exact tests confirm.
-
-        If few questions differ, an interval may exclude 0 although random signs would do so too often: the bootstrap is
-        only an approximation there, and these tests are exact.
-        """
-        if self.by_labels:
-            return np.ones(len(self.estimate), dtype=bool)
-        exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
-        return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
 
 
 def compare_with_baseline(
@@ -144,28 +85,6 @@ def compare_amounts(
     notes = [f"{note}; {NO_RATIO}" if note else NO_RATIO for note in found.notes]
     notes[baseline] = found.notes[baseline]
     return replace(found, notes=tuple(notes))
-
-
-def is_amount(unit: str) -> bool:
-    """Return whether scores in a unit are amounts, which may have a long tail; those of a scale with ends have none."""
-    return bool(unit) and unit not in SCALES
-
-
-def has_ratios(matrix: Matrix, unit: str) -> bool:
-    """Return whether scores are amounts in a ``unit``, all above 0, which are compared by their ratios."""
-    return bool(is_amount(unit) and matrix.values.size and (matrix.scores > 0).all())
-
-
-def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
-    """Return the compared scores: natural logarithms of amounts (``has_ratios``), with the same weights.
-
-    Less the mean logarithm of all configs, so that the unit (seconds or milliseconds) and the order change nothing.
-    """
-    if not has_ratios(matrix, unit):
-        return matrix
-    logarithms = np.log(matrix.scores)
-    logarithms -= logarithms.mean()
-    return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)
 
 
 def _corrected(p_values: Doubles, others: Flags) -> Doubles:

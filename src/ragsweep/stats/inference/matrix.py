@@ -5,14 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ragsweep.core.errors import InputError, nearest
-from ragsweep.core.results import Result
-from ragsweep.stats.inference.declined import fill_declined
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -20,6 +15,9 @@ Numbers = NDArray[np.int64]
 
 SOURCE, WEIGHT = "source", "weight"
 """The columns of a table of outcomes with the cluster and the weight of each question."""
+
+SCALES = frozenset({"%", "points"})
+"""Units of scales with two ends."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +28,7 @@ class Matrix:
     cluster share their source document and are drawn together. ``asked`` counts the questions that any config was
     scored on; those that not all of them were scored on are left out of the matrix. Of weighted questions ``values``
     are scores times ``weights``, which have a mean of 1, so that plain means of them are weighted means.
-    ``declined`` marks the worst scores that stand for answers a config declined to give (see ``declined``).
+    ``declined`` marks the worst scores that stand for answers a config declined to give (see ``fill_declined``).
     """
 
     values: Doubles
@@ -87,41 +85,11 @@ class Matrix:
         return replace(
             self,
             values=values,
-            clusters=_numbered(self.clusters[chosen]),
+            clusters=number_clusters(self.clusters[chosen]),
             questions=names,
             weights=weights,
             declined=declined,
         )
-
-
-def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
-    """Align the scores of one metric, question by question; a declined answer has the worst score.
-
-    Raises:
-        InputError: A result has no such metric, the metric has no direction, or it is not a mean over questions.
-    """
-    for result in results:
-        _check(result, metric)
-    ids = list(dict.fromkeys(chain.from_iterable(result.outcomes["question_id"] for result in results)))
-    rows = [_scores(result, metric, ids) for result in results]
-    scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
-    declined = fill_declined(results, metric, ids, scores)
-    known = ~np.isnan(scores)
-    both = np.flatnonzero(known.all(axis=0))
-    sources = dict(zip(results[0].outcomes["question_id"], clusters_of(results[0]), strict=True)) if results else {}
-    names = tuple(ids[n] for n in both.tolist())
-    weights = _weights(results, names)
-    return Matrix(
-        scores[:, both] if weights is None else scores[:, both] * weights,
-        _numbered(np.array([sources[name] for name in names], dtype=np.str_)),
-        tuple(result.name for result in results),
-        names,
-        metric,
-        bool(results[0].summaries[metric].higher_is_better) if results else True,
-        int(known.any(axis=0).sum()),
-        weights,
-        declined[:, both] if declined.any() else None,
-    )
 
 
 def relative(weights: Doubles) -> Doubles:
@@ -129,36 +97,28 @@ def relative(weights: Doubles) -> Doubles:
     return np.asarray(weights / weights.mean()) if len(weights) else weights
 
 
-def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
-    """Return the weights of questions, with a mean of 1; None where all count alike."""
-    column = results[0].outcomes.get(WEIGHT) if results else None
-    if column is None:
-        return None
-    given = dict(zip(results[0].outcomes["question_id"], column, strict=True))
-    found = np.array([given[name] for name in names], dtype=np.float64)
-    return None if len(found) and (found == found[0]).all() else relative(found)
-
-
-def _check(result: Result, metric: str) -> None:
-    if metric not in result.summaries:
-        raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries)}')
-    if result.summaries[metric].higher_is_better is None:
-        raise InputError(f"{metric}: neither more nor less of it is better, so that no config is better by it")
-
-
-def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
-    """Return a result's scores of these questions; NaN where it has none."""
-    asked, column = result.outcomes["question_id"], result.outcomes[metric]
-    if list(asked) == ids:
-        return column
-    scored = dict(zip(asked, column, strict=True))
-    return [scored.get(name, math.nan) for name in ids]
-
-
-def clusters_of(result: Result) -> Sequence[str]:
-    """Name each question's cluster; older records have no clusters: each question is its own."""
-    return result.outcomes.get(SOURCE) or result.outcomes["question_id"]
-
-
-def _numbered(names: NDArray[np.generic]) -> Numbers:
+def number_clusters(names: NDArray[np.generic]) -> Numbers:
+    """Number clusters from 0 by their names."""
     return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.int64)
+
+
+def is_amount(unit: str) -> bool:
+    """Return whether scores in a unit are amounts, which may have a long tail; those of a scale with ends have none."""
+    return bool(unit) and unit not in SCALES
+
+
+def has_ratios(matrix: Matrix, unit: str) -> bool:
+    """Return whether scores are amounts in a ``unit``, all above 0, which are compared by their ratios."""
+    return bool(is_amount(unit) and matrix.values.size and (matrix.scores > 0).all())
+
+
+def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
+    """Return the compared scores: natural logarithms of amounts (``has_ratios``), with the same weights.
+
+    Less the mean logarithm of all configs, so that the unit (seconds or milliseconds) and the order change nothing.
+    """
+    if not has_ratios(matrix, unit):
+        return matrix
+    logarithms = np.log(matrix.scores)
+    logarithms -= logarithms.mean()
+    return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)

@@ -14,6 +14,7 @@ from ragsweep.stats.inference.cluster_errors import FEWEST, effective_clusters, 
 from ragsweep.stats.inference.confidence_sequence import lower_bound
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
+from ragsweep.stats.inference.prediction_powered import Corrected
 from ragsweep.stats.inference.rare_losses import largest_loss, least_gain, losses_are_seen
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores, cluster_sums
 from ragsweep.stats.inference.studentised import studentised_low
@@ -164,6 +165,18 @@ def decide(slack: float, low: float, high: float, margin: float) -> Decision:
     """Decide by the interval of the slack; rounding differences count as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
+
+
+def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
+    """Decide by the slack ``sign * contrast + offset``; without enough labels it is inconclusive.
+
+    An end of the interval is never nearer than the judged one, which allows for losses too rare to have been seen.
+    """
+    slack = sign * contrast.value + offset
+    low, high = sorted((sign * contrast.low, sign * contrast.high))
+    low = slack - max(slack - low - offset, judged.slack - judged.low)
+    high = slack + max(high + offset - slack, judged.high - judged.slack)
+    return replace(judged, decision=decide(slack, low, high, judged.margin), slack=slack, low=low, high=high)
 
 
 def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gate:

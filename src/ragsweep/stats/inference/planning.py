@@ -10,9 +10,10 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.stats.inference.cluster_errors import FEWEST, intraclass_correlation
+from ragsweep.stats.inference.estimates import POWER
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
-from ragsweep.stats.inference.power import POWER, questions_needed, shared_level
+from ragsweep.stats.inference.power import questions_needed, shared_level
 from ragsweep.stats.inference.resampling import cluster_sums
 
 PARAMETER, METHOD = "a parameter", "another retriever"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.inference.cluster_errors import FEWEST
-from ragsweep.stats.inference.differences import Differences
+from ragsweep.stats.inference.estimates import LEVEL, POWER, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import as_normal, student_quantile
 from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
@@ -28,41 +27,8 @@ WIDEST = 8.0
 """The largest gain that is tried, in multiples of the gain that the observed spread gives."""
 ROUGHLY = 0.02
 """Shortfall of a simulated power within its simulation error."""
-POWER = 0.8
-LEVEL = 0.95
 MOST = 1e9
 """Most questions of a plan: a difference that needs more is zero or rounding."""
-
-
-@dataclass(frozen=True, eq=False)
-class Power:
-    """The smallest detectable difference of each config to the baseline, in the metric's unit.
-
-    ``estimate_power`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
-    ``spread`` is the standard deviation of the paired differences a question, clusters counted in: the standard error
-    times the root of the questions. ``typical`` is the median over configs that differ from the baseline at all. NaN
-    where a config never differs, and everywhere with fewer than ten effective clusters, as ``note`` says. ``alone`` is
-    the same as ``typical``, were two configs compared and no others.
-    """
-
-    detectable: Doubles
-    spread: Doubles
-    typical: float
-    alone: float
-    questions: int
-    clusters: int
-    power: float = POWER
-    level: float = LEVEL
-    note: str = ""
-
-    def questions_for(self, effect: float) -> int | None:
-        """Return the questions needed to show a true difference of ``effect`` for a typical config; None if unknown.
-
-        At the same level as ``estimate_power``; the sign of ``effect``, which is in the metric's unit, does not matter.
-        """
-        if not len(self.spread) or np.isnan(self.spread).all():
-            return None
-        return questions_needed(effect, float(np.nanmedian(self.spread)), self.power, self.level)
 
 
 def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
@@ -199,6 +165,16 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
     ) * math.sqrt(count):
         count += 1
     return count
+
+
+def typical_questions_needed(found: Power, effect: float) -> int | None:
+    """Return the questions needed to show a true difference of ``effect`` for a typical config; None if unknown.
+
+    At the power and the level of ``found``; the sign of ``effect``, which is in the metric's unit, does not matter.
+    """
+    if not len(found.spread) or np.isnan(found.spread).all():
+        return None
+    return questions_needed(effect, float(np.nanmedian(found.spread)), found.power, found.level)
 
 
 def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:

@@ -8,13 +8,13 @@ question.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import effective_clusters
+from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.resampling import cluster_sums
 from ragsweep.stats.inference.studentised import studentised_low
 
@@ -29,23 +29,6 @@ COMPARABLE = 0.5
 """Least loss that counts, as a share of the mean gain: smaller ones say nothing about large ones."""
 DRAWS = 10_000
 SEED = 20261125
-
-
-@dataclass(frozen=True)
-class RareLosses:
-    """What large losses on few questions leave of the lead of one config over another.
-
-    ``survives``: the lead is not undone by one more cluster that loses everything or, where losses were seen, the
-    studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (metric's unit) on a ``share`` of the questions
-    cannot be excluded: ``seen`` of ``questions`` lost at least half as much, questions of one cluster counting
-    together and ``questions`` being the effective number of clusters.
-    """
-
-    survives: bool
-    size: float
-    share: float
-    seen: int
-    questions: int
 
 
 def rare_losses(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.differences import TOO_SHORT, Differences
+from ragsweep.stats.inference.estimates import Differences, Reversal, Slice
 from ragsweep.stats.inference.matrix import Matrix, relative
 from ragsweep.stats.inference.max_t import critical_value, largest_deviation, needed_p_value
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
@@ -21,71 +20,10 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-SURE = 0.05
-"""Least p-value at which the randomisation test does not confirm an interval."""
 SMALL = 20
 """Slices of fewer questions are marked: they can only detect large differences."""
 WORK = 20_000_000_000
 """Limit of multiplications for the intervals of all slices; beyond it there are fewer resamples, at least 1,000."""
-
-
-@dataclass(frozen=True, eq=False)
-class Slice:
-    """The questions with one value of one label: each config less the baseline there, one number a config.
-
-    In the metric's unit and its own direction. Intervals hold for all configs and all slices together; NaN with fewer
-    than ten effective clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
-    ``exposed``: a loss too rare to have been seen could undo what the interval shows, so that nothing is claimed.
-    """
-
-    label: str
-    value: str
-    questions: int
-    small: bool
-    estimate: Doubles
-    low: Doubles
-    high: Doubles
-    p: Doubles
-    p_holm: Doubles
-    exposed: Flags
-    higher_is_better: bool = True
-
-    @property
-    def better(self) -> Flags:
-        """The configs that are better than the baseline in this slice, corrected over all slices."""
-        return self._sure(1.0) & ~self.exposed
-
-    @property
-    def worse(self) -> Flags:
-        """The configs that are worse than the baseline in this slice, corrected over all slices."""
-        return self.seems_worse & ~self.exposed
-
-    @property
-    def seems_worse(self) -> Flags:
-        """The configs that are worse, or would be if no gain too rare to have been seen undid it: a warning."""
-        return self._sure(-1.0)
-
-    def doubt(self, row: int) -> str:
-        """Return the mark of an interval that an unseen loss could undo; else empty."""
-        return TOO_SHORT if self.exposed[row] else ""
-
-    def _sure(self, side: float) -> Flags:
-        turned = side if self.higher_is_better else -side
-        low, high = (self.low, self.high) if turned > 0 else (-self.high, -self.low)
-        return np.where(np.isnan(low), False, low > 0) & (high > 0) & (self.p_holm < SURE)
-
-
-class Reversal(NamedTuple):
-    """A config that is better than the baseline on average, and worse in one slice.
-
-    ``exposed``: a gain too rare to have been seen could undo the latter.
-    """
-
-    config: int
-    label: str
-    value: str
-    small: bool
-    exposed: bool = False
 
 
 def by_slice(

@@ -15,7 +15,7 @@ from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.records.names import check_name
-from ragsweep.stats.costs import COSTS
+from ragsweep.stats.choice import COSTS
 
 BASELINE = "baseline"
 """The config key of the declared baseline."""

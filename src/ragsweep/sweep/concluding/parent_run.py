@@ -6,35 +6,31 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ragsweep.core.results import COMPLETE, PARTIAL, Result, Summary
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import ALL, CHOSEN, DESCRIPTION
 from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Record, Sweep
-from ragsweep.report import artifacts
+from ragsweep.report.artifacts import artifacts
 from ragsweep.report.conclusion_facts import result_texts
 from ragsweep.report.front import front_csv
-from ragsweep.report.page import page_document
+from ragsweep.report.page.data import page_document
 from ragsweep.report.page_texts import PageTexts, PastSweep
 from ragsweep.report.question_rows import question_rows
 from ragsweep.report.race import race_facts, race_numbers
 from ragsweep.report.sweep_document import description_document
 from ragsweep.report.sweep_table import swept
-from ragsweep.report.tables import headline
+from ragsweep.report.tables import goodness, headline
 from ragsweep.report.verdict_files import numbers
 from ragsweep.report.writers.html import as_html
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.past_sweeps import goodness
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, sweep_content
+from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from ragsweep.sweep.running.context import TrackedContent
-
-if TYPE_CHECKING:
-    from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 
 PAGE = "report.html"
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"

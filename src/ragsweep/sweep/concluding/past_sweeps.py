@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ragsweep.core.results import COMPLETE, DatasetFacts, Result, Summary, objectives
 from ragsweep.report.naming import number_configs
 from ragsweep.report.page_texts import PastSweep
+from ragsweep.report.tables import goodness
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
 
 MOST_PAST = 50
 """Most sweeps in a page's history."""
-
-
-def goodness(summary: Summary) -> float:
-    """Return the value of a metric, negated if lower is better."""
-    return summary.value * (-1 if summary.higher_is_better is False else 1)
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:

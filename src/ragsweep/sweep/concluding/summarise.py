@@ -13,7 +13,8 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.naming import number_configs
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
-from ragsweep.stats.conclusion import SweepConclusion, conclude
+from ragsweep.stats.conclude import conclude
+from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.composing.job import SUFFIX

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragsweep.report.conclusion_facts import from_reference
 from ragsweep.report.document import Statement
 from ragsweep.report.front import front_lines
+from ragsweep.report.holdout import gap_line
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, signed
 from ragsweep.report.page_texts import PageTexts
@@ -18,7 +19,7 @@ from ragsweep.report.result_blocks import failure_lines
 from ragsweep.report.sweep_document import sweep_document
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.terminal import Terminal
-from ragsweep.report.verdict import change, gap_line
+from ragsweep.report.verdict import change
 from ragsweep.report.writers.terminal import show
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first

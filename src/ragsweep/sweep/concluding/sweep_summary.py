@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ragsweep.core.results import DatasetFacts, Failure, Result, objectives, pareto_front
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.sweep.concluding.finalists import Finalists, choose
 
 if TYPE_CHECKING:
     from ragsweep.report.page_texts import PastSweep
-    from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
     from ragsweep.stats.holdout_gap import Gap
     from ragsweep.sweep.searching.study_summary import StudySummary
 

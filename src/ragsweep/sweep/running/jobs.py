@@ -21,8 +21,8 @@ from ragsweep.report.live_questions import live_line
 from ragsweep.report.tables import partial_note
 from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import is_mean
-from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.power import estimate_power
+from ragsweep.stats.inference.score_matrix import score_matrix
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own, trial_name, trial_names
 from ragsweep.sweep.running.context import RunContext

@@ -1,0 +1,46 @@
+"""The files of a sweep: JSON, CSV, charts, the verdict, and what answers show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragsweep.core.results import DROPPED, Failure, Result
+from ragsweep.report import plots, tables
+from ragsweep.report.answers import answer_files
+from ragsweep.report.conclusion_facts import result_facts, verdict_facts
+from ragsweep.report.verdict_files import verdict_files
+from ragsweep.stats.answer_outcomes import abstention_curves
+from ragsweep.stats.conclusion import SweepConclusion
+
+
+def artifacts(
+    sweep: Mapping[str, Any] | str,
+    results: Sequence[Result],
+    failures: Sequence[Failure],
+    headline: Sequence[str],
+    conclusion: SweepConclusion | None = None,
+) -> dict[str, bytes]:
+    """Make all files of a sweep by name: ``results.json``, ``results.csv``, charts, verdict, answers.
+
+    ``sweep`` contains the facts of the sweep as a whole, or just its name. A single config has no conclusion, and
+    neither has a sweep of which nothing was compared yet.
+    """
+    facts = {"name": sweep} if isinstance(sweep, str) else sweep
+    found = conclusion if conclusion and conclusion.comparison else None
+    judged = {"verdict": verdict_facts(found)} if found else {}
+    result = result_facts(found) if found else None
+    files = {
+        "results.json": tables.results_json(results, failures, {**facts, **judged}, result),
+        "results.csv": tables.results_csv(results, failures),
+    }
+    results = [one for one in results if one.state != DROPPED]  # not comparable on a chart
+    shown = [name for name in headline if any(name in result.summaries for result in results)]
+    if shown:
+        files |= plots.metric_by_config(results, shown).files("plots/metric_by_config")
+        if any("category" in result.groups for result in results):
+            first = plots.deciding(results, shown)
+            files |= plots.metric_by_label(results, first, "category").files("plots/metric_by_category")
+    if curves := abstention_curves(results):
+        files |= plots.abstention(curves).files("plots/abstention")
+    return {**files, **(verdict_files(found) if found else {}), **answer_files(results)}

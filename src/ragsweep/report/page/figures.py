@@ -1,0 +1,76 @@
+"""Colours, axes, markers and texts that the charts of the pages share."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.results import Result, Summary
+
+Figure = dict[str, Any]
+
+ACCENT, MUTED, INK, GRID, BAND, SURFACE = "$accent", "$muted", "$ink", "$grid", "$band", "$surface"
+MOST_LABELS = 12
+ROW, FRAME = 26, 110  # pixels
+TOP_DOWN: Figure = {"autorange": "reversed", "type": "category"}
+"""An axis of names, the first on top."""
+DOTTED: Figure = {"color": MUTED, "width": 1, "dash": "dot"}
+WIDE = 20
+"""Least ratio of the largest to the smallest number at which an axis is logarithmic."""
+
+
+def literal(text: str) -> str:
+    """Escape a text that plotly would read as markup."""
+    return html.escape(text, quote=False)
+
+
+def lines(*texts: str) -> str:
+    """Join the lines of a hover text; skip empty ones."""
+    return "<br>".join(literal(text) for text in texts if text)
+
+
+def with_unit(metric: str, unit: str) -> str:
+    """Name a metric with its unit."""
+    return f"{metric}, {unit}" if unit and unit not in metric else metric
+
+
+def is_known(result: Result, metric: str) -> bool:
+    """Return whether a config has a value of a metric."""
+    return metric in result.summaries and math.isfinite(result.summaries[metric].value)
+
+
+def as_list(values: Any) -> list[float | None]:
+    """Convert an array to a JSON list."""
+    return [finite(value) for value in np.asarray(values).tolist()]
+
+
+def finite(value: float) -> float | None:
+    """Convert a number to JSON: NaN and infinity become null."""
+    return value if math.isfinite(value) else None
+
+
+def axis_type(values: Sequence[float]) -> Figure:
+    """Return the type of an axis of these numbers."""
+    return {"type": "log"} if min(values) > 0 and max(values) / min(values) >= WIDE else {}
+
+
+def marker(colour: str, symbol: str, size: int) -> Figure:
+    """Return the style of a point."""
+    return {"color": colour, "symbol": symbol, "size": size}
+
+
+def interval_bars(summaries: Sequence[Summary], colour: str) -> Figure:
+    """Return the vertical bars of intervals."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [finite(one.high - one.value) for one in summaries],
+        "arrayminus": [finite(one.value - one.low) for one in summaries],
+        "color": colour,
+        "thickness": 1,
+        "width": 0,
+    }

@@ -1,0 +1,157 @@
+"""Checks of the recommended config beyond the deciding metric, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+FEWEST = 3
+"""Least surplus of wins over losses, in questions, at which a slice is reported."""
+LEAST = 0.1
+"""Least difference of means at which a slice is reported although chance may explain it."""
+
+
+@dataclass(frozen=True)
+class LegComparison:
+    """The hybrid less one of its legs, on all questions or on one slice, in plain data.
+
+    ``difference`` is in the metric's unit and direction, with a simultaneous interval (NaN where it is unknown) and
+    the p-value of the randomisation test, corrected by Holm over all legs (and slices). ``worse`` and ``better`` are
+    the hybrid's, beyond chance. ``wins`` and ``losses`` count the questions that the hybrid scores better and worse.
+    """
+
+    leg: str
+    questions: int
+    hybrid: float  # mean
+    alone: float  # mean of the leg
+    difference: float
+    low: float
+    high: float
+    p_holm: float
+    worse: bool
+    better: bool
+    wins: int
+    losses: int
+    label: str = ""
+    value: str = ""
+    small: bool = False
+
+    @property
+    def notable(self) -> bool:
+        """Whether the leg's lead over the hybrid is large enough to be reported, significant or not."""
+        large = abs(self.difference) >= LEAST and self.losses - self.wins >= FEWEST
+        halved = abs(self.alone) >= LEAST and abs(self.hybrid) <= abs(self.alone) / 2
+        return self.worse or large or (halved and self.difference < 0)
+
+
+@dataclass(frozen=True)
+class UniqueRecall:
+    """The evidences that only one leg has among its first ``top_k``, and how many of them the hybrid keeps there."""
+
+    leg: str
+    evidences: int
+    share: float  # of all evidences
+    kept: int
+
+
+@dataclass(frozen=True)
+class FusionAudit:
+    """A hybrid against its legs by one metric, in plain data (``dataclasses.asdict`` gives JSON types).
+
+    ``oracle`` is the mean if each question were answered by its best leg, which fusion alone cannot reach by choosing;
+    it may exceed it, because fused rankings are new ones. ``by_question`` has the scores of the hybrid ("") and of each
+    leg for every question that was scored.
+    """
+
+    config: str
+    metric: str
+    top_k: int
+    questions: int
+    hybrid: float
+    legs: Mapping[str, float]
+    best_leg: str
+    oracle: float
+    headroom: float  # oracle less hybrid, positive where the oracle is better
+    differences: tuple[LegComparison, ...]  # one a leg, on all questions
+    slices: tuple[LegComparison, ...]
+    unique: tuple[UniqueRecall, ...]
+    by_question: Mapping[str, Mapping[str, float]]
+
+    @property
+    def worst_slices(self) -> list[LegComparison]:
+        """The slices where a leg is notably better: significant ones first, then by total loss."""
+        return [one for one in self.lost_slices if one.notable]
+
+    @property
+    def lost_slices(self) -> list[LegComparison]:
+        """The slices where a leg has the better mean, significant or not, in the same order."""
+        found = [one for one in self.slices if one.difference < 0]
+        return sorted(found, key=lambda one: (not one.worse, -abs(one.difference) * one.questions))
+
+
+@dataclass(frozen=True)
+class BetterLeg:
+    """A leg that has a better mean than its hybrid by one metric.
+
+    ``difference`` is the leg less the hybrid, positive where the leg is better, with an interval that is simultaneous
+    over all legs (NaN where it is unknown). ``overrides`` replace those of the hybrid's retriever, and its reranker.
+    """
+
+    leg: str
+    metric: str
+    questions: int
+    alone: float  # mean of the leg
+    hybrid: float
+    difference: float
+    low: float
+    high: float
+    overrides: tuple[str, ...]
+
+    @property
+    def shown(self) -> bool:
+        """Whether the leg is better beyond chance."""
+        return self.low > 0
+
+
+class DegradedSlices(NamedTuple):
+    """The slices where a leg alone is notably better than a config: significant ones, or the largest."""
+
+    config: str
+    metric: str
+    slices: Sequence[LegComparison]
+
+
+@dataclass(frozen=True)
+class LongerContext:
+    """The mean tokens of two configs' contexts, and the keys that differ and lengthen them.
+
+    ``equal`` are overrides by which both configs have contexts of about the same length; empty where ``depth`` chunks
+    are too few for that.
+    """
+
+    tokens_before: float
+    tokens_after: float
+    keys: tuple[str, ...]
+    equal: tuple[str, ...] = ()
+
+
+class DistractorLoss(NamedTuple):
+    """The mean of a metric with a distractor in the context, less that without, over the same questions, 95 %."""
+
+    metric: str
+    questions: int
+    change: float
+    low: float
+    high: float
+
+
+class Audits(NamedTuple):
+    """Checks of the choice beyond the deciding metric; rows are those of the deciding comparison."""
+
+    refusing: Mapping[int, int] = {}  # row -> the number of answerable questions, all of which it refuses
+    worse: tuple[str, int] | None = None  # another metric, and the config shown worse, or better than the choice
+    longer: tuple[int, LongerContext] | None = None  # the row whose context is shorter than that of the choice
+    leg: BetterLeg | None = None  # a leg of the choice
+    slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
+    distractors: DistractorLoss | None = None  # where its interval excludes 0

@@ -1,0 +1,208 @@
+"""Compare the configs of a sweep: which one to run, and what is shown about the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
+from ragsweep.stats.choice import Choice, choose, find_loss, find_margin
+from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
+from ragsweep.stats.context_effect import refuses_all
+from ragsweep.stats.context_length import length_keys, rises_with
+from ragsweep.stats.costs import ConfigCosts
+from ragsweep.stats.inference.best import SelectionBias, selection_bias
+from ragsweep.stats.inference.concentration import compare_parts
+from ragsweep.stats.inference.confidence_set import all_pairs
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.estimates import Differences, RareLosses
+from ragsweep.stats.inference.matrix import Matrix, transform_amounts
+from ragsweep.stats.inference.power import each_level, estimate_power
+from ragsweep.stats.inference.rare_losses import largest_loss, rare_losses
+from ragsweep.stats.inference.score_matrix import score_matrix
+from ragsweep.stats.inference.shrinkage import posterior
+from ragsweep.stats.inference.slices import by_slice, reversals
+from ragsweep.stats.repetition import VarianceShares, variance_shares
+from ragsweep.stats.verdict import Beliefs
+
+SLICED = 20
+"""Configs compared by slice: the reference and those with the best means; more would widen every interval."""
+SET_LEVEL = 0.975
+"""Level of all pairs beside a declared baseline, whose own intervals exclude the best in up to 2.5 % of sweeps."""
+
+
+def compare_configs(
+    results: Sequence[Result],
+    failures: Sequence[Failure] = (),
+    set_aside: Sequence[ExcludedConfig] = (),
+    baseline: str | None = None,
+    reference: str | None = None,
+) -> SweepComparison | NoComparison:
+    """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
+
+    ``baseline`` names the config that runs today, where one is declared; else differences are against ``reference``, by
+    default the choice. A PARTIAL config is compared by the metrics with enough scores (``coverage``) only. Configs that
+    a race dropped, that failed, or that have no scored question are left out; ``set_aside`` are others that are not in
+    ``results``. If the objective is not a mean with a direction (a quantile, for example), or fewer than two configs
+    have enough scores of it, the first headline metric that can be compared replaces it.
+    """
+    left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.state == DROPPED]
+    left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
+    results = [result for result in results if result.state in (COMPLETE, PARTIAL)]
+    if reason := _reason_incomparable(results):
+        return NoComparison(reason)
+    config = results[0].config
+    names = dict.fromkeys([*shown_metrics(config), *judged_metrics(results[0])])
+    measured = [name for name in names if name and all(name in result.summaries for result in results)]
+    skipped = {name: why for name in measured if (why := _reason_not_compared(results, name))}
+    usable = [name for name in measured if name not in skipped]
+    for objective in objectives(config):
+        if objective not in measured:
+            skipped[objective] = "it was not measured of every config"
+    if not usable:
+        return NoComparison("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
+    metric = usable[0]
+    complete = [result for result in results if is_complete(result, metric)]
+    scored = [result for result in complete if result.summaries[metric].n_scored]
+    left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in results if not is_complete(result, metric)]
+    left_out += [
+        ExcludedConfig(result.name, "not measured") for result in complete if not result.summaries[metric].n_scored
+    ]
+    if len(scored) < 2:
+        return NoComparison(f"{metric} was measured of one config: there is nothing to compare it with")
+    partial = [name for name in usable if not all(is_complete(result, name) for result in scored)]
+    skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
+    try:
+        kept = [name for name in usable if name not in partial]
+        return _compare(scored, kept, skipped, tuple(left_out), (baseline, reference))
+    except InputError as fault:
+        return NoComparison(str(fault))
+
+
+def _compare(
+    results: Sequence[Result],
+    metrics: Sequence[str],
+    skipped: Mapping[str, str],
+    left_out: tuple[ExcludedConfig, ...],
+    against: tuple[str | None, str | None],
+) -> SweepComparison | NoComparison:
+    matrix = score_matrix(results, metrics[0])
+    if not matrix.questions:
+        return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
+    units = {metric: results[0].summaries[metric].unit for metric in metrics}
+    unit, compared = units[metrics[0]], transform_amounts(matrix, units[metrics[0]])
+    baseline, reference = (matrix.configs.index(one) if one in matrix.configs else None for one in against)
+    costs, beliefs = ConfigCosts(results, is_complete), posterior(compared)
+    choice = decide(results, matrix, beliefs, costs, baseline)
+    reference = find_reference(choice, baseline) if baseline is not None or reference is None else reference
+    pairs = all_pairs(compared, SET_LEVEL if baseline is not None else 0.95)
+    differences = compare_amounts(matrix, reference, unit, None if baseline is not None else pairs.largest)
+    by_mean = np.argsort(-compared.better.mean(axis=1), kind="stable").tolist()
+    rows = (reference, *[row for row in by_mean if row != reference][: SLICED - 1])
+    safe = np.array([bool(length_keys(results[row], results[reference], matrix)) for row in rows])
+    slices = by_slice(compared.select_configs(rows), labels_of(results[0], matrix.questions), rising=safe)
+    others = {name: other for name in metrics[1:] if (other := score_matrix(results, name)).questions}
+    return SweepComparison(
+        matrix=matrix,
+        compared=compared,
+        objective=(*objectives(results[0].config), metrics[0])[0],
+        unit=unit,
+        baseline=baseline,
+        reference=reference,
+        beliefs=beliefs,
+        choice=choice,
+        differences=differences,
+        pairs=pairs,
+        selection_bias=_in_the_unit(selection_bias(compared), matrix) if differences.ratios else selection_bias(matrix),
+        power=estimate_power(compared, reference, level=each_level(differences)),
+        margin=find_margin(results[0].config, matrix, unit),
+        results=results,
+        costs=costs,
+        sliced=rows,
+        slices=slices,
+        reversals=reversals(differences, sorted(slices, key=lambda part: -part.questions), rows),
+        rises_with=() if choice.row is None else rises_with(results[choice.row], results, matrix),
+        others={name: (other, _beside(other, reference, units[name], baseline)) for name, other in others.items()},
+        skipped=skipped,
+        left_out=left_out,
+        concentration=compare_parts(matrix, reference, unit, baseline is not None),
+        variance=_variances(results, matrix, reference),
+    )
+
+
+def decide(
+    results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
+) -> Choice:
+    """Choose a config by the limits and tolerances of the first config, and check its lead over the baseline."""
+    config, unit = results[0].config, results[0].summaries[matrix.metric].unit
+    loss = find_loss(config, matrix, unit)
+    refusing = [row for row, result in enumerate(results) if refuses_all(result)]
+    choice = choose(beliefs, costs, config.get("constraints") or {}, loss, refusing, baseline)
+    if choice.row is None or choice.baseline is None:
+        return choice
+    return replace(choice, losses=guard(results, transform_amounts(matrix, unit), choice.row, choice.baseline.row))
+
+
+def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> RareLosses | None:
+    """Return what rare large losses leave of a row's lead; None if the metric's definition excludes a loss."""
+    if length_keys(results[row], results[other], compared):
+        return None
+    gains = compared.better[row] - compared.better[other]
+    largest = largest_loss(compared.scores[other], falls=compared.higher_is_better)
+    return rare_losses(gains, compared.clusters, largest, compared.weights)
+
+
+def find_reference(choice: Choice, baseline: int | None) -> int:
+    """Return the row that differences are against."""
+    if baseline is not None:
+        return baseline
+    return choice.best if choice.row is None else choice.row
+
+
+def _beside(matrix: Matrix, reference: int, unit: str, baseline: int | None) -> Differences:
+    largest = None if baseline is not None else all_pairs(transform_amounts(matrix, unit)).largest
+    return compare_amounts(matrix, reference, unit, largest)
+
+
+def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dict[int, VarianceShares]:
+    """Divide the variance of each config's difference from the reference, where answers are repeated."""
+    found = {
+        row: variance_shares([results[reference], results[row]], matrix.select_configs((reference, row)))
+        for row in range(len(results))
+        if row != reference
+    }
+    return {row: shares for row, shares in found.items() if shares}
+
+
+def _reason_incomparable(results: Sequence[Result]) -> str:
+    """Return the reason why configs cannot be compared at all; empty if they can."""
+    if not results:
+        return "no config was evaluated: there is nothing to compare"
+    if len(results) == 1:
+        return "one config: there is nothing to compare it with"
+    if len({result.dataset.golden_digest for result in results}) > 1:
+        return "the configs were asked different questions: nothing is compared; sweep over one golden set"
+    return ""
+
+
+def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
+    """Return the reason why configs cannot be compared by a metric; empty if they can."""
+    if results[0].summaries[metric].higher_is_better is None:
+        return "neither more nor less of it is better"
+    if not all(is_mean(result, metric) for result in results):
+        return "it is no mean over questions"
+    if sum(is_scored(result, metric) for result in results) < 2:
+        return "too few of its questions could be scored in all configs but one at most"
+    return ""
+
+
+def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
+    """Convert a selection bias of logarithms into one of the winner's mean."""
+    mean, sign = float(matrix.values[bias.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
+    expected = mean * math.exp(-sign * bias.optimism)
+    return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)

@@ -1,0 +1,112 @@
+"""Conclude a sweep: evidence on the other configs, and audits of the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ragsweep.core.results import Result
+from ragsweep.stats.audits import Audits, DistractorLoss, LongerContext
+from ragsweep.stats.comparison import NoComparison, SweepComparison, best_first
+from ragsweep.stats.conclusion import SweepConclusion, SweepEvidence
+from ragsweep.stats.context_effect import refuses_all
+from ragsweep.stats.context_length import LENGTHENING, longer_context
+from ragsweep.stats.distractor_loss import distractor_loss
+from ragsweep.stats.fusion_audit import better_leg, degraded_slices
+from ragsweep.stats.inference.power import questions_needed
+from ragsweep.stats.verdict import EQUAL, SHOWN_BETTER, SHOWN_WORSE, THE_SAME, Kind
+
+
+def conclude(
+    comparison: SweepComparison | NoComparison | None,
+    results: Sequence[Result] = (),
+    finals: SweepComparison | NoComparison | None = None,
+    finalists: Sequence[Result] = (),
+    where: str = "",
+) -> SweepConclusion:
+    """Conclude a sweep from the comparison of its configs.
+
+    Args:
+        comparison: Of the sweep's own configs.
+        results: Of these configs.
+        finals: The comparison of a search's finalists on the holdout, which decides.
+        finalists: Their results there.
+        where: The deciding questions, if they are not the sweep's own.
+    """
+    everything = (*finalists, *results)
+    found = SweepConclusion(comparison, finals, where)
+    own, deciding, evidence, audits = found.compared, found.deciding, SweepEvidence(), Audits()
+    if isinstance(deciding, SweepComparison):
+        evidence, audits = _evidence(deciding), _audits(deciding)
+    if own is not None:
+        name = found.chosen or own.matrix.configs[own.selection_bias.winner]
+        shown = next((result for result in everything if result.name == name), None)
+        audits = audits._replace(slices=degraded_slices(shown) if shown else None)
+    audits = audits._replace(distractors=_shown_distractors(results))
+    return replace(found, evidence=evidence, audits=audits)
+
+
+def _evidence(verdict: SweepComparison) -> SweepEvidence:
+    by_kind: dict[Kind, list[int]] = {}
+    for row in best_first(verdict, range(len(verdict.results))):
+        if row != verdict.reference:
+            by_kind.setdefault(verdict.verdicts[row].kind, []).append(row)
+    return SweepEvidence(by_kind, *_needed(verdict))
+
+
+def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
+    """Return the row that the choice leads over, and the questions that would show the lead, if it is not shown."""
+    choice = verdict.choice
+    lead = choice.baseline or choice.runner_up
+    if choice.row is None or lead is None or verdict.differences.by_labels:
+        return None, None
+    if verdict.reference not in (choice.row, lead.row):
+        return None, None
+    row = lead.row if verdict.reference == choice.row else choice.row
+    if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, EQUAL, THE_SAME):
+        return None, None
+    observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
+    return lead.row, questions_needed(observed, float(verdict.power.spread[row]), level=verdict.power.level)
+
+
+def _audits(verdict: SweepComparison) -> Audits:
+    row, chosen = verdict.choice.row, verdict.chosen
+    if row is None or chosen is None:
+        return Audits()
+    refusing = {other: refuses_all(verdict.results[other]) for other in verdict.choice.refusing}
+    return Audits(refusing, _worse(verdict, row), _longer(verdict, row), better_leg(chosen))
+
+
+def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
+    """Return a metric in which the choice is shown worse than the reference or, being it, another shown better."""
+    for metric, (matrix, found) in verdict.others.items():
+        if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
+            continue
+        shown, rows = found.worse, [row]
+        if row == verdict.reference:
+            shown, rows = found.better, np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
+        if (other := next((one for one in rows if shown[one]), None)) is not None:
+            return metric, other
+    return None
+
+
+def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
+    """Return a config whose context is shorter than that of the choice: first the one that it leads over."""
+    lead = verdict.choice.baseline or verdict.choice.runner_up
+    ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]
+    for other in dict.fromkeys(one for one in ordered if one != row):
+        found = longer_context(verdict.results[other], verdict.results[row], verdict.metric)
+        if found is not None and not set(found.keys) <= set(LENGTHENING):
+            return other, found
+    return None
+
+
+def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
+    """Return the effect of a known distractor in the context on the metric of success, if its interval excludes 0."""
+    metrics = {str((result.config.get("success") or {}).get("metric", "")) for result in results}
+    if len(metrics) != 1:
+        return None
+    found = distractor_loss([result.outcomes for result in results], metrics.pop())
+    return found if found and not found.low <= 0 <= found.high else None

@@ -1,0 +1,210 @@
+"""What tests and estimates of several configs return, as data: arrays have one number a config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+TOO_SHORT = "may be too short: rare losses"
+SURE = 0.05
+"""Least p-value at which the randomisation test does not confirm an interval."""
+POWER = 0.8
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Each config less the baseline: arrays with one number a config, in the metric's unit and its own direction.
+
+    Where less is better a negative ``estimate`` is the better one; ``better`` and ``worse`` respect that. ``low`` and
+    ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
+    ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences, both weighted.
+    ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
+
+    With ``ratios`` all of these are of logarithms: e to the ``estimate`` is the typical ratio to the baseline.
+    """
+
+    baseline: int
+    level: float
+    estimate: Doubles
+    low: Doubles
+    high: Doubles
+    standard_error: Doubles
+    wilcoxon: Doubles  # two-sided p-values
+    randomisation: Doubles
+    wilcoxon_holm: Doubles
+    randomisation_holm: Doubles
+    effect: Doubles
+    apart: Numbers
+    notes: tuple[str, ...]
+    variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
+    critical: float  # half-width of each interval in standard errors
+    degrees: float  # degrees of freedom of the differences' t statistics
+    largest: float  # quantile of the largest resampled deviation that ``critical`` rests on
+    higher_is_better: bool = True
+    ratios: bool = False
+    by_labels: bool = False  # corrected by people's labels: the tests of judged scores are ignored
+
+    @property
+    def better(self) -> Flags:
+        """The configs whose interval lies wholly on the better side of 0, confirmed by the exact tests."""
+        return self.confirmed & (self.low > 0 if self.higher_is_better else self.high < 0)
+
+    @property
+    def worse(self) -> Flags:
+        """The configs whose interval lies wholly on the worse side of 0, confirmed by the exact tests."""
+        return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
+
+    @property
+    def confirmed(self) -> Flags:
+        """The configs whose difference the exact tests confirm.
+
+        If few questions differ, an interval may exclude 0 although random signs would do so too often: the bootstrap is
+        only an approximation there, and these tests are exact.
+        """
+        if self.by_labels:
+            return np.ones(len(self.estimate), dtype=bool)
+        exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
+        return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
+
+
+class AllPairs(NamedTuple):
+    """Every pair of configs, compared at once.
+
+    ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors as if these were
+    known. ``may_be_best`` flags the configs that are not shown worse than any other: they include the best one at the
+    level of the quantile.
+    """
+
+    largest: float
+    may_be_best: Flags
+
+
+@dataclass(frozen=True, eq=False)
+class Power:
+    """The smallest detectable difference of each config to the baseline, in the metric's unit.
+
+    ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
+    ``spread`` is the standard deviation of the paired differences a question, clusters counted in: the standard error
+    times the root of the questions. ``typical`` is the median over configs that differ from the baseline at all. NaN
+    where a config never differs, and everywhere with fewer than ten effective clusters, as ``note`` says. ``alone`` is
+    the same as ``typical``, were two configs compared and no others.
+    """
+
+    detectable: Doubles
+    spread: Doubles
+    typical: float
+    alone: float
+    questions: int
+    clusters: int
+    power: float = POWER
+    level: float = LEVEL
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """The questions with one value of one label: each config less the baseline there, one number a config.
+
+    In the metric's unit and its own direction. Intervals hold for all configs and all slices together; NaN with fewer
+    than ten effective clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
+    ``exposed``: a loss too rare to have been seen could undo what the interval shows, so that nothing is claimed.
+    """
+
+    label: str
+    value: str
+    questions: int
+    small: bool
+    estimate: Doubles
+    low: Doubles
+    high: Doubles
+    p: Doubles
+    p_holm: Doubles
+    exposed: Flags
+    higher_is_better: bool = True
+
+    @property
+    def better(self) -> Flags:
+        """The configs that are better than the baseline in this slice, corrected over all slices."""
+        return self._sure(1.0) & ~self.exposed
+
+    @property
+    def worse(self) -> Flags:
+        """The configs that are worse than the baseline in this slice, corrected over all slices."""
+        return self.seems_worse & ~self.exposed
+
+    @property
+    def seems_worse(self) -> Flags:
+        """The configs that are worse, or would be if no gain too rare to have been seen undid it: a warning."""
+        return self._sure(-1.0)
+
+    def doubt(self, row: int) -> str:
+        """Return the mark of an interval that an unseen loss could undo; else empty."""
+        return TOO_SHORT if self.exposed[row] else ""
+
+    def _sure(self, side: float) -> Flags:
+        turned = side if self.higher_is_better else -side
+        low, high = (self.low, self.high) if turned > 0 else (-self.high, -self.low)
+        return np.where(np.isnan(low), False, low > 0) & (high > 0) & (self.p_holm < SURE)
+
+
+class Reversal(NamedTuple):
+    """A config that is better than the baseline on average, and worse in one slice.
+
+    ``exposed``: a gain too rare to have been seen could undo the latter.
+    """
+
+    config: int
+    label: str
+    value: str
+    small: bool
+    exposed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The comparison on a part of the questions.
+
+    In a part that is one cluster each question is its own cluster: its intervals are about further questions of that
+    document, not of other documents, and NaN where the part has too few questions.
+    """
+
+    questions: tuple[str, ...]  # their ids
+    share: float  # of all questions, by weight
+    differences: Differences
+
+
+@dataclass(frozen=True, eq=False)
+class Concentration:
+    """The comparison on each dominating cluster, the largest first, and on the rest, which has enough clusters.
+
+    Each part has intervals at its own level: jointly they hold less often. The difference over all questions is
+    the sum of the parts' differences times their shares.
+    """
+
+    dominating: tuple[Part, ...]
+    rest: Part
+
+
+@dataclass(frozen=True)
+class RareLosses:
+    """What large losses on few questions leave of the lead of one config over another.
+
+    ``survives``: the lead is not undone by one more cluster that loses everything or, where losses were seen, the
+    studentised bootstrap excludes a mean gain of 0. Losses of ``size`` (metric's unit) on a ``share`` of the questions
+    cannot be excluded: ``seen`` of ``questions`` lost at least half as much, questions of one cluster counting
+    together and ``questions`` being the effective number of clusters.
+    """
+
+    survives: bool
+    size: float
+    share: float
+    seen: int
+    questions: int

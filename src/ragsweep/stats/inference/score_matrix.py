@@ -1,0 +1,170 @@
+"""Align the scores of one metric of several results as a matrix.
+
+Scores that are missing because of the config, not the question, are replaced by the worst score: otherwise a config
+could improve its mean by declining the questions that it would get wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
+from ragsweep.core.results import Result, Summary
+from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, number_clusters, relative
+
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
+"""Reasons for a missing score that lie with the config: it declined to answer, or gave nothing to measure."""
+
+
+def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
+    """Align the scores of one metric, question by question; a declined answer has the worst score.
+
+    Raises:
+        InputError: A result has no such metric, the metric has no direction, or it is not a mean over questions.
+    """
+    for result in results:
+        _check(result, metric)
+    ids = list(dict.fromkeys(chain.from_iterable(result.outcomes["question_id"] for result in results)))
+    rows = [_scores(result, metric, ids) for result in results]
+    scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
+    declined = fill_declined(results, metric, ids, scores)
+    known = ~np.isnan(scores)
+    both = np.flatnonzero(known.all(axis=0))
+    sources = dict(zip(results[0].outcomes["question_id"], clusters_of(results[0]), strict=True)) if results else {}
+    names = tuple(ids[n] for n in both.tolist())
+    weights = _weights(results, names)
+    return Matrix(
+        scores[:, both] if weights is None else scores[:, both] * weights,
+        number_clusters(np.array([sources[name] for name in names], dtype=np.str_)),
+        tuple(result.name for result in results),
+        names,
+        metric,
+        bool(results[0].summaries[metric].higher_is_better) if results else True,
+        int(known.any(axis=0).sum()),
+        weights,
+        declined[:, both] if declined.any() else None,
+    )
+
+
+def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
+    """Return the weights of questions, with a mean of 1; None where all count alike."""
+    column = results[0].outcomes.get(WEIGHT) if results else None
+    if column is None:
+        return None
+    given = dict(zip(results[0].outcomes["question_id"], column, strict=True))
+    found = np.array([given[name] for name in names], dtype=np.float64)
+    return None if len(found) and (found == found[0]).all() else relative(found)
+
+
+def _check(result: Result, metric: str) -> None:
+    if metric not in result.summaries:
+        raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries)}')
+    if result.summaries[metric].higher_is_better is None:
+        raise InputError(f"{metric}: neither more nor less of it is better, so that no config is better by it")
+
+
+def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
+    """Return a result's scores of these questions; NaN where it has none."""
+    asked, column = result.outcomes["question_id"], result.outcomes[metric]
+    if list(asked) == ids:
+        return column
+    scored = dict(zip(asked, column, strict=True))
+    return [scored.get(name, math.nan) for name in ids]
+
+
+def clusters_of(result: Result) -> Sequence[str]:
+    """Name each question's cluster; older records have no clusters: each question is its own."""
+    return result.outcomes.get(SOURCE) or result.outcomes["question_id"]
+
+
+def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], scores: Doubles) -> Flags:
+    """Fill in worst scores for missing ones with a reason in ``OWN_REASONS``; return where (configs, questions).
+
+    Only where another config has a score, so that the metric applies to the question; for a single config wherever it
+    has such a reason. Unanswerable questions, and metrics without a worst score, are left as they are.
+
+    Args:
+        results: The configs.
+        metric: Its name.
+        ids: The questions.
+        scores: Of the metric (configs, questions), NaN where there is none; changed in place.
+    """
+    known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
+    worst = worst_score(results[0].summaries[metric], scores) if results else math.nan
+    lacking = ~known & (known.any(axis=0) if len(results) > 1 else True)
+    if math.isnan(worst):
+        return declined
+    for row in np.flatnonzero(lacking.any(axis=1)).tolist():
+        places = {name: n for n, name in enumerate(results[row].outcomes["question_id"])}
+        for n in np.flatnonzero(lacking[row]).tolist():
+            place = places.get(ids[n])
+            declined[row, n] = (
+                place is not None
+                and missing_reason(results[row], place, metric) in OWN_REASONS
+                and not is_declined_rightly(results[row], place)
+            )
+    scores[declined] = worst
+    return declined
+
+
+def worst_score(summary: Summary, scores: Doubles) -> float:
+    """Return the worst score of a metric without a unit whose known scores are within 0 and 1; NaN for others."""
+    known = scores[~np.isnan(scores)]
+    if summary.unit or not known.size or known.min() < 0 or known.max() > 1:
+        return math.nan
+    return 0.0 if summary.higher_is_better else 1.0
+
+
+def missing_reason(result: Result, place: int, metric: str) -> str:
+    """Return the reason why a question (by its row in the table of outcomes) has no score; "" if none is recorded."""
+    unscored = result.outcomes.unscored
+    return unscored[place].get(metric, "") if unscored else ""
+
+
+def is_declined_rightly(result: Result, place: int) -> bool:
+    """Return whether a question is unanswerable, so that declining is the right answer."""
+    column = result.outcomes.get("answerable")
+    return column is not None and not column[place]
+
+
+class FilledCandidate(NamedTuple):
+    """A candidate with the worst score where it failed or declined, and the questions with that score, or with none."""
+
+    result: Result
+    worst: Sequence[str]
+    missing: Sequence[str]
+
+
+def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
+    """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
+
+    A score should be there where the baseline was scored; without a baseline, where measuring failed, or the reason
+    lies with the candidate. Declining an unanswerable question is no fault. The baseline's declined answers have the
+    worst score in the matrix (``fill_declined``).
+    """
+    ids, scores = candidate.outcomes["question_id"], np.array(candidate.outcomes[metric], dtype=np.float64)
+    unscored = np.flatnonzero(np.isnan(scores)).tolist()
+    reasons = {n: missing_reason(candidate, n, metric) for n in unscored}
+    if baseline is not None:
+        known = dict(zip(baseline.outcomes["question_id"], baseline.outcomes[metric], strict=True))
+        lost = [n for n in unscored if not math.isnan(known.get(ids[n], math.nan))]
+    else:
+        lost = [n for n in unscored if failed(reasons[n]) or reasons[n] in OWN_REASONS]
+    lost = [n for n in lost if failed(reasons[n]) or not is_declined_rightly(candidate, n)]
+    names, worst = [ids[n] for n in lost], worst_score(candidate.summaries[metric], scores)
+    if not lost or math.isnan(worst):
+        return FilledCandidate(candidate, (), names)
+    scores[lost] = worst
+    questions = candidate.outcomes.with_columns({metric: scores.tolist()})
+    return FilledCandidate(replace(candidate, outcomes=questions), names, ())
