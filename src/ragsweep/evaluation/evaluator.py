@@ -43,7 +43,7 @@ from ragsweep.evaluation.question_table import (
     tabulate_results,
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
-from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
+from ragsweep.evaluation.repetition import repeated_views, score_repetitions
 from ragsweep.evaluation.result_notes import cut_share, result_warnings, sum_up_usage
 from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
 from ragsweep.evaluation.steps import collect_steps
@@ -123,10 +123,7 @@ class Evaluator:
             latency=summarise_latency(view, probes, self.executor),
             indexes=self._indexes(graph),
             **self._reranked(experiment, table, rankings, failures),
-            warnings=(
-                *result_warnings(self.executor, experiment, views),
-                *lost_warning(repeated.lost, len(table.questions)),
-            ),
+            warnings=tuple(result_warnings(self.executor, experiment, views, repeated.lost)),
             started=started,
             ended=time.time(),
             addresses=graph.addresses,

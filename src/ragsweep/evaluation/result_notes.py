@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement, Usage
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import QuestionTable
+from ragsweep.evaluation.repetition import lost_warning
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.executor import Executor
 
@@ -21,14 +22,20 @@ CUT_WARNING = 0.01
 """Least share of tokens beyond the embedder's window that causes a warning."""
 
 
-def result_warnings(executor: Executor, experiment: Experiment, views: Sequence[EvaluationView]) -> Iterator[str]:
-    """Yield the warnings about a config's result; ``views``: one for each repetition of the answers."""
+def result_warnings(
+    executor: Executor, experiment: Experiment, views: Sequence[EvaluationView], lost: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield the warnings about a config's result.
+
+    ``views``: one for each repetition of the answers; ``lost``: metric -> questions scored without a failed repetition.
+    """
     if located := experiment.graph.located:
         yield from _system_warnings(executor.get(located))
     for embeddings in map(executor.get, experiment.graph.embeddings):
         yield from _window_warning(embeddings, experiment.graph.chunks.spec.parameters.get("size"))
     yield from _unread_warning(experiment, views)
     yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
+    yield from lost_warning(lost, len(views[0].questions))
 
 
 def _system_warnings(aligned: AlignedContext) -> Iterator[str]:

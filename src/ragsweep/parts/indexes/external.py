@@ -76,7 +76,7 @@ class ExternalIndex(ABC):
         """Raise InputError if the table is only on this machine: a bundle contains its name, not the table."""
         if key := self._local():
             raise InputError(
-                f"retriever.index.{key}: the {self.NAME} is in a folder of this machine, and no bundle contains it;"
+                f"retriever.index.{key}: the {self.NAME} lies in a folder of this machine, and no bundle contains it;"
                 " evaluate the config with a database that the serving machine reaches too, or with an index that is"
                 " stored, such as retriever/index=hnsw"
             )
